@@ -74,7 +74,7 @@ def running(kind: str) -> Iterator[RunningCluster]:
 
 
 def idle_traffic(cluster: RunningCluster) -> Figures:
-    """What three brokers that do nothing send to ZooKeeper, and burn."""
+    """Measure what three brokers that do nothing send to ZooKeeper, and burn."""
     time.sleep(2)
     packets, cpu, begun = cluster.packets_to_zookeeper(), cluster.cpu_s(), time.perf_counter()
     time.sleep(IDLE_S)
@@ -121,8 +121,8 @@ def metadata(cluster: RunningCluster) -> Figures:
 
 
 def failover(cluster: RunningCluster) -> Figures:
-    """What follows kill -9 of the controller of 5,000 more partitions: from the end of its session
-    until both other brokers tell clients that it is gone; run it last.
+    """Measure what follows kill -9 of the controller of 5,000 more partitions: from the end of its
+    session until both other brokers tell clients that it is gone; run it last.
     """
     brokers = cluster.brokers
     controller = brokers.controller_id()

@@ -97,7 +97,7 @@ class ApacheBroker:
 
     @property
     def log(self) -> Path:
-        """What the run that is on, or was last, printed."""
+        """The output of the run that is on, or was last."""
         return self.data.parent / f"{self.data.name}-apache.log"
 
     def start(self) -> None:
@@ -135,7 +135,7 @@ class ApacheBroker:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def complaints(self) -> list[str]:
-        """What its log says of damage, recovery or trouble; a sound directory gives nothing."""
+        """List what its log says of damage, recovery or trouble; nothing for an intact directory."""
         lines = map(_LINE.match, self.log_text().splitlines())
         return [
             line["message"]

@@ -12,12 +12,15 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from compat_tests import apache_kafka
+from compat_tests.command_line import Run, run
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.wire.wire_client import WireClient
 
 START_TIMEOUT_S = 20
 
@@ -88,7 +91,7 @@ class BrokerProcess:
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> str:
-    """What is tested: kbroker, kafka, or an address."""
+    """The broker under test: kbroker, kafka, or an address."""
     return str(request.config.getoption("--target"))
 
 
@@ -125,6 +128,20 @@ def own_broker(target: str, tmp_path: Path) -> Iterator[Callable[..., BrokerProc
     for broker in started:
         if broker.process is not None and broker.process.poll() is None:
             broker.stop()
+
+
+@pytest.fixture
+def kbroker(bootstrap: str) -> Run:
+    """Runs a command against the shared broker, whose address is in the environment."""
+    return partial(run, bootstrap=bootstrap)
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[WireClient]:
+    """A fresh connection."""
+    client = WireClient(bootstrap)
+    yield client
+    client.close()
 
 
 @pytest.fixture

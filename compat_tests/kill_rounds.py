@@ -45,7 +45,7 @@ class Places:
         self.count = 0
 
     def value_at(self, partition: int, offset: int) -> int:
-        """What is at an offset, NOTHING where nothing is."""
+        """Return the value at an offset, NOTHING where nothing is."""
         values = self.values[partition]
         return values[offset] if offset < len(values) else NOTHING
 

@@ -11,7 +11,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,65 +18,22 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.command_line import (
+    CANNOT_CONNECT,
+    FINE,
+    HEEDING,
+    ITEM_FAILED,
+    PROGRAM,
+    TIMED_OUT,
+    UNUSED,
+    USAGE,
+    Done,
+    Run,
+    run,
+)
 from compat_tests.conftest import BrokerProcess
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import WireClient
-
-FINE, ITEM_FAILED, USAGE, CANNOT_CONNECT, TIMED_OUT = 0, 1, 2, 3, 124
-PROGRAM = (sys.executable, "-m", "kbroker.cli")
-UNUSED = "127.0.0.1:1"
-
-
-@dataclass(frozen=True)
-class Done:
-    """A command that has ended."""
-
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-    def refused(self, code: int) -> str:
-        """The one sentence of a command that failed with this code and printed no data."""
-        assert (self.code, self.out) == (code, ""), self
-        assert "Traceback" not in self.err
-        lines = [line for line in self.err.splitlines() if line.strip()]
-        if lines and lines[-1].startswith("See "):  # where more is said of it
-            lines.pop()
-        assert lines, "a failure says why"
-        return lines[-1]
-
-
-Run = Callable[..., Done]
-
-
-def run(*arguments: str, stdin: str | bytes = b"", bootstrap: str | None = None) -> Done:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
-    environment.pop("KBROKER_BOOTSTRAP", None)
-    if bootstrap is not None:
-        environment["KBROKER_BOOTSTRAP"] = bootstrap
-    content = stdin if isinstance(stdin, bytes) else stdin.encode()
-    done = subprocess.run(
-        [*PROGRAM, *arguments],
-        input=content,
-        capture_output=True,
-        env=environment,
-        timeout=30,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-@pytest.fixture
-def kbroker(bootstrap: str) -> Run:
-    """Runs a command against the shared broker, whose address is in the environment."""
-
-    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
-        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
-
-    return command
 
 
 @pytest.fixture
@@ -238,9 +194,8 @@ def test_a_missing_topic_is_told_to_a_producer(own_broker: Callable[..., BrokerP
 def test_following_goes_on_until_ctrl_c(kbroker: Run, bootstrap: str, made: str) -> None:
     assert kbroker("produce", made, stdin="before\n").code == FINE
     # Whoever runs tests in the background has Ctrl-C ignored, and children inherit that.
-    heeding = ("env", "--default-signal=INT")
     following = subprocess.Popen(
-        [*heeding, *PROGRAM, "consume", made, "--follow", "--bootstrap", bootstrap],
+        [*HEEDING, *PROGRAM, "consume", made, "--follow", "--bootstrap", bootstrap],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

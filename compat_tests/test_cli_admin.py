@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from compat_tests.test_cli import FINE, ITEM_FAILED, USAGE, Done, Run, run
+from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Done, Run, run
 from compat_tests.wire.group_member import Member
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import WireClient
@@ -17,25 +16,10 @@ GROUP_OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture
-def kbroker(bootstrap: str) -> Run:
-    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
-        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
-
-    return command
-
-
-@pytest.fixture
 def on_kbroker(target: str) -> None:
     """Brokers of other kinds have other numbers and loggers."""
     if target != "kbroker":
         pytest.skip("for broker 0 of kbroker")
-
-
-@pytest.fixture
-def wire(bootstrap: str) -> Iterator[WireClient]:
-    client = WireClient(bootstrap)
-    yield client
-    client.close()
 
 
 @pytest.fixture
@@ -90,7 +74,7 @@ def test_kafkas_own_topics_are_not_trimmed_and_deleted_by_force_alone(
 
     assert deleted == (
         f"Error: {GROUP_OFFSETS} was not deleted: the committed offsets of all groups are in it "
-        "(--force does it all the same)"
+        "(--force deletes it anyway)"
     )
     assert trimmed.startswith(f"Error: {GROUP_OFFSETS} was not trimmed")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from compat_tests.command_line import CANNOT_CONNECT, FINE, UNUSED, run
 from compat_tests.conftest import BrokerProcess
-from compat_tests.test_cli import CANNOT_CONNECT, FINE, UNUSED, run
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from compat_tests.clients import create_topic, samples
+from compat_tests.command_line import FINE, ITEM_FAILED, Done, run
 from compat_tests.conftest import BrokerProcess
-from compat_tests.test_cli import FINE, ITEM_FAILED, Done, run
 
 SETTINGS = (
     "--override", "log.segment.bytes=20000", "--override", "log.index.interval.bytes=500",

@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests import apache_kafka
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
-from compat_tests.conftest import BrokerProcess
-from compat_tests.test_cli import (
+from compat_tests.command_line import (
     CANNOT_CONNECT,
     FINE,
     ITEM_FAILED,
@@ -28,12 +27,10 @@ from compat_tests.test_cli import (
     UNUSED,
     USAGE,
     Run,
-    kbroker,
     run,
 )
+from compat_tests.conftest import BrokerProcess
 from compat_tests.tool_runner import run_tool
-
-__all__ = ["kbroker"]
 
 VERSIONS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -7,48 +7,26 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import pytest
 
+from compat_tests.command_line import (
+    FINE,
+    ITEM_FAILED,
+    PROGRAM,
+    USAGE,
+    Done,
+    Run,
+    interrupted,
+    run,
+    started,
+)
 from compat_tests.conftest import BrokerProcess
-from compat_tests.test_cli import FINE, ITEM_FAILED, PROGRAM, USAGE, Done, Run, run
 from compat_tests.waiting import until
 
 KEPT = ("--config", "retention.ms=-1")  # also records from 1970
 INTERRUPTED = 130
-HEEDING = ("env", "--default-signal=INT")  # who runs tests in the background has it ignored
-
-
-@pytest.fixture
-def kbroker(bootstrap: str) -> Run:
-    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
-        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
-
-    return command
-
-
-@contextmanager
-def started(*arguments: str, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*HEEDING, *PROGRAM, *arguments, "--bootstrap", bootstrap],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def interrupted(process: subprocess.Popen[str]) -> Done:
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=15)
-    return Done(process.returncode, out, err)
 
 
 def values(done: Done) -> list[str]:

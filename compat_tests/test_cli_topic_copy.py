@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from compat_tests.test_cli import FINE, ITEM_FAILED, USAGE, Done, Run, run
+from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Done, Run
 
 ODD = [
     {"partition": 1, "timestamp_ms": 5, "key": "k", "value": None, "headers": []},
@@ -14,14 +14,6 @@ ODD = [
     {"partition": 1, "timestamp_ms": 7, "key": None, "value": {"base64": "/wA="},
      "headers": [["a", "1"], ["a", "2"]]},
 ]  # fmt: skip
-
-
-@pytest.fixture
-def kbroker(bootstrap: str) -> Run:
-    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
-        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
-
-    return command
 
 
 def rows(done: Done) -> list[dict[str, object]]:

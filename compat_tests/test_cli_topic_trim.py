@@ -7,17 +7,9 @@ import time
 
 import pytest
 
-from compat_tests.test_cli import FINE, ITEM_FAILED, USAGE, Done, Run, run
+from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Done, Run
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import WireClient, stored_at
-
-
-@pytest.fixture
-def kbroker(bootstrap: str) -> Run:
-    def command(*arguments: str) -> Done:
-        return run(*arguments, bootstrap=bootstrap)
-
-    return command
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ class Secured:
         )
 
     def printed(self, file: Path, *words: str, given: str = "", **properties: str) -> str:
-        """What a command prints at the port with TLS and a login."""
+        """Return what a command prints at the port with TLS and a login."""
         config = ("--command-config", str(file))
         done = self.run("SASL_SSL", *words, *config, given=given, **properties)
         assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
 
 
 def told_of(broker: BrokerProcess, client_id: str) -> list[str]:
-    """What the log says of a client, from its software on."""
+    """Return what the log says of a client, from its software on."""
     lines = [line for line in broker.log_text().splitlines() if f"client '{client_id}'" in line]
     assert all(" WARNING " in line for line in lines)
     return [line.partition(" at 127.0.0.1")[2] for line in lines]

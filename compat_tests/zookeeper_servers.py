@@ -74,7 +74,7 @@ class ZooKeeperServer:
 
     @property
     def log(self) -> Path:
-        """What all runs printed."""
+        """The output of all runs."""
         return self.directory / "zookeeper.log"
 
     def start(self, *, wait: bool = True) -> None:
@@ -330,7 +330,9 @@ def _close_session(address: str, session_id: int, password: bytes) -> None:
 
 
 def session_password(session_id: int) -> bytes:
-    """What ZooKeeper gives the owner of a session: java.util.Random's bytes, seeded by the id."""
+    """Return the password that ZooKeeper gives the owner of a session: java.util.Random's bytes,
+    seeded by the id.
+    """
     state = ((session_id ^ 0xB3415C00) ^ 0x5DEECE66D) & ((1 << 48) - 1)
     password = b""
     for _ in range(4):

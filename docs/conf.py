@@ -12,6 +12,7 @@ html_theme = "furo"
 html_title = "kbroker"
 html_copy_source = False
 html_show_sourcelink = False
+html_static_path = html_css_files = ["site.css"]
 
 
 def setup(app: Any) -> None:
@@ -20,7 +21,10 @@ def setup(app: Any) -> None:
 
 
 def _add_contents(_: Any, page: str, source: list[str]) -> None:
-    """The sidebar has the pages that the first one links, in its order."""
-    if page == "index":
-        names = "\n".join(re.findall(r"\]\((\w+)\.md\)", source[0]))
-        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{names}\n```\n"
+    """Give the sidebar the pages that the first page links, under its headings."""
+    if page != "index":
+        return
+    for part in source[0].split("\n## ")[1:]:
+        names = "\n".join(re.findall(r"\]\((\w+)\.md\)", part))
+        caption = part.partition("\n")[0]
+        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{names}\n```\n"

@@ -66,10 +66,10 @@ class CounterRegistry:
         self._sources[name] = source
 
     def source(self, name: MetricName) -> Counter | Gauge:
-        """What is registered under a name. Raises KeyError for an unknown one."""
+        """Return the counter or gauge of a name. Raises KeyError for an unknown one."""
         return self._sources[name]
 
     def value(self, name: MetricName) -> float:
-        """What it stands at now. Raises KeyError for an unknown name."""
+        """Return the present value. Raises KeyError for an unknown name."""
         source = self._sources[name]
         return source.value if isinstance(source, Counter) else source()

@@ -1,6 +1,7 @@
 """What clients ask for and this broker does not serve, and what their users can do about it.
 
-Law: one sentence each. The log begins it with the client, an answer with the broker.
+Law: one sentence each, without its beginning, which differs: the log begins it with the client, an
+answer with the broker.
 """
 
 from __future__ import annotations

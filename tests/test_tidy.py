@@ -350,7 +350,7 @@ def is_self(node: ast.AST) -> bool:
 
 
 def names_made(node: ast.AST) -> Iterator[str]:
-    """What a statement defines: functions, classes, variables, attributes of `self`."""
+    """Yield the names a statement defines: functions, classes, variables, attributes of `self`."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -360,7 +360,7 @@ def names_made(node: ast.AST) -> Iterator[str]:
 
 
 def private_names(trees: dict[Path, ast.Module]) -> set[str]:
-    """What kbroker defines for itself alone."""
+    """Return the names that kbroker defines for itself alone."""
     made = {
         name
         for tree in trees.values()

@@ -1,8 +1,9 @@
 """The same raw requests to several brokers: an answer as plain values in which what must differ
 between two brokers is left out or named.
 
-Law: every answer is kept under a label that says what was asked; two brokers are compared label by
-label. Ids, addresses and times are never compared; leader epochs count from the present one.
+Law: every answer is kept under a label that says what was asked, so that two brokers can be
+compared label by label. Ids, addresses and times are never compared, because they differ from run
+to run; leader epochs count from the present one.
 """
 
 from __future__ import annotations

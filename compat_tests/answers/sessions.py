@@ -70,7 +70,7 @@ ALL = (one_after_the_other, of_two_kinds, that_nobody_made)
 
 
 def _steps(caller: Caller, version: int) -> Iterator[Step]:
-    """What is asked after the first request of a session."""
+    """Yield the requests after the first one of a session."""
     idle, missing = one(caller, version, EMPTY), one(caller, version, MISSING)
     yield "request 1", {"session_epoch": 1}
     yield "request 2", {"session_epoch": 2}

@@ -205,7 +205,7 @@ def one_group_per_coordinator(cluster: Cluster, topic: str) -> dict[int, str]:
 
 
 def read_in_group(bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
-    """What a group has not read yet; its offsets are committed."""
+    """Read what a group has not read yet; its offsets are committed."""
     consumer = KafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest",
         consumer_timeout_ms=30_000, enable_auto_commit=False,

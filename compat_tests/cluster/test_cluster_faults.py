@@ -11,9 +11,8 @@ from functools import partial
 import pytest
 
 from compat_tests.cluster.processes import Cluster
+from compat_tests.command_line import FINE, interrupted, started
 from compat_tests.kill_rounds import KafkaPythonWriter, LibrdkafkaWriter, Writer, check, read_all
-from compat_tests.test_cli import FINE
-from compat_tests.test_cli_records import interrupted, started
 from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import CREATE_TOPICS, DELETE_TOPICS, METADATA, WireClient

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, ZookeeperView
+from compat_tests.command_line import run as command
 from compat_tests.conftest import BrokerProcess
-from compat_tests.test_cli import run as command
 from compat_tests.waiting import until
 from compat_tests.wire.wire_client import WireClient
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
@@ -32,7 +32,7 @@ def connect(kind: str, zookeeper: ZooKeeperServers) -> str:
 
 @pytest.fixture
 def tree(connect: str) -> Iterator[ZookeeperView]:
-    """What ZooKeeper has of it."""
+    """Yield a view of the cluster in ZooKeeper."""
     view = ZookeeperView(connect)
     yield view
     view.close()

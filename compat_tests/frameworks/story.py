@@ -20,7 +20,7 @@ def upper(first: int, count: int) -> list[str]:
 
 
 def environment(broker: BrokerProcess, topic: str, folder: Path) -> dict[str, str]:
-    """What a worker is told: where to read and write, its group and a folder of its own."""
+    """Return a worker's variables: where to read and write, its group and a folder of its own."""
     return {
         "BOOTSTRAP": broker.bootstrap, "SOURCE": topic, "SINK": f"{topic}-upper", "GROUP": topic,
         "FOLDER": str(folder),

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(TEST_TIMEOUT_S)]
 
 
 def counts(values: list[str]) -> list[str]:
-    """What WordCount says of each word in the end."""
+    """Return the last count that WordCount gives for each word."""
     words = Counter(word for line in values for word in line.split())
     return [f"{word}={count}" for word, count in words.items()]
 

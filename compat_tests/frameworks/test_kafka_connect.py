@@ -109,7 +109,7 @@ class Cluster:
             self.workers.append(run_worker(command))
 
     def ask(self, worker: int, method: str, path: str, body: object = None) -> Any:
-        """What a worker answers, None as long as it does not or has a rebalance to wait for."""
+        """Return a worker's answer, None as long as it gives none or has a rebalance to wait for."""
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.ports[worker]}{path}",
             method=method,

@@ -72,7 +72,7 @@ class ArchiveProcess:
         return self._process.poll() is not None
 
     def said(self) -> str:
-        """What this run has printed so far."""
+        """Return what this run has printed so far."""
         return self._log.read_bytes()[self._begun :].decode(errors="replace")
 
     def wait_until(self, happened: Callable[[], bool], timeout_s: float) -> bool:

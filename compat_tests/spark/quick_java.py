@@ -5,7 +5,7 @@ has the quick compiler and the small collector, and an archive of those classes 
 in memory, made once for a pyspark and a Java (`$KBROKER_TEST_CACHE`). A session then takes half of
 the processor's time. What is measured, or runs long, starts Java as it comes.
 
-Law: imports no kbroker.
+Law: imports no kbroker, as nothing in compat_tests does: the broker is tested from outside.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ java.wait()
 
 
 def quick_java() -> dict[str, str]:
-    """What the environment of a process that starts Spark has to hold."""
+    """Return the environment for a process that starts Spark."""
     options = " ".join([*_OPTIONS, *_archive_options()])
     return {"SPARK_SUBMIT_OPTS": options, "SPARK_LAUNCHER_OPTS": " ".join(_OPTIONS)}
 

@@ -1,8 +1,8 @@
 """The one Spark session of a test process, with Spark's Kafka connector where it can be had.
 
-Law: imports no kbroker. A test never stops the session; it takes a fresh topic and fresh
-directories, and stops the queries it starts. Java options cannot change once the session runs:
-a test that needs others starts a process of its own.
+Law: imports no kbroker, because the broker is tested from outside. A test never stops the session,
+which others share; it takes a fresh topic and fresh directories, and stops the queries it starts.
+Java options cannot change once the session runs: a test that needs others starts its own process.
 
 All of this folder runs with any pyspark that has a connector, in an environment that holds it and
 what kbroker and its tests need: `python -m pytest compat_tests/spark`, after `pip install

@@ -46,14 +46,6 @@ def only_kbroker(is_kafka: bool) -> None:
 
 
 @pytest.fixture
-def wire(bootstrap: str) -> Iterator[WireClient]:
-    """A fresh connection."""
-    client = WireClient(bootstrap)
-    yield client
-    client.close()
-
-
-@pytest.fixture
 def connect(bootstrap: str) -> Iterator[Callable[[], WireClient]]:
     """A factory of connections, for tests that need several."""
     opened: list[WireClient] = []

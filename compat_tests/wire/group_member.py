@@ -19,7 +19,7 @@ ASSIGNMENT = b"\0\1\0\0\0\0\0\0\0\0"  # version 1, no topics, no user data
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer's `range` protocol carries: version 0, topics, no user data."""
+    """Return the bytes of a consumer's `range` protocol: version 0, topics, no user data."""
     names = b"".join(len(t).to_bytes(2, "big") + t.encode() for t in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 

@@ -64,7 +64,7 @@ def test_a_connection_that_is_gone_leaves_its_batch_as_it_was_sent(
 
 
 def plain_body(like: bytes, mark: bytes) -> bytes:
-    """What follows the CRC in the batch of that mark, with the times of a stored one."""
+    """Return what follows the CRC in the batch of that mark, with the times of a stored one."""
     (timestamp_ms,) = struct.unpack_from(">q", like, 27)
     return Batch(pairs=pairs(mark), timestamp_ms=timestamp_ms).to_bytes()[21:]
 

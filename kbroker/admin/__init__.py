@@ -1,1 +1,1 @@
-"""What any broker does with wishes of clients: topics, settings, producer ids."""
+"""What any broker does for clients that change metadata: topics, settings, producer ids."""

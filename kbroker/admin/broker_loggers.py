@@ -1,9 +1,9 @@
 """The loggers of this process, whose levels can be described and altered while it runs (KIP-412).
 
-Law: names are those of Python's loggers (`root`, `kbroker.network.acceptor`, `kazoo.client`),
-levels those of Kafka. A level is in force until the process ends, and is kept nowhere. A logger
-without a level of its own, never set or deleted, has that of its parent. The brokers of one process
-have their loggers in common.
+Law: names are those of Python's loggers (`root`, `kbroker.network.acceptor`, `kazoo.client`) and
+levels those of Kafka, so that Kafka's tools can set them. A level lasts until the process ends and
+is stored nowhere, as in Kafka. A logger whose level was never set, or was deleted, has that of its
+parent. The brokers of one process share their loggers.
 """
 
 from __future__ import annotations

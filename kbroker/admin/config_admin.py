@@ -63,7 +63,7 @@ class ConfigAdmin:
     async def entities(
         self, entity_type: str, inner_type: str | None = None
     ) -> Mapping[Names, Mapping[str, str]]:
-        """What is stored for all entities of a type, or of a type within those."""
+        """Return the stored settings of all entities of a type, or of a type within those."""
         read = partial(self._stored.every, entity_type, inner_type)
         return await patiently(self._tree, read)
 

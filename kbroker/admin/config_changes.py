@@ -1,7 +1,8 @@
 """What changes make of settings: set, delete, append to and subtract from a list (KIP-339).
 
-Law: nothing is read or written here; refusals are KafkaErrors with the sentences of Kafka 3.9,
-which tools show as they are.
+Law: nothing is read or written here, so that a change can be checked before anything of it is
+stored. Refusals are KafkaErrors with the sentences of Kafka 3.9, because tools show them as they
+are.
 """
 
 from __future__ import annotations

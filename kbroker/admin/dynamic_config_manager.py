@@ -1,10 +1,11 @@
 """DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this
 broker works with, and calls the handler of an entity type whenever one of its entities changed.
 
-Law: a handler gets all overrides of the entity as they are now, never a difference; it is called on
-the event loop, in the order of the changes. A change is applied once it can be read, however long
-the tree stays away; after the loss of a session everything is read again, as notifications may be
-gone by then. Overrides that cannot be read leave in force what was known before.
+Law: a handler gets all overrides of the entity as they are now, never a difference, so that a
+missed notification costs nothing. Handlers are called on the event loop, in the order of the
+changes. A change is applied once it can be read, however long the tree stays away; after the loss
+of a session everything is read again, as notifications may be gone. Overrides that cannot be read
+leave in force what was known before.
 """
 
 from __future__ import annotations

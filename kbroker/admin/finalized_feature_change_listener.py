@@ -1,8 +1,9 @@
 """FinalizedFeatureChangeListener: keeps the broker's picture of the cluster's features as the tree
 has it (KIP-584).
 
-Law: a broker that does not support what the cluster has settled on is not part of it: it neither
-starts nor goes on. A node that cannot be read is reported, and what was known stays.
+Law: a broker that does not support the levels of the cluster neither starts nor goes on, because it
+would work by other rules than the rest. A node that cannot be read is reported, and the levels last
+known stay.
 """
 
 from __future__ import annotations

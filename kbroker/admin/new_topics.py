@@ -33,7 +33,7 @@ UNKNOWN_COUNT = -1
 
 @dataclass(slots=True, kw_only=True)
 class TopicResult:
-    """What came of one topic.
+    """The result for one topic.
 
     The layout is set for topics that were, or with validate_only would be, created.
     """
@@ -53,7 +53,7 @@ class TopicResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopics:
-    """What one request sees of the tree, and what it wants to have made there."""
+    """A request's view of the tree, and the topics that it asks for."""
 
     zk: ZkUtils
     rng: random.Random
@@ -64,7 +64,7 @@ class NewTopics:
 
     @classmethod
     async def look(cls, zk: ZkUtils, rng: random.Random, names: Sequence[str]) -> NewTopics:
-        """What the tree says about topics of these names; one look for all of them."""
+        """Read what the tree says about topics of these names; one look for all of them."""
         colliding = any("." in name or "_" in name for name in names)
         return cls(
             zk=zk,

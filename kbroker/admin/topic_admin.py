@@ -2,9 +2,10 @@
 
 It writes what the controller then acts on.
 
-Law: refusals of one topic are values in its result; the sentences are Kafka 3.9's. Everything is
-checked before anything is written. Calls return when this broker's metadata shows the change, or
-when the caller's time is up (REQUEST_TIMED_OUT; the change still happens).
+Law: everything is checked before anything is written, so that a refusal leaves nothing behind.
+Refusals of one topic are values in its result, with the sentences of Kafka 3.9. Calls return when
+this broker's metadata shows the change, so that the client finds it here at once, or when the
+caller's time is up (REQUEST_TIMED_OUT; the change still happens).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is said to a client when the tree cannot be reached or written, and how long it is waited
-for.
+"""The answers to clients when the tree cannot be reached or written, and how long they wait for
+it.
 
 Kafka's brokers wait for ZooKeeper as long as their session may live. So do requests that any broker
 answers. What only the controller may do is refused at once with NOT_CONTROLLER, which makes clients

@@ -1,10 +1,10 @@
 """ApiVersions (18): what this broker serves, computed from the registry.
 
 v3: names the client's software; a name or version that does not fit the pattern gets
-INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node the client believes to speak
-to; taken and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis
-with `unsupported_version_response`. The list holds exactly what works, and what Kafka lists and
-refuses where it is switched off, since clients end at the refusal and not at the gap: no version is
+INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node that the client expects here;
+read and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis with
+`unsupported_version_response`. The list holds exactly what works, and what Kafka lists and refuses
+where it is switched off, because clients stop at a refusal and not at a missing key: no version is
 listed for the sake of old clients (KAFKA-18659), no feature whose protocol is missing (KIP-584),
 and what brokers say to each other only on their listeners, as by Kafka in KRaft mode.
 """
@@ -55,7 +55,7 @@ def unsupported_version_response(own: Api) -> ApiVersionsResponse:
 
 
 def _name_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
-    """What this broker supports, and what the cluster has settled on."""
+    """Fill in the features that this broker supports, and the levels that the cluster uses."""
     metadata = ctx.services.metadata
     lowest_shown = 1 if ctx.api_version <= LAST_WITHOUT_LEVEL_0 else 0
     response.supported_features = [

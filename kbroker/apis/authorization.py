@@ -174,7 +174,9 @@ def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> Resource | No
 
 
 def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
-    """What guards the settings of an entry: its topic, or the cluster for brokers."""
+    """Return the resource that guards the settings of an entry: its topic, or the cluster for
+    brokers.
+    """
     if entry.resource_type == config_resources.ResourceType.TOPIC:
         return Resource(ResourceType.TOPIC, entry.resource_name)
     return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None

@@ -1,8 +1,8 @@
 """Requests that only brokers, or only the controller, may send: who stands before their handlers.
 
-Law: the request says who sends it in the fields that Kafka has for it, and `Peers` decides; a
-handler never looks at its sender itself. Anybody else gets CLUSTER_AUTHORIZATION_FAILED, as from
-Kafka a sender without CLUSTER_ACTION, in the shape of that API.
+Law: `Peers` decides by the fields in which a request names its sender, and a handler never looks at
+its sender itself: so the decision has one place. Anybody else gets CLUSTER_AUTHORIZATION_FAILED in
+the shape of that API, as a sender without CLUSTER_ACTION does from Kafka.
 """
 
 from __future__ import annotations

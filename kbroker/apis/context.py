@@ -81,7 +81,7 @@ class RequestContext:
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The name that the client gives itself."""
         return self.header.client_id
 
     def unserved(
@@ -108,8 +108,8 @@ class RequestContext:
         )
 
     def authorized_operations(self, resource: Resource) -> int:
-        """What the client may do to a resource, as answers say it; nothing where it may not see the
-        cluster (KIP-430).
+        """Return the operations that the client may do to a resource, as the bit field of answers;
+        none where the client may not see the cluster (KIP-430).
         """
         supported = SUPPORTED_OPERATIONS[resource.type]
         if resource == CLUSTER and not self.is_authorized(AclOperation.DESCRIBE, CLUSTER):

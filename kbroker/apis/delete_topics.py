@@ -75,7 +75,9 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
 def _authorized(
     ctx: RequestContext, known: list[tuple[str, DeletableTopicResult]]
 ) -> list[tuple[str, DeletableTopicResult]]:
-    """What the client may delete; the others are answered, without a name that it may not know."""
+    """Return the topics that the client may delete. The others are answered, without a name that
+    the client may not know.
+    """
     names = [name for name, _ in known]
     kept = ctx.refused(AclOperation.DELETE, ResourceType.TOPIC, names)
     hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)

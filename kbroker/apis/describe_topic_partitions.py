@@ -2,7 +2,8 @@
 
 A page begins at the cursor and holds so many partitions as the request and
 `max.request.partition.size.limit` allow, one at least; topics come by name. No more topics than
-that setting says are in a page either: Kafka has all that are missing in one, however many.
+that setting says are in a page either: Kafka has all that are missing in one, however many. So of
+many names only the first ones are kept, and they are looked at in turns with other requests.
 
 Where ZooKeeper keeps the partitions' states, no replica outside of the ISR may lead, so both lists
 of such are empty.
@@ -10,9 +11,14 @@ of such are empty.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, NO_LEADER
@@ -27,30 +33,109 @@ Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-@api(DescribeTopicPartitionsRequest, AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC))
+class _Asked:
+    """What is asked for from the cursor on: no more names than a page can have."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.names: set[str] = set()  # the first ones
+        self.hidden: set[str] = set()  # what the client may not see, all of it
+        self._last: str | None = None  # none behind it is among the first
+
+    def add(self, name: str) -> None:
+        """One more name, in any order, also for the second time."""
+        if self._last is not None and name > self._last:
+            return
+        self.names.add(name)
+        if len(self.names) >= 2 * self.most:
+            self.names = set(self.in_order())
+            self._last = max(self.names)
+
+    def in_order(self) -> list[str]:
+        """The first names."""
+        return sorted(self.names)[: self.most]
+
+
+@api(
+    DescribeTopicPartitionsRequest,
+    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    parts=AS_A_WHOLE,
+)
 def handle(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> NowOrLater[DescribeTopicPartitionsResponse]:
     """Describe one page of the topics asked for, or of all."""
-    names = _names(ctx, request)
-    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
-    response = _page(ctx, request, [name for name in names if name not in hidden])
-    if request.topics:
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        response.topics += [Topic(error_code=code, name=name) for name in sorted(hidden)]
+    if not request.topics:
+        return _page(ctx, request, _all_names(ctx, request))
+    asked = _Asked(1 + ctx.services.config.socket_server.max_request_partition_size_limit)
+    steps = _sort(ctx, request, asked)
+    if len(request.topics) > PART_ENTRIES:
+        return _handle_in_turns(ctx, request, asked, steps)
+    for _ in steps:
+        pass
+    return _answer(ctx, request, asked)
+
+
+async def _handle_in_turns(
+    ctx: RequestContext,
+    request: DescribeTopicPartitionsRequest,
+    asked: _Asked,
+    steps: Iterator[None],
+) -> DescribeTopicPartitionsResponse:
+    await in_turns(steps)
+    answer = _answer(ctx, request, asked)
+    while request.topics:  # freed at once, a million entries hold the loop
+        del request.topics[-PART_ENTRIES:]
+        await asyncio.sleep(0)
+    return answer
+
+
+def _answer(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
+) -> DescribeTopicPartitionsResponse:
+    response = _page(ctx, request, asked.in_order())
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    response.topics += [Topic(error_code=code, name=name) for name in sorted(asked.hidden)]
     return response
 
 
-def _names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """What is asked for from the cursor on, in order. Raises KafkaError INVALID_REQUEST."""
-    names = {topic.name for topic in request.topics} or set(ctx.services.metadata.topics())
-    cursor = request.cursor
-    if cursor is None:
-        return sorted(names)
-    is_asked_for = not request.topics or cursor.topic_name in names
-    if not is_asked_for or cursor.partition_index < 0:
+def _all_names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
+    """List what the client may see from the cursor on, in order.
+
+    Raises KafkaError INVALID_REQUEST.
+    """
+    start = _start(request)
+    names = [name for name in ctx.services.metadata.topics() if name >= start]
+    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    return sorted(name for name in names if name not in hidden)
+
+
+def _sort(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
+) -> Iterator[None]:
+    """Look at one name after the other; yields after each. Raises KafkaError INVALID_REQUEST."""
+    start = _start(request)
+    is_start_asked_for = request.cursor is None
+    for topic in request.topics:
+        name = topic.name
+        is_start_asked_for = is_start_asked_for or name == start
+        if name >= start:
+            if ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, (name,)):
+                asked.hidden.add(name)
+            else:
+                asked.add(name)
+        yield
+    if not is_start_asked_for:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    return sorted(name for name in names if name >= cursor.topic_name)
+
+
+def _start(request: DescribeTopicPartitionsRequest) -> str:
+    """The first name of the page. Raises KafkaError INVALID_REQUEST."""
+    if request.cursor is None:
+        return ""
+    if request.cursor.partition_index < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return request.cursor.topic_name
 
 
 def _page(

@@ -62,7 +62,7 @@ def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchRespon
 async def _answer_broker(
     ctx: RequestContext, request: FetchRequest, claim: BrokerClaim
 ) -> FetchResponse:
-    """What a follower gets; TOPIC_AUTHORIZATION_FAILED of each partition for whom is none."""
+    """Answer a follower; anybody else gets TOPIC_AUTHORIZATION_FAILED for each partition."""
     refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if ctx.services.peers.are_heard_on(ctx.connection.listener_name) and ctx.is_authorized(
         AclOperation.CLUSTER_ACTION, CLUSTER
@@ -142,7 +142,7 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
 
 
 def _restrict(params: FetchParams, version: int) -> None:
-    """What fetchers of old versions do not know."""
+    """Exclude what fetchers of an old version cannot read."""
     params.knows_zstd = False
     params.is_hard_limit = version < FIRST_VERSION_WITH_MAX_BYTES
     if version < FIRST_VERSION_WITH_FORMAT_2:

@@ -14,7 +14,7 @@ from kbroker.protocol.schema import Message
 
 
 def handler_of(api: Api) -> Handler:
-    """What answers an API's requests on any broker."""
+    """Return the handler that answers an API's requests on any broker."""
     handler, is_shown = api.handler, api.forwarded
     if is_shown is None:
         return handler

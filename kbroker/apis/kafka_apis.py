@@ -5,9 +5,9 @@ A request passes stages, as its API's registration says: its sender is checked a
 or on the controller (`forwarding`), and what was used is counted against the client's quotas. A
 stage that has nothing to decide is not there.
 
-Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or
-ProtocolError, which closes the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR
-and logged, once per place and minute.
+Law: whatever a client sends, exactly one thing happens, so that it never waits in vain: an answer,
+no answer (acks=0), or ProtocolError, which closes the connection. A bug in a handler is answered
+with UNKNOWN_SERVER_ERROR and logged, once per place and minute.
 """
 
 from __future__ import annotations

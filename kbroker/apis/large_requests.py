@@ -1,11 +1,11 @@
 """Requests of many entries: read outside the loop and answered in parts, so that other clients are
 answered in between.
 
-Law: what a client sends costs memory in proportion to what it may honestly need. An entry of a few
-bytes becomes an object of some hundred, so what a client sends without records is bounded; a
-request that may carry records is not read here, and what brokers say grows with their cluster.
-Parts are answered in their order, and only where the answer of an entry does not hang on the
-others. Where it does, the handler gives way to others by itself.
+Law: a request costs memory in proportion to what its client may honestly need. An entry of a few
+bytes becomes an object of some hundred, so requests without records are bounded; a request that may
+carry records is not read here, and what brokers send grows with their cluster. Parts are answered
+in their order, and only where the answer of an entry does not depend on the others; where it does,
+the handler itself lets others run in between.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
 
 
 async def answered_in_parts(handler: Any, ctx: Any, request: Message, parts: Parts | None) -> Any:
-    """What the handler answers to a large request."""
+    """Return the handler's answer to a large request, worked out part by part."""
     whole: Any = None
     for part in _split(request, parts):
         answer = handler(ctx, part)

@@ -120,7 +120,7 @@ def _distinct(
 def _hidden(
     ctx: RequestContext, topics: list[MetadataRequest.MetadataRequestTopic]
 ) -> frozenset[str]:
-    """What the client may not see: not even whether it exists."""
+    """Return the topics that the client may not see: not even whether they exist."""
     if ctx.services.authorizer is ALLOW_ALL:
         return frozenset()
     names = [
@@ -150,7 +150,7 @@ def _to_be_created(
     request: MetadataRequest,
     topics: list[MetadataRequest.MetadataRequestTopic],
 ) -> frozenset[str]:
-    """What is missing and may be created."""
+    """Return the topics that are missing and may be created."""
     if not (
         request.allow_auto_topic_creation and ctx.services.config.server.auto_create_topics_enable
     ):

@@ -16,7 +16,7 @@ NowOrLater: TypeAlias = T | Awaitable[T]
 
 
 def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> NowOrLater[R]:
-    """What `shape(outcome, *args)` makes of an outcome: now where it is there, else when it comes.
+    """Return `shape(outcome, *args)`: now where the outcome is there, else when it comes.
 
     >>> then(2, max, 3)
     3

@@ -35,7 +35,7 @@ TopicResponse = OffsetCommitResponse.OffsetCommitResponseTopic
 
 @dataclass(slots=True)
 class _Sorted:
-    """What may be stored, by partition, and the answer, which lacks the codes of that."""
+    """The commits that may be stored, by partition, and the answer, which lacks their codes."""
 
     accepted: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     waiting: dict[TopicPartition, PartitionResponse] = field(default_factory=dict)  # as `accepted`

@@ -130,7 +130,7 @@ class ApiTable(Mapping[int, Api]):
             self[key]
 
     def listed(self) -> tuple[Listed, ...]:
-        """What is served, by the messages alone."""
+        """Return an entry for each API that is served, built from the messages alone."""
         if self._listed is None:
             self._listed = tuple(_listed(key) for key in self)
         return self._listed

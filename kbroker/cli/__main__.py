@@ -91,7 +91,7 @@ def _quiet_ends() -> Iterator[None]:
 def cli(ctx: click.Context) -> None:
     """A Kafka broker in Python.
 
-    Without a command: a development broker on 127.0.0.1:9092 whose data goes when it stops.
+    Without a command: a development broker on 127.0.0.1:9092. It removes its data when it stops.
     """
     if ctx.invoked_subcommand is None:
         from kbroker.cli.start import start

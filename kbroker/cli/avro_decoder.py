@@ -48,7 +48,7 @@ def _datum(schema: Any, data: bytes) -> Any:
 
 
 def _plain(found: Any) -> Any:
-    """What JSON can hold: bytes as base64, dates and decimals as text."""
+    """Return a value as JSON can hold it: bytes as base64, dates and decimals as text."""
     if isinstance(found, dict):
         return {name: _plain(value) for name, value in found.items()}
     if isinstance(found, list):

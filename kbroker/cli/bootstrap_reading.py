@@ -1,4 +1,4 @@
-"""Reads where a cluster is, and how it wants to be spoken to, out of the options of a command.
+"""Reads where a cluster is, and how to connect to it, from the options of a command.
 
 The address of the command line wins, then `-X bootstrap.servers`, then the environment, then the
 file; of all other properties `-X` wins over the file.
@@ -45,16 +45,16 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
 
 
 def other_bootstrap(address: str | None, file: str | None) -> Bootstrap:
-    """A cluster beside that of `bootstrap_of`, which it shares no properties with: they may hold a
-    password.
+    """A second cluster beside that of `bootstrap_of`. It takes none of the first one's properties,
+    because they may hold a password.
     """
     saved = _read(file)
     return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved))
 
 
 def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
-    """The cluster that this call names, if any. Beside another source, an address or a file for
-    all commands of a shell is no wish of this one.
+    """The cluster that this call names, if any. With another source, an address or a file from the
+    environment does not count: it was set for all commands, not for this one.
     """
     places = {ctx.get_parameter_source(name) for name in CLUSTER_OPTIONS}
     is_named = bool(places & {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP})

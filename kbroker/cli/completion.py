@@ -72,7 +72,9 @@ def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: str) -> list[str]:
-    """What the broker of the command line answers in time, on a thread that ends with us."""
+    """Ask the broker of the command line for names; none when it is late. The thread that asks ends
+    with the process.
+    """
     found: list[str] = []
 
     def ask() -> None:

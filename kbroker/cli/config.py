@@ -173,7 +173,7 @@ def _resources(
         Resource(ResourceType.BROKER_LOGGER, str(number)) for number in dict.fromkeys(loggers)
     ]
     if not resources:
-        raise click.UsageError(f"name what the settings are of: give {_TARGETS}")
+        raise click.UsageError(f"say whose settings: give {_TARGETS}")
     return resources
 
 

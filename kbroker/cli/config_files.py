@@ -31,9 +31,9 @@ _HIDDEN = "(hidden)"
 def check(properties: str, profile: str | None, strict: bool, output: str) -> None:
     """Read a server.properties without starting a broker.
 
-    An error keeps a broker from starting. Warnings are of names that are not known, with those
-    near to them, and of settings that Kafka acts on and kbroker does not yet. Exit code 1 when
-    there is an error.
+    An error keeps a broker from starting. Warnings are about unknown names, with the nearest known
+    ones, and about settings that Kafka acts on and kbroker does not yet. Exit code 1 when there is
+    an error.
     """
     from kbroker.server.launch import UsageError, properties_in
 
@@ -91,7 +91,7 @@ def show(
 
 
 def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str, str]]:
-    """What a start would refuse, and what it would warn of: `severity` and `finding`.
+    """Return what a start would refuse or warn of: `severity` and `finding`.
 
     Each value is looked at by itself first, so that one refusal does not hide another.
     """

@@ -52,7 +52,7 @@ Batches = Iterable[tuple[TopicPartition, list[Record]]]
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
-@click.option("--pattern", metavar="REGEX", help="All topics whose whole name matches, too.")
+@click.option("--pattern", metavar="REGEX", help="Also all topics whose whole name matches.")
 @click.option(
     "--from",
     "start",
@@ -152,8 +152,8 @@ def consume(  # one parameter per option
                 member.leave(None if is_all else printer.next_offsets)  # not what was polled
     if printer.failures:
         raise CommandError(
-            f"{counted(printer.failures, 'field')} could not be decoded and stand as they are; "
-            f"the first is {printer.first_failure}",
+            f"{counted(printer.failures, 'field')} could not be decoded and are printed "
+            f"as they are; the first is {printer.first_failure}",
             ExitCode.ITEM_FAILED,
         )
 
@@ -183,8 +183,8 @@ class _Choice:
             )
         if self.end is not None or self.start not in (START, END):
             raise click.UsageError(
-                "a group begins at its own offsets: --group takes no --to, and --from start or end "
-                "only, for where it has none"
+                "a group begins at its own offsets: leave out --to, and give --from only as "
+                "start or end, for partitions where it has none"
             )
 
     def views(self, cluster: ClusterLinks) -> list[TopicView]:

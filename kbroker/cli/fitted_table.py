@@ -1,7 +1,8 @@
-"""Rows as the lines of a table that is no wider than a terminal.
+"""Rows as the lines of a table that fits the width of a terminal.
 
-Law: nothing of a value is left out. Where a table is too wide, its heads break at `_` first; then
-the widest columns fold, between words as long as that is enough. Pure: the width is given.
+Law: no value is shortened, so that a narrow terminal hides nothing. Where a table is too
+wide, its heads break at `_` first; then the widest columns fold, between words as long as that is
+enough. Pure: the width is given.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from kafka.errors import KafkaError as LibraryError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
-from kbroker.client.addresses import check_reachable
-from kbroker.client.client_error import ClientError
+from kbroker.client.addresses import cannot_connect
+from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
 from kbroker.model import TopicPartition
@@ -47,7 +47,7 @@ class GroupRecords:
 
         `tell` gets a sentence when the brokers or a topic go away and when they are back.
         """
-        self._bootstrap = bootstrap
+        self._links = ClusterLinks(bootstrap)
         self._topics = topics
         self._tell = tell
         self._away_since_s: float | None = None
@@ -97,20 +97,21 @@ class GroupRecords:
 
     def _look(self, *, follow: bool) -> None:
         """Whether a broker answers: the library asks on for ever, and says nothing."""
+        bootstrap = self._links.bootstrap
         try:
-            check_reachable(self._bootstrap)
-        except ClientError as error:
+            self._links.describe([])
+        except OSError as error:
             now_s = time.monotonic()
             if self._away_since_s is None:
                 self._away_since_s = now_s
-                self._tell(f"no broker of {self._bootstrap} answers; waiting")
+                self._tell(f"no broker of {bootstrap} answers; waiting")
             if not follow and now_s - self._away_since_s > _PATIENCE_S:
-                raise error
+                raise cannot_connect(bootstrap, error.strerror or str(error)) from error
             time.sleep(_POLL_MS / 1000)
             return
         if self._away_since_s is not None:
             self._away_since_s = None
-            self._tell(f"a broker of {self._bootstrap} answers again")
+            self._tell(f"a broker of {bootstrap} answers again")
 
     def _look_at_topics(self, *, follow: bool) -> None:
         """Which of them are deleted, by what the library has learnt: it says nothing of them."""
@@ -138,6 +139,7 @@ class GroupRecords:
             self._consumer.commit(offsets)
         self._behind.clear()  # closing is a handover too
         self._consumer.close()
+        self._links.close()
 
     async def _hand_over(self, places: Iterable[TopicPartition]) -> None:
         """Commit what was given of partitions that others may have next. It comes amid a poll, when

@@ -41,8 +41,8 @@ _COLUMNS = (
     multiple=True,
     metavar="TOPIC[:0,1]",
     shell_complete=topic_names,
-    help="Only this topic, or these partitions of it; may be repeated (default: all the group has "
-    "offsets of).",
+    help="Only this topic, or these partitions of it; may be repeated (default: all that "
+    "the group has offsets for).",
 )
 @click.option(
     "--to",

@@ -1,7 +1,7 @@
-"""What lines of standard input are as records: values, keys with values, or rows of JSON.
+"""How lines of standard input become records: values, keys with values, or rows of JSON.
 
-Law: nothing of a line is changed. A line that is no record is told with the reason, and the others
-are records all the same. No clock, no socket.
+Law: the bytes of a line are not changed. A bad line is returned with its reason beside the records
+of the good ones, because the caller decides whether to stop or to go on. No clock, no socket.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that is no record."""
+    """A line that cannot be made into a record."""
 
     at: int  # among the lines given
     reason: str

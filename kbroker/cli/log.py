@@ -1,7 +1,7 @@
 """`kbroker log`: looks into data directories of kbroker and of Apache Kafka, also when no broker
 runs.
 
-Law: reads only. No lock is taken and no byte written, so a broker may be running.
+Law: these commands only read. They take no lock and write no byte, so a broker may be running.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _WRITE_PAUSE_S = 0.05
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @click.option("--deep", is_flag=True, help="Unpack every batch and walk its records.")
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
-@click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
+@click.option("--quiet", is_flag=True, help="Show errors and warnings, no notes.")
 @output_option
 def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, output: str) -> None:
     """Check data directories or partition directories, and print what is wrong with them.

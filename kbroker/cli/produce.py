@@ -18,7 +18,7 @@ from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Part, Spread,
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
 from kbroker.cli.send_report import SendReport
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
@@ -62,7 +62,7 @@ _MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option("--null-value", is_flag=True, help="An empty value is a tombstone (null).")
 @click.option(
-    "--keep-going", is_flag=True, help="Name lines that are no records, and write the others."
+    "--keep-going", is_flag=True, help="Report lines that are not records, and write the others."
 )
 @bootstrap_option
 def produce(  # one parameter per option
@@ -127,7 +127,7 @@ def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
     """UsageError where options contradict each other."""
     given = [name for name, value in values.items() if value not in (None, False, ())]
     if is_json and given:
-        raise click.UsageError(f"{given[0]} and --input jsonl exclude each other: a row says it")
+        raise click.UsageError(f"{given[0]} and --input jsonl exclude each other: each row says it")
     if "--key" in given and "--key-separator" in given:
         raise click.UsageError("--key and --key-separator exclude each other")
     if values["--key-separator"] == "":
@@ -135,14 +135,15 @@ def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
 
 
 def _stamp(text: str | None) -> Callable[[], int]:
-    """What tells the time of records, in Unix ms. UsageError for a time that is none."""
+    """Return a function that gives the times of records, in Unix ms. UsageError for a malformed
+    time.
+    """
     if text is None:
         return _now_ms
     fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
     if fixed_ms is None or not 0 <= fixed_ms <= _MAX_TIME_MS:
         raise click.UsageError(
-            f"--timestamp '{text}' is none of: milliseconds since 1970, a time ago such as -30s, "
-            "-15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
+            f"--timestamp '{text}' is none of: milliseconds since 1970, {MOMENTS}"
         )
     return lambda: fixed_ms
 
@@ -190,7 +191,7 @@ class _Lines:
 
 
 class _Reader:
-    """Lines as records; what is no record ends it, or is said and counted."""
+    """Reads lines as records. A bad line ends the reading, or is reported and counted."""
 
     def __init__(self, source: LineSource, form: LineForm, *, keep_going: bool) -> None:
         self.bad = 0  # lines
@@ -257,7 +258,7 @@ def _tell_end(reader: _Reader, records: int, topic: str, done: str) -> None:
     """Say how much was `done`. CommandError where lines were not."""
     if reader.refusal is not None:
         raise CommandError(
-            f"{reader.refusal}; {_written_before(records)} (--keep-going passes over such lines)",
+            f"{reader.refusal}; {_written_before(records)} (--keep-going skips such lines)",
             ExitCode.ITEM_FAILED,
         )
     say(f"{counted(records, 'record')} {done} to {topic}")

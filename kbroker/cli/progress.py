@@ -24,7 +24,7 @@ class Progress:
         self.size_bytes = 0
 
     def begin(self, item: str) -> None:
-        """What is looked at from now on."""
+        """Name the item that is looked at from now on."""
         self._item = item
         self.add(0)
 

@@ -12,16 +12,13 @@ import click
 
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import say
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.model import TopicPartition
 
 _LAST = re.compile(r"-(\d+)", re.ASCII)
 PLACES = "start|end|OFFSET|-100|-1h|DATE"
-_EXAMPLES = (
-    "start, end, an offset, a number of last records such as -100, "
-    "a time ago such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
-)
+_EXAMPLES = f"start, end, an offset, a number of last records such as -100, {MOMENTS}"
 
 
 class Kind(Enum):

@@ -1,6 +1,7 @@
 """RecordPrinter: records on standard output in the chosen form, many in one write.
 
-The rows are those of `record_rows`. Law: in json, jsonl and csv null, empty and binary differ.
+The rows are those of `record_rows`. Law: in json, jsonl and csv, null, empty and binary values look
+different, because they mean different things in a topic: null deletes a key.
 """
 
 from __future__ import annotations

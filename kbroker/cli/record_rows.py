@@ -1,7 +1,8 @@
 """How records are printed, and read as they were printed: one row per record, text where the bytes
 are UTF-8.
 
-Law: `bytes_of` gives the bytes that `text_of` was given, null, empty and binary ones too.
+Law: `bytes_of` gives back the bytes that `text_of` was given, also null, empty and binary ones, so
+that printed rows can be written to a topic again unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def text_of(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def bytes_of(value: Any) -> bytes | None:
-    """What `text_of` made this of. ValueError where it makes nothing like it."""
+    """Return the bytes that `text_of` made this of. ValueError for a value it never makes."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -47,7 +48,7 @@ def headers_of(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
 
 
 def json_of(value: bytes | None) -> str:
-    """What `json_text` makes of `text_of`, in a third of the time."""
+    """Return what `json_text(text_of(value))` returns, in a third of the time."""
     if value is None:
         return "null"
     try:

@@ -1,7 +1,8 @@
 """Tells the operator how far the opening of the logs has come.
 
-Law: nothing for what is done within a second. A terminal gets one line that is written over;
-anything else a line every few seconds.
+Law: nothing is shown of an opening that takes less than a second, because nobody waits for it. A
+terminal gets one line that is written over; anything else, such as a log file, gets a line every
+few seconds.
 """
 
 from __future__ import annotations

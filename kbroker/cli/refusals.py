@@ -1,4 +1,4 @@
-"""What a command says of names that nobody knows, and of single things that failed."""
+"""Sentences of commands about unknown names, and about single items that failed."""
 
 from __future__ import annotations
 

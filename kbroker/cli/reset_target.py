@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.model import TopicPartition
 
@@ -41,7 +41,7 @@ class Place:
 
 
 def parse_target(text: str, now_ms: int) -> Target:
-    """What `--to` says. Raises UsageError for what it cannot mean."""
+    """Return the target that `--to` names. Raises UsageError where it makes no sense."""
     if text in ("earliest", "latest"):
         return Target(moment=EARLIEST if text == "earliest" else LATEST)
     if text.startswith(_FROM_FILE):
@@ -53,14 +53,16 @@ def parse_target(text: str, now_ms: int) -> Target:
     at_ms = timestamp_ms(text, now_ms)
     if at_ms is None:
         raise click.UsageError(
-            f"--to '{text}' is none of: earliest, latest, an offset, +N or -N records, a time ago "
-            "such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00, file:PATH"
+            f"--to '{text}' is none of: earliest, latest, an offset, +N or -N records, {MOMENTS}, "
+            "file:PATH"
         )
     return Target(moment=max(at_ms, 0))
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
-    """What `--topic` names: partitions by topic, none for all of them. Raises UsageError."""
+    """Return the partitions that `--topic` names, by topic; an empty set means all. Raises
+    UsageError.
+    """
     wanted: dict[str, frozenset[int]] = {}
     for text in texts:
         name, colon, numbers = text.partition(":")

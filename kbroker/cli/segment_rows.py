@@ -1,6 +1,7 @@
 """Rows for `kbroker log dump` out of segment files: one per batch, or one per record.
 
-Law: what is broken is said and passed over; memory holds one batch at a time.
+Law: damage is reported and skipped, so that the rest of a file can be read. Memory holds one batch
+at a time, because files are large.
 """
 
 from __future__ import annotations

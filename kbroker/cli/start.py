@@ -37,7 +37,7 @@ _SETTING_OPTIONS = (
     click.option(
         "--data",
         metavar="DIR",
-        help="Data directory (default: a temporary one that goes at the end).",
+        help="Data directory (default: a temporary one that is removed at the end).",
     ),
     click.option(
         "--profile", type=click.Choice(["dev", "prod"]), help="Set of defaults (default: dev)."

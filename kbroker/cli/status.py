@@ -76,7 +76,7 @@ def version() -> None:
 
 
 def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
-    """What is not as it should be; `topics` None looks at all of them."""
+    """List what is not as it should be; `topics` None looks at all of them."""
     with cluster_links(bootstrap) as links:
         described = links.describe(topics)
     if described.controller_id == _NO_CONTROLLER:

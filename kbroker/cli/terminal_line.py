@@ -11,7 +11,7 @@ _BEGIN_OF_LINE = "\r\x1b[K"
 
 
 class TerminalLine:
-    """`plain_interval_s` None: nothing is written where the stream is no terminal."""
+    """`plain_interval_s` None: nothing is written unless the stream is a terminal."""
 
     def __init__(self, stream: TextIO, first_s: float, plain_interval_s: float | None) -> None:
         self._stream = stream

@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+MOMENTS = "a time ago such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
+"""What `timestamp_ms` reads, for the sentence about a text that it cannot read."""
+
 _AGO = re.compile(r"-(\d+)(s|m|h|d)")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -39,7 +39,7 @@ _COPY = LazyCommand("kbroker.cli.topic_copy", "copy", "Copy the records of a top
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What partitions hold; who does not answer is left out."""
+    """Figures of partitions; those of brokers that do not answer are left out."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
@@ -69,8 +69,8 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     """Print one line per topic.
 
     RECORDS are the offsets between start and end: compaction and transactions leave some of them
-    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that nobody tells is left
-    out, as where a partition has no leader.
+    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that no broker knows, as
+    of a partition without a leader, is left out.
     """
     with cluster_links(bootstrap) as links:
         topics = [

@@ -134,7 +134,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
                 missing += _missing(name, known, if_exists=if_exists)
             elif known[name].is_internal and not force:
                 lost = _LOST.get(name, "the brokers keep their own records in it")
-                failures.append(f"{name} was not deleted: {lost} (--force does it all the same)")
+                failures.append(f"{name} was not deleted: {lost} (--force deletes it anyway)")
             else:
                 wanted.append(name)
         results = []
@@ -213,7 +213,7 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
 
 
 def _refusal(result: Any, settings: Mapping[str, str]) -> str:
-    """What the controller says of a topic, with the names near to settings it does not know."""
+    """Return the controller's refusal of a topic, with names close to unknown settings."""
     code = ErrorCode(result.error_code)
     said = f"{result.error_message} ({code.name})" if result.error_message else code.name
     hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""

@@ -1,7 +1,8 @@
 """`kbroker topic copy`: the records of a topic into another one, of the same cluster or another.
 
-Law: order, times, keys, values and headers stay, partitions unless they are to be chosen anew; what
-a transaction aborted is not copied. Large batches are passed on without being unpacked.
+Law: order, times, keys, values and headers stay, and so do partitions unless --by-key chooses them
+again: readers of the copy must find what they would find in the source. Records of aborted
+transactions are not copied. Large batches are passed on packed, because unpacking costs time.
 """
 
 from __future__ import annotations
@@ -85,14 +86,14 @@ _OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
     "configs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting of TARGET where it is made, before those of SOURCE; may be repeated.",
+    help="A setting for a new TARGET, which wins over that of SOURCE; may be repeated.",
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="none",
     show_default=True,
-    help="For batches that are packed anew: small ones, with --by-key all; others keep theirs.",
+    help="For batches that are packed again: small ones, or all with --by-key.",
 )
 @bootstrap_option
 def copy(  # one parameter per option
@@ -109,8 +110,8 @@ def copy(  # one parameter per option
 ) -> None:
     """Copy the records that SOURCE has now to TARGET.
 
-    TARGET is made with the partitions and settings of SOURCE where it is not there. It keeps the
-    records it has.
+    If TARGET does not exist, it is created with the partitions and settings of SOURCE. If it does,
+    it keeps its records.
     """
     wanted = key_values("--config", configs)
     places = parse_place("--from", start), parse_place("--to", end)
@@ -174,7 +175,7 @@ def _check_partitions(view: TopicView, target: TopicView) -> None:
     if not set(view.leaders) <= set(target.leaders):
         raise CommandError(
             f"{target.name} has {counted(len(target.leaders), 'partition')}, {view.name} has "
-            f"{len(view.leaders)} (--by-key chooses the partition of each record anew)",
+            f"{len(view.leaders)} (--by-key chooses a partition for each record)",
             ExitCode.ITEM_FAILED,
         )
 

@@ -1,7 +1,7 @@
 """`kbroker topic trim`: delete the oldest records of a topic, up to an offset or a time.
 
-Law: what is written while the command runs stays. A partition that refuses does not keep the others
-from being trimmed.
+Law: records that are written while the command runs stay, because nobody asked to delete them. A
+partition that refuses does not keep the others from being trimmed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.errors import ErrorCode, Trouble
@@ -107,10 +107,7 @@ def _parse_before(text: str, now_ms: int) -> Cut:
         return Cut(offset=int(text))
     at_ms = timestamp_ms(text, now_ms)
     if at_ms is None:
-        raise click.UsageError(
-            f"--before '{text}' is none of: an offset, a time ago such as -30s, -15m, -1h, -2d, "
-            "a date such as 2026-11-21T10:00:00, end"
-        )
+        raise click.UsageError(f"--before '{text}' is none of: an offset, {MOMENTS}, end")
     return Cut(at_ms=at_ms)
 
 
@@ -136,7 +133,7 @@ def _partitions(
 def _offsets(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int], cut: Cut
 ) -> dict[TopicPartition, Offsets]:
-    """What is known of each partition that answers.
+    """Return the offsets of each partition that answers.
 
     The end is asked for first: where no record is as new as the time, all up to there goes, and
     what is written from now on stays.

@@ -1,5 +1,5 @@
-"""What is said of a command line that is wrong: one sentence as of any other error, in place of
-click's own, and where to read on.
+"""Errors of usage: one sentence as for any other error, in place of click's own, and where to read
+on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def show_usage_error(error: click.UsageError) -> None:
 
 
 def sentence_of_usage(error: click.UsageError) -> str:
-    """What is wrong, in the words of the other commands.
+    """Return the reason in the words of the other commands.
 
     >>> sentence_of_usage(click.BadParameter("'x' is not a valid float.", param_hint="--timeout"))
     "--timeout 'x' is not a number"

@@ -1,7 +1,7 @@
 """What keys and values are read as: `--key-decoder` and `--value-decoder`.
 
-Law: null is null whatever the decoder; what cannot be decoded is printed as without a decoder, and
-counted.
+Law: null is null whatever the decoder, and a value that cannot be decoded is printed as without a
+decoder, and counted, so that one foreign record does not end the reading.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def addresses_of(bootstrap: str, name: str = OPTION) -> Iterator[tuple[str, int]
 
 
 def cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientError:
-    """What a command says where no broker answers."""
+    """Return the error of a command that no broker answers."""
     return ClientError(
         f"cannot connect to {bootstrap}: {reason} "
         f"(is a broker running? start one with `kbroker`, or give {name} HOST:PORT)",

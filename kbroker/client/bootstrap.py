@@ -1,4 +1,4 @@
-"""Bootstrap: where a cluster is, and how it wants to be spoken to."""
+"""Bootstrap: where a cluster is, and how to connect to it."""
 
 from __future__ import annotations
 

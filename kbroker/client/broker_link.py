@@ -1,11 +1,11 @@
 """BrokerLink: one open connection of a command to a broker, over a blocking socket, with TLS and a
 login where the settings say so.
 
-Law: answers are taken in the order of requests. Whatever ends a link, be it a cut, a wrong answer
-or none in time, is an OSError with a sentence for a person; the link is of no use after it, and its
-`in_flight` tells what was not answered. Where the settings do not fit the broker, trying again is
-of no use: that is a ClientError. Versions are settled by ApiVersions (KIP-511): the highest that
-both sides know.
+Law: answers are taken in the order of requests. Whatever ends a link (a cut, a wrong answer, none
+in time) is an OSError with a sentence for a person; the link is of no use after it, and its
+`in_flight` tells what was not answered. Settings that do not fit the broker are a ClientError
+instead, because trying again would not help. The versions are the highest that both sides know,
+settled by ApiVersions (KIP-511).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WatchedT = TypeVar("WatchedT", bound=Any)
 
 
 class Asked(NamedTuple):
-    """A request that has no answer yet, and what its sender wants to be told with it."""
+    """A request that has no answer yet, and what its sender gets back with the answer."""
 
     request: type[Message]
     version: int

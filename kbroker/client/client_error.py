@@ -6,7 +6,7 @@ from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ExplainedError, Trouble
 
 
-class ClientError(ExplainedError):
+class EndingError(ExplainedError):
     """One sentence for a person; `code` is the exit code of the contract."""
 
     def __init__(
@@ -18,6 +18,10 @@ class ClientError(ExplainedError):
         super().__init__(sentence, trouble)
         self.sentence = sentence
         self.code = code
+
+
+class ClientError(EndingError):
+    """A cluster cannot be worked with, or refuses what was asked."""
 
 
 def sentence_of(error: Exception) -> str:

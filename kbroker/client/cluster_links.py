@@ -132,7 +132,7 @@ class ClusterLinks:
         return found
 
     def lose(self, link: BrokerLink) -> None:
-        """Close a link that is of no use any more."""
+        """Close a link that can no longer be used."""
         link.close()
         self._links = {at: other for at, other in self._links.items() if other is not link}
 

@@ -53,7 +53,7 @@ def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
 
 
 def client_options(bootstrap: str) -> dict[str, Any]:
-    """What a client of kafka-python is told of a cluster. Raises ClientError."""
+    """Return the options for a kafka-python client of a cluster. Raises ClientError."""
     settings = settings_of(bootstrap)
     found: dict[str, Any] = {"bootstrap_servers": str(bootstrap)}
     if settings.client_id is not None:

@@ -1,4 +1,4 @@
-"""ConnectionSettings: how brokers want to be spoken to, out of the property names of Kafka's
+"""ConnectionSettings: how to connect to brokers, from the property names of Kafka's
 clients, Java's and librdkafka's.
 
 Pure: files are named here and read where a connection is made. No sentence holds a secret.
@@ -133,7 +133,7 @@ def without_effect(names: Iterable[str]) -> list[str]:
 
 
 def connection_settings(given: Mapping[str, str]) -> ConnectionSettings:
-    """What these properties say together. Raises ClientError with a sentence."""
+    """Return the settings in these properties. Raises ClientError with a sentence."""
     values = with_one_spelling(given)
     protocol = _protocol(values)
     return ConnectionSettings(

@@ -183,8 +183,8 @@ def _classic_member(
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What a classic member reads; nothing where it waits for its assignment, or where its bytes
-    are of a kind of their own.
+    """Return the partitions that a classic member reads; none where it waits for its assignment, or
+    where its bytes have another layout.
     """
     try:
         found, _ = decode(_Assignment, 0, assignment, _VERSION_BYTES)

@@ -1,4 +1,4 @@
-"""Troubles: which topics cannot be read now, why, and what a person is told of it.
+"""Troubles: which topics cannot be read now, why, and the sentences about it.
 
 Law: a sentence is said once, and only after a while: an election is not news. Topics with the same
 trouble share a sentence. No socket, no clock.

@@ -12,7 +12,7 @@ _HTTP = b"HTTP"
 
 
 def refused(address: str, reason: str) -> ClientError:
-    """What a person has to put right before a broker is of use."""
+    """Return an error that says what a person has to put right before the broker can be used."""
     return ClientError(
         f"cannot connect to {address}: {reason}",
         ExitCode.CANNOT_CONNECT,
@@ -40,7 +40,7 @@ def no_tls(settings: ConnectionSettings) -> str:
 
 
 def login_hint(settings: ConnectionSettings) -> str:
-    """What may help where a broker cuts a link at its first request."""
+    """Return a hint for a broker that cuts the connection at its first request."""
     return (
         "at the first request: where a port needs a login, give security.protocol="
         f"SASL_{settings.protocol}, sasl.mechanism, sasl.username and sasl.password"

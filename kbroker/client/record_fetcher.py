@@ -1,9 +1,9 @@
 """RecordFetcher: reads partitions of topics from where it is told, batch by batch.
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
-gone continues where it ended, and keeps no other one waiting; a topic that was deleted and created
-again is read from its start where the course has no ends. The next answer is asked for before the
-last one is decoded.
+gone continues where it ended and does not hold up the others, because a reader of many partitions
+must not stop for one. A topic that was deleted and created again is read from its start where the
+course has no ends. The next answer is asked for before the last one is decoded.
 
 Blocks in `answers` and `batches`; owned by one thread.
 """
@@ -113,7 +113,7 @@ class RecordFetcher:
         ]
 
     def _due(self) -> list[TopicPartition]:
-        """What is wanted, but what was refused a moment ago."""
+        """List the partitions that are wanted, except those refused a moment ago."""
         now_s = time.monotonic()
         return [place for place in self._wanted() if self._paused.get(place, 0.0) <= now_s]
 

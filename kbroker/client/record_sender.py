@@ -1,8 +1,9 @@
 """RecordSender: writes records to the partitions of one topic, several batches at a time.
 
-Law: order and number of records are the business of each PartitionQueue; with acks=all the producer
-is idempotent. What goes wrong for a while, an election or a broker that is away, is tried again for
-30 s. Blocks only where a broker does not read its requests; owned by one thread.
+Law: each PartitionQueue keeps the order and number of its records, and with acks=all the producer
+is idempotent, so that a batch sent twice is stored once. Trouble that passes, such as an election
+or a broker that is away, is tried again for 30 s. Blocks only where a broker does not read its
+requests; owned by one thread.
 """
 
 from __future__ import annotations

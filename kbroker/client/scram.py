@@ -1,8 +1,9 @@
 """ScramExchange: the client's side of a login by SCRAM (RFC 5802, RFC 7677), without channel
 binding, as Kafka's brokers want it.
 
-Law: the server proves that it knows the password too, and the nonce is compared as a whole; what
-does not fit is a ScramError, and no password leaves this file.
+Law: the server must prove that it knows the password too, and the nonce is compared as a whole, so
+that an impostor does not pass for the broker. Whatever does not fit is a ScramError. No password
+leaves this file.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def secured(plain: socket.socket, host: str, tls: Tls) -> ssl.SSLSocket:
 
 
 def tls_reason(error: OSError, host: str) -> str | None:
-    """What to do where one side does not trust the other's certificate; None: it is not that."""
+    """Return what to do where one side does not trust the other's certificate; None for other
+    errors.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate_reason(error, host)
     alert = getattr(error, "reason", None) or ""

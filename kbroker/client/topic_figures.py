@@ -1,8 +1,8 @@
 """What topics hold: where their partitions begin and end, and how many bytes they take.
 
-Law: one question per broker, however many partitions there are. What a broker does not answer is
-left out and spoils nothing else: a broker that is gone, a partition without a leader, sizes that
-this user may not see.
+Law: one question per broker, however many partitions there are, so that a large cluster costs a few
+requests. Where there is no answer (from a broker that is gone, of a partition without a leader, of
+sizes that this user may not see), the figure is left out and the others stay.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ResourceType(IntEnum):
-    """What configuration belongs to."""
+    """The kind of thing that settings belong to."""
 
     TOPIC = 2
     BROKER = 4

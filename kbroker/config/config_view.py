@@ -1,8 +1,8 @@
 """What DescribeConfigs tells about settings: value, source, synonyms, type, documentation.
 
-Law: values, sources and synonyms come out as Kafka 3.9 answers them, its oddities included:
-synonyms that come before the setting's own name are dropped, so a setting in force through another
-unit (log.roll.hours) shows none.
+Law: values, sources and synonyms are those that Kafka 3.9 answers, so that tools show the same of
+both. That includes its oddities: synonyms that come before the setting's own name are dropped, so a
+setting in force through another unit (log.roll.hours) shows none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConfigEntry(NamedTuple):
 def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Every setting of a topic that has `overrides`, by name.
 
-    Those that are not known, or cannot be used, are passed over.
+    Those that are not known, or cannot be used, are left out.
     """
     overrides, _ = sound_overrides(overrides)
     topic_config = TopicConfig.from_overrides(config, overrides)

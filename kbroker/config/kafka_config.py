@@ -1,8 +1,9 @@
 """KafkaConfig: every group of settings of one broker, and where each value came from.
 
-Law: a KafkaConfig never changes; dynamic settings make a new one (`with_dynamic`). A component
-receives its group, not all of this. Order: defaults < profile < properties file < environment <
-override < dynamic settings.
+Law: a KafkaConfig never changes, so that everybody who holds one sees settings that fit together;
+dynamic settings make a new one (`with_dynamic`). A component receives its group, not all of this,
+so that its constructor shows what it depends on. Order: defaults < profile < properties file <
+environment < override < dynamic settings.
 """
 
 from __future__ import annotations

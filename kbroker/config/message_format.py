@@ -31,7 +31,7 @@ def is_format_version_ignored(inter_broker_protocol_version: str) -> bool:
 def ignored_format_warning(
     name: str, version: str, inter_broker_protocol_version: str, topic: str | None = None
 ) -> str | None:
-    """What to say of a format version that is ignored though it names an old format, else None."""
+    """Return a warning for a version that names an old format but is ignored, else None."""
     if not is_format_version_ignored(inter_broker_protocol_version) or message_format(version) == 2:
         return None
     whose = f"{name}={version}" + (f" of topic {topic}" if topic else "")

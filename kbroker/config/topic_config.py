@@ -1,7 +1,8 @@
 """TopicConfig: the settings of one topic: its overrides on top of the broker's values.
 
-Law: names, bounds and refusals are those of Kafka 3.9's topic settings; where a topic does not
-override a setting, the first of the broker's settings in `synonyms` that has a value counts.
+Law: names, bounds and refusals are those of Kafka 3.9's topic settings, so that existing settings
+and tools work. Where a topic does not override a setting, the first of the broker's settings in
+`synonyms` that has a value counts.
 """
 
 from __future__ import annotations
@@ -248,7 +249,7 @@ class TopicConfig(ConfigGroup):
     def from_overrides(cls, config: KafkaConfig, overrides: Mapping[str, str]) -> TopicConfig:
         """The topic's values over the broker's; raises ConfigError for a bad override.
 
-        An override that is not known (a topic that came from elsewhere) is passed over.
+        An override that is not known (a topic that came from elsewhere) is ignored.
         """
         values = broker_defaults(config)
         for name, text in overrides.items():
@@ -330,7 +331,7 @@ def topic_config_key(name: str) -> ConfigKey | None:
 
 
 def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
-    """What a topic without overrides gets from the broker, by attribute."""
+    """Return the values that a topic without overrides gets from the broker, by attribute."""
     values: dict[str, ConfigValue] = {}
     for key in TopicConfig.keys:
         if not key.synonyms:

@@ -106,7 +106,7 @@ class EventQueue:
 
 
 def not_controller() -> KafkaError:
-    """What those hear who ask a broker that is not, or no longer, the controller."""
+    """Return the error for requests to a broker that is not, or no longer, the controller."""
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller.")
 
 

@@ -159,7 +159,7 @@ class KafkaController:
 
     @property
     def context(self) -> ControllerContext | None:
-        """What the active controller knows; to read only."""
+        """The active controller's knowledge of the cluster; read it only."""
         return self._reign.changes.context if self._reign else None
 
     async def startup(self) -> None:

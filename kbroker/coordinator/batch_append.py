@@ -1,7 +1,7 @@
 """Appends records to a partition of an internal topic as one batch, and tells how it ended.
 
-Law: whatever happens, whoever waits is told. An append is done when enough replicas have it (after
-the high watermark has passed it, with acks -1).
+Law: every append ends with an answer, because somebody waits for it. It is done when enough
+replicas have it (after the high watermark has passed it, with acks -1).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Which broker coordinates a key: a group's id, a transactional id, or the partition of a share
 group; makes the internal topic when it is first needed.
 
-Law: the answer names a broker that can be used. While the topic is made, or its partition read,
-the caller waits here instead of asking again and again; `COORDINATOR_NOT_AVAILABLE` comes after
-`FIND_TIMEOUT_MS` only. Where the partition has no leader it comes at once: its broker is away, for
-who knows how long, and other requests wait for this one.
+Law: the answer names a broker that can be used. While the topic is made, or its partition read, the
+caller waits here instead of asking again and again, and gets `COORDINATOR_NOT_AVAILABLE` only after
+`FIND_TIMEOUT_MS`. Where the partition has no leader it gets that at once: the broker may be away
+for long, and other requests wait for this one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """GroupCoordinator: consumer groups of the classic protocol and their offsets, for the groups whose
 partition this broker leads.
 
-Law: a thin shell. It checks that this broker answers for the group, feeds the request to the pure
-machines in `group/` and runs the effects they return. Requests that need not wait are answered with
-a plain value, no task is made for them. Refusals are those of Kafka 3.9.
+Law: a thin shell, so that the decisions are pure. It checks that this broker answers for the group,
+feeds the request to the machines in `group/` and runs the effects they return. Requests that need
+not wait are answered with a plain value, without a task. Refusals are those of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _EXPIRY_TIMER = "offsets.retention.check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorServices:
-    """What the coordinator needs of the broker."""
+    """The services of the broker that the coordinator uses."""
 
     replicas: Replicas
     metadata: MetadataCache

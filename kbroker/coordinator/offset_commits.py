@@ -1,8 +1,8 @@
 """Committing, reading, expiring and deleting the offsets of groups.
 
-Law: a commit is acknowledged after its records are in the log (KIP-98 for pending ones, KIP-211 for
-expiry, KIP-447 for stable reads, KIP-496 for subscribed topics). All offsets of one request are one
-batch.
+Law: a commit is acknowledged after its records are in the log, because the next coordinator knows
+only those (KIP-98 for pending ones, KIP-211 for expiry, KIP-447 for stable reads, KIP-496 for
+subscribed topics). All offsets of one request are one batch.
 """
 
 from __future__ import annotations

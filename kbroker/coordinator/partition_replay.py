@@ -1,8 +1,8 @@
 """Reads one partition of an internal topic into the coordinator that keeps its state there.
 
-Law: holds for every internal topic. What cannot be read, a batch or a single record, is passed over
-and hides none of its neighbours; what was passed over is said once. A transaction whose marker is
-among it ends as the log knows that it ended.
+Law: a batch or record that cannot be read is skipped and hides none of its neighbours, so that
+damage costs a coordinator no more than what it hit; it is reported once. A transaction whose marker
+was skipped ends as the log knows that it ended. This holds for every internal topic.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class PartitionReplay:
 
     @property
     def saw_everything(self) -> bool:
-        """True when nothing was passed over."""
+        """True when nothing was skipped."""
         return not self.gaps and not self.not_understood
 
     def steps(self) -> Iterator[None]:
@@ -80,7 +80,7 @@ class PartitionReplay:
             self._settle(producer_id, self._log.log_end_offset)
 
     def tell(self) -> None:
-        """Say what was passed over."""
+        """Log what was skipped."""
         missing = [gap for gap in self.gaps if gap.reason == MISSING]
         others = [gap for gap in self.gaps if gap.reason != MISSING]
         for gap in others[:_SHOWN]:

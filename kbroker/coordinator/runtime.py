@@ -3,8 +3,8 @@ which partitions this broker leads, their loading, timers, long work.
 
 Law: a machine decides (records and a reply), its shard appends the records and replays them into
 the state, and the reply goes out when they are stored; see `shard`. The runtime knows nothing of
-what a machine keeps. Everything runs on the event loop and nothing blocks it for long; a long log
-is replayed in slices.
+what a machine keeps, so that every kind of coordinator can use it. Everything runs on the event
+loop and nothing blocks it for long; a long log is replayed in slices.
 """
 
 from __future__ import annotations
@@ -168,7 +168,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         machine.on_loaded()
 
     def _replay(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        """What cannot be read is passed over, said once, and remembered by `may_forget`.
+        """Replay a partition's log. Records that cannot be read are skipped, reported once, and
+        remembered by `may_forget`.
 
         Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
         """

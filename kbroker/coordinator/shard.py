@@ -6,14 +6,14 @@ to the same state.
 * A write enters the state (`replay`) when the log has taken it, at the latest, and the next
   decision rests on it at once. It is settled, and what rests on it is answered, when enough
   replicas have it.
-* What the log refuses never was. Mostly that is known before the replay; where the write entered
-  the state before (a large batch is checked on a thread), its changes are rolled back, and so is
-  every change that was decided on top of them.
+* A write that the log refuses has not happened. Mostly that is known before the replay; where the
+  write entered the state before (a large batch is checked on a thread), its changes are rolled
+  back, and so is every change that was decided on top of them.
 * A write that is in the log but not confirmed in time stays, and only its answer is an error: as
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
 * A partition that is given up is dropped whole, and read again by whoever leads it.
-* Whoever hears how a write ended holds up nobody: where that fails, it is logged.
+* A listener that hears how a write ended holds up nobody: if it fails, that is logged.
 
 Writes reach the log in the order they were decided. Those that come while one is on its way to the
 log stand in line, and go together in as few batches as they fit in.
@@ -70,7 +70,7 @@ class ShardLog(ReplayedLog, Protocol):
 
     @property
     def rules(self) -> AppendRules:
-        """What the topic's settings say of appends."""
+        """The topic's settings for appends."""
         ...
 
 

@@ -41,7 +41,7 @@ def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
 
 
 def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[Problem]:
-    """What a header says that cannot be, its CRC being right or wrong."""
+    """Yield what cannot be true in a header, whether its CRC is right or wrong."""
     if header.base_offset < segment_base_offset:
         yield Problem(
             FindingCode.BATCH_BEFORE_SEGMENT,
@@ -78,7 +78,7 @@ class Unpacked:
 def record_problems(
     header: BatchHeader, data: bytes | memoryview, unpacked: Unpacked | None = None
 ) -> Iterator[Problem]:
-    """What a walk over the uncompressed records of a batch finds; it fills `unpacked`."""
+    """Walk over the uncompressed records of a batch and yield their problems; fills `unpacked`."""
     unpacked = unpacked or Unpacked()
     try:
         if header.magic == MAGIC:

@@ -123,8 +123,8 @@ def _view_of(file_system: FileSystem, path: str) -> PartitionView:
 
 
 def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> None:
-    """What is wrong with data directories only because one broker has them all; which those are,
-    their meta.properties says.
+    """Report what is wrong with data directories only because one broker has them all; their
+    meta.properties says which these are.
     """
     homes: dict[tuple[object, ...], str] = {}
     for view in views:
@@ -141,7 +141,7 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
 
 
 def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool = False) -> None:
-    """What the data directory itself holds, and which of its files could not be read.
+    """Report on the contents of the data directory itself, and on its files that could not be read.
 
     Of a broker `is_at_work`, what it is about to remove, to move or to write is not told.
     """
@@ -163,7 +163,7 @@ def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool 
 
 
 def _passing(view: LogDirectoryView) -> Iterator[Finding]:
-    """What is on its way in or out: a running broker always has some of it."""
+    """Yield findings on files that are about to come or go: a running broker always has some."""
     for name in view.moved:
         path = f"{view.path}/{name}"
         if name.endswith(DELETE_DIRECTORY_SUFFIX):

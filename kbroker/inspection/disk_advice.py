@@ -19,5 +19,7 @@ def is_forbidden(error: Exception) -> bool:
 
 
 def advice_on(error: Exception, otherwise: str) -> str:
-    """What to do about a file that could not be read; `otherwise` where it is really unreadable."""
+    """Return what to do about a file that could not be read; `otherwise` for damage in the file
+    itself.
+    """
     return WHO_MAY_READ if is_forbidden(error) else otherwise

@@ -1,4 +1,4 @@
-"""Holds a leader-epoch checkpoint against the epochs that batches carry."""
+"""Compares a leader-epoch checkpoint with the epochs that batches carry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EpochCheck:
         )
 
     def file(self) -> Iterator[Problem]:
-        """What is wrong with the entries among themselves."""
+        """Yield the contradictions between entries of the file."""
         if not self._is_sorted:
             yield Problem(FindingCode.EPOCHS_ORDER, "epochs and start offsets do not both rise")
         if any(entry.epoch < 0 or entry.start_offset < 0 for entry in self._entries):

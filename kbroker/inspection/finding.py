@@ -24,7 +24,7 @@ class Severity(IntEnum):
 
 
 class FindingKind(StrEnum):
-    """What a finding is one of; its tables are `FindingCode`, of log directories, and the
+    """The kind of a finding; its tables are `FindingCode`, of log directories, and the
     pipeline's `AuditCode`. A value is what programs are told, as `batch-crc`.
     """
 

@@ -1,4 +1,4 @@
-"""Holds index entries against the batches they mention, while a segment is walked once from its
+"""Compares index entries with the batches they mention, while a segment is walked once from its
 start. Bytes and headers in, problems out.
 
 Law: an entry is wrong when a look-up that follows it would skip records, or when no append can have

@@ -110,7 +110,7 @@ class LogDirectoryView:
         return bool(self.partitions or self.moved or self.meta or self.offsets)
 
     def of(self, topic_partition: TopicPartition) -> PartitionView:
-        """What is known of a partition."""
+        """Return everything known about a partition."""
 
         def offset(file: str) -> int | None:
             return self.offsets.get(file, {}).get(topic_partition)

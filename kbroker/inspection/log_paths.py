@@ -1,5 +1,5 @@
-"""What a path is to those who only look: a data directory, the directory of one partition, or none
-of a log's.
+"""Tells what a path is, for callers that only read: a data directory, the directory of one
+partition, or neither.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LogPath = DataDirectory | PartitionDirectory
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:
-    """What kind of directory this is. Raises NotALogError, StorageError."""
+    """Tell which kind of directory this is. Raises NotALogError, StorageError."""
     path = path.rstrip("/") or "/"
     if not file_system.exists(path):
         raise NotALogError(f"{path} does not exist")
@@ -72,7 +72,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     ]
     if brokers and META_PROPERTIES_FILE not in names:
         raise NotALogError(
-            f"{path} is not a data directory, it has those of brokers in it: give "
+            f"{path} is not a data directory, but has those of brokers in it: give "
             + " ".join(brokers)
         )
     view = view_log_directory(file_system, path)

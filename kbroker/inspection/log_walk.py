@@ -1,5 +1,5 @@
-"""What a check knows of a log while it walks over its segments in order, and how it says what it
-finds.
+"""The knowledge of a check that walks over the segments of a log in order, and how it reports its
+findings.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 
 Law: a producer may begin anywhere. Retention or DeleteRecords removed what it wrote before,
 compaction removes whole batches, and a broker forgets a producer that was silent for a day. So a
-batch is held only against one of the same producer that the log shows right before it: with nothing
-missing or broken in between. A new epoch begins with sequence 0, 2^31 - 1 is followed by 0, and a
-batch without sequence proves nothing. A group coordinator writes the committed offsets of
+batch is compared only with one of the same producer that the log shows right before it, with
+nothing missing or broken in between. A new epoch begins with sequence 0, 2^31 - 1 is followed by 0,
+and a batch without sequence proves nothing. A group coordinator writes the committed offsets of
 transactions, each batch with sequence 0: of its log only the epochs are looked at.
 """
 

@@ -1,8 +1,9 @@
-"""Looks whether the timestamps of batches can be: not negative, not in the future, not far behind
+"""Checks that timestamps of batches are possible: not negative, not in the future, not far behind
 those before them. Headers in, problems out.
 
-Law: header only. Markers are left out: brokers stamp them, clients stamp records. A client may send
-old times on purpose, so a time before an earlier batch's is only a note.
+Law: a time before an earlier batch's is only a note, because a client may send old times on
+purpose. Only headers are read. Markers are left out, because brokers stamp them and clients stamp
+records.
 """
 
 from __future__ import annotations

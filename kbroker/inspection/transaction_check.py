@@ -1,4 +1,4 @@
-"""Holds the `.txnindex` files of a log against the transactions that its batches tell of.
+"""Compares the `.txnindex` files of a log with the transactions in its batches.
 
 Law: an aborted transaction that no entry names would be served to readers of committed data. Where
 the beginning of the log is gone, or it was compacted, a transaction whose records were not seen

@@ -1,9 +1,9 @@
 """The data file of a segment: batches one after the other, exactly as they travel (FileMessageSet
 in Kafka 0.8).
 
-Law: `size_bytes` counts whole appended batches; what a failed write left behind it is overwritten
-by the next one. Appends and truncation belong to the event loop; reads and `sync` may run on worker
-threads.
+Law: `size_bytes` counts whole appended batches; the rest of a failed write is overwritten by the
+next one, so that no reader meets half a batch. Appends and truncation belong to the event loop;
+reads and `sync` may run on worker threads.
 """
 
 from __future__ import annotations

@@ -49,7 +49,9 @@ class StorageError(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """What was refused may be tried again later; everything written before is as it was."""
+        """Whether the refused operation may be tried again later; everything written before is
+        intact.
+        """
         return self.is_out_of_descriptors or self.is_out_of_space
 
 

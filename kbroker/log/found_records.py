@@ -2,9 +2,10 @@
 stretches were checked, which bytes are damaged, and lookups that trust an index only where the
 batches confirm it.
 
-Law: no batch from here is served before its checksum and its offsets were checked, once. An index
-entry is followed only to a batch that it describes. At the first contradiction the whole part is
-read, its damaged batches are noted and logged, and both indexes are rebuilt from the intact ones.
+Law: no batch from here is served before its checksum and its offsets were checked, once, so that
+damage never reaches a reader. An index entry is followed only to a batch that it describes. At the
+first contradiction the whole part is read, its damaged batches are noted and logged, and both
+indexes are rebuilt from the intact ones.
 
 Owned by the event loop.
 """

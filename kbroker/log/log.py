@@ -39,7 +39,7 @@ class Log(LocalLog):
     def prepare_append(
         self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
     ) -> Preparation:
-        """What a worker thread has to run before `append_prepared`."""
+        """Return the work that a worker thread has to do before `append_prepared`."""
         place = Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
         return Preparation(records, origin, self.rules, place)
 
@@ -115,7 +115,7 @@ class Log(LocalLog):
     def begin_flush(
         self, up_to_offset: int | None = None, *, and_closed: bool = False
     ) -> PendingFlush | None:
-        """What must be synced to have all below `up_to_offset` (None: log end) on disk, if any;
+        """Return the syncs that bring all below `up_to_offset` (None: log end) to the disk, if any;
         `and_closed`: also where only files of closed segments wait for it.
         """
         return log_flush.begin(self, up_to_offset, and_closed=and_closed)

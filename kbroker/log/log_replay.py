@@ -1,5 +1,5 @@
-"""The whole of a log for one who needs it all, such as a coordinator at its start: batch after
-batch, and what cannot be read named in its place.
+"""Reads a whole log, for a coordinator that starts, say: batch after batch, with a gap in place of
+what cannot be read.
 
 Law: damage hides nothing but itself. Every batch that comes out is whole and its checksum right,
 whoever wrote it; what is missing comes out as a gap, with its offsets and its file. Only a log that
@@ -108,7 +108,9 @@ class LogReplay:
                 yield self._skip_segment(str(error))
 
     def _read(self) -> Iterator[WholeBatch | Gap]:
-        """What one read of the log gives; a batch that it cut off is left to the next one."""
+        """Yield the batches of one read of the log; a batch that it cut off is left to the next
+        read.
+        """
         info = self._log.read(self._offset, READ_BYTES, FetchIsolation.LOG_END, True)
         data, path = memoryview(info.records.read()), info.records.records.path
         if self._has_passed_bytes(info.records.records):
@@ -167,7 +169,7 @@ class LogReplay:
 
     def _doubt(self, reason: str) -> Iterator[Gap]:
         """Bytes that this process wrote, or recovered, are not batches any more: have the whole
-        segment checked, as one that was only found. What even then stays unreadable is passed over.
+        segment checked, as one that was only found. What even then stays unreadable is skipped.
         """
         segment = self._segment()
         if self._doubted != segment.base_offset:

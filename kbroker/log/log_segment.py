@@ -99,7 +99,7 @@ class LogSegment(SegmentFiles):
 
     @property
     def damages(self) -> list[Damage]:
-        """What was found damaged so far."""
+        """List the damage found so far."""
         return self._check.damages if self._check is not None else []
 
     def append(

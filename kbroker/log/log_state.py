@@ -24,7 +24,7 @@ from kbroker.model import TopicPartition
 
 
 class Cut(NamedTuple):
-    """What is true of a log once it is cut."""
+    """The offsets of a log once it is cut."""
 
     end_offset: int
     start_offset: int  # beyond its end: stands until all of it is gone

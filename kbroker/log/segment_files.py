@@ -1,8 +1,8 @@
 """The files of one segment: batches, the indexes beside them, and what is done with all alike.
 
-Law: the files share a name, that of the first offset, and differ in their suffixes. While a segment
-takes appends its files have room after their content; closing gives them their final size. `sync`
-may run on a worker thread, everything else belongs to the event loop.
+Law: the files share a name, that of the first offset, and differ in their suffixes, as Kafka names
+them. While a segment takes appends its files have room after their content; closing gives them
+their final size. `sync` may run on a worker thread, everything else belongs to the event loop.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SegmentFiles:
 
     @property
     def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
-        """What has a file of its own."""
+        """The parts that have files of their own."""
         return self.records, self.offset_index, self.time_index, self.transaction_index
 
     @property

@@ -129,7 +129,7 @@ class SegmentStore:
         self.unsynced.segments_left()
 
     def _cancel_swaps(self) -> None:
-        """What is taken out may be a part of any."""
+        """Cancel all swaps: segments that are taken out may be part of any."""
         for swap in list(self.swaps):
             swap.cancel()
 
@@ -175,8 +175,8 @@ class SegmentStore:
         return self._doomed.take_due(now_ms, delay_ms)
 
     def planned_cut(self, offset: int, log_start_offset: int) -> Cut:
-        """What `truncate_to` will leave: safe not to the log's end, as the segment that is cut may
-        be longer after a loss of power.
+        """Return what `truncate_to` will leave. Its safe offset is below the log's end, because a
+        loss of power may leave the segment that is cut longer than that.
         """
         segment = self.segments[self.segments.floor_index(offset)]
         end_offset = segment.base_offset
@@ -218,7 +218,7 @@ class SegmentStore:
     def begin_flush(
         self, *, start_offset: int, end_offset: int, epochs: int, cuts: int
     ) -> PendingFlush:
-        """What must be synced to have all from `start_offset` to `end_offset` (exclusive) on the
+        """Return the syncs that bring all from `start_offset` to `end_offset` (exclusive) to the
         disk; `epochs` counts the changes of the leader epochs, `cuts` those of the log's end.
         """
         segments = self.segments.between(start_offset, end_offset)

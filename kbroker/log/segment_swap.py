@@ -6,9 +6,10 @@ the sources become `.deleted`, the `.swap` files get their final names. A start 
 drops it, or a `.swap` data file and finishes what was begun; a data file is renamed last, so that
 its `.swap` says how far it came.
 
-Law: the log changes at once, in `take_over`, and only while it still has all sources; a swap that
-is overtaken by retention or truncation leaves nothing behind. Owned by the event loop; between the
-steps the caller syncs `directory`, on any thread.
+Law: the log changes at once, in `take_over`, and only while it still has all sources, so that a
+reader sees either the old segments or the new one. A swap that is overtaken by retention or
+truncation leaves nothing behind. Owned by the event loop; between the steps the caller syncs
+`directory`, on any thread.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SegmentSwap:
 
     @property
     def directory(self) -> str:
-        """What has to be synced after each step."""
+        """The directory to sync after each step."""
         return self._store.directory
 
     def stage(self) -> bool:

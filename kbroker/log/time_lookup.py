@@ -1,8 +1,8 @@
 """Look-ups by time: the first record at or after one, and the first of the newest.
 
-Law: headers and indexes say which batch to look into, on the event loop; looking into it needs
-nothing but its bytes and may be done on a worker thread. A header may claim a time that no record
-has: then the search goes on after that batch.
+Law: headers and indexes say which batch to look into, on the event loop. Looking into it may take
+long, so it needs nothing but the batch's bytes and may run on a worker thread. A header may claim a
+time that no record has: then the search goes on after that batch.
 """
 
 from __future__ import annotations

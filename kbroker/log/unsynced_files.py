@@ -1,5 +1,5 @@
-"""What of a log may not be on the disk yet, beside the records after its recovery point: closed
-segments, names in directories, leader epochs, the topic id.
+"""Files of a log that may not be on the disk yet, besides the records after its recovery point:
+closed segments, names in directories, leader epochs, the topic id.
 
 Law: in steady state a flush costs one sync, that of the data file that grew. What recovery rebuilds
 from the records after the recovery point (indexes of the last segment, producer snapshots) is not

@@ -42,7 +42,7 @@ def outcome(work: Callable[[], None]) -> StorageError | None:
 
 
 def unexpected(error: BaseException | None) -> StorageError:
-    """What to tell of work that ended in an error of the program."""
+    """Return the error to report for work that a bug has ended."""
     _log.error("A write ended unexpectedly", exc_info=error)
     return StorageError("", SYNC, 0, f"it ended unexpectedly: {error!r}")
 

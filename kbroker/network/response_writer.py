@@ -192,7 +192,7 @@ class ResponseWriter:
 
 
 class _SliceRest:
-    """What has not yet left of a file slice."""
+    """The part of a file slice that has not left yet."""
 
     __slots__ = ("_position", "_size", "_slice")
 

@@ -9,7 +9,7 @@ out; whether it is sent again is for the caller to say. A caller that gives up e
 only where nobody else waits for an answer on it.
 
 Versions are settled by ApiVersions when the connection opens (KIP-35, KIP-511): the highest that
-both sides know, so that Apache Kafka's brokers are spoken to as well.
+both sides know, so that Apache Kafka's brokers are understood as well.
 
 Owned by the event loop.
 """

@@ -137,8 +137,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         }
 
     def give_up(self) -> None:
-        """Somebody has cancelled an answer. It will be passed over when it comes; where nobody
-        waits for another one, there is nothing to wait for.
+        """Somebody has cancelled an answer: it is ignored when it comes. Where nobody waits for
+        another one, the connection ends.
         """
         if all(asked.answered.done() for asked in self._in_flight):
             self.end(EOFError())

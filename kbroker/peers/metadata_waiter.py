@@ -20,7 +20,7 @@ class PartitionView(Protocol):
 
 
 class MetadataView(Protocol):
-    """What is asked of the broker's metadata cache."""
+    """The questions to the broker's metadata cache."""
 
     def contains_topic(self, topic: str) -> bool:
         """True when the topic exists."""

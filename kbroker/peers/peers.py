@@ -1,4 +1,4 @@
-"""Peers: holds what a request says of its sender against the tree.
+"""Peers: compares what a request says of its sender with the tree.
 
 Law: a true sender is never refused for what this broker has not seen yet: before a refusal the tree
 catches up, and while it cannot be read the sender waits, as an order refused by mistake would not

@@ -24,7 +24,7 @@ def cluster_errors() -> Iterator[None]:
 
 
 def while_reachable(ask: Callable[[], _T], otherwise: _T) -> _T:
-    """What is answered; `otherwise` where no broker is there to ask, as while one restarts: that
+    """Return the answer, or `otherwise` where no broker can be reached, as while one restarts: that
     proves nothing, and Spark decides how long to wait. Raises PipelineError for all else.
     """
     try:

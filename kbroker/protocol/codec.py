@@ -4,10 +4,10 @@ and kept.
     request, end = decode(FetchRequest, 12, frame, offset)
     pieces = encode_pieces(response, 12, head=encode_response_header(...))
 
-Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given. Bytes
-after the message are left alone (librdkafka sends some). Encoding a value that does not fit its
-field is a bug and raises what Python raises; text that is not Unicode on either side is replaced,
-never refused.
+Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given,
+because they come from anybody. Bytes after the message are left alone (librdkafka sends some).
+Encoding a value that does not fit its field is a bug and raises what Python raises; text that is
+not Unicode on either side is replaced, never refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def decode(
 
 
 def decoder_of(cls: type[Message], version: int) -> Decoder:
-    """What `decode` does for messages of a class in a memoryview: for who decodes many of them."""
+    """Return the decoder that `decode` would use for a message in a memoryview: for callers that
+    decode many of one class.
+    """
     return _decoders.get((cls, version)) or _build_decoder(cls, version)
 
 
@@ -57,7 +59,7 @@ def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Pie
 
 
 def encoder_of(cls: type[Struct], version: int) -> Encoder:
-    """What `encode_pieces` does for messages of a class: for who encodes many of them."""
+    """Return the encoder of `encode_pieces`, for callers with many messages of one class."""
     return _encoders.get((cls, version)) or _build_encoder(cls, version)
 
 

@@ -142,7 +142,7 @@ class EncoderSource:
             self._source.line("pass")
 
     def _take_encoded(self, element: str) -> None:
-        """Pass over an element that was written beforehand. Small ones are not worth the look."""
+        """Skip an element that was written beforehand. Small ones are not worth the look."""
         encoded = self._source.name("e")
         self._source.line(f"{encoded} = {element}.encoded")
         with self._source.block(f"if {encoded} is not None and {self._version} in {encoded}:"):

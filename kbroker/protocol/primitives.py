@@ -2,8 +2,9 @@
 
 Formats are those of the protocol guide, "Protocol Primitive Types", and KIP-482 for compact types
 and tagged fields.
-Law: whatever the bytes are, the outcome is a value or ProtocolError; readers may also leave
-IndexError and struct.error to the codec, which translates them once per message.
+Law: whatever the bytes are, the outcome is a value or ProtocolError, because they come from
+anybody. Readers may also leave IndexError and struct.error to the codec, which translates them once
+per message.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def uuid_from_bytes(data: bytes) -> UUID:
 def skip_tags(
     buffer: memoryview, offset: int, limit: int, count: int, allowed: int
 ) -> tuple[int, int]:
-    """Pass over `count` tagged fields of a struct that declares none: (offset after them, `allowed`
+    """Skip `count` tagged fields of a struct that declares none: (offset after them, `allowed`
     less `count`).
     """
     if count > allowed:

@@ -9,8 +9,8 @@ One class stands for all versions. Structs inside it are `Struct` classes nested
 message class, with the schema's name. A field that a version does not have keeps its default when
 that version is decoded, and is left out silently when it is encoded (Kafka's "ignorable"; a broker
 fills answers without asking for the version).
-Law: declarations are data; see `declaration.py` for fields and `codec.py` for bytes (KIP-482 for
-flexible versions).
+Law: declarations are data, so that codecs, tests and documentation go by the same ones; see
+`declaration.py` for fields and `codec.py` for bytes (KIP-482 for flexible versions).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MESSAGES = f"{__package__}.messages"
 
 
 class MessageSpec(NamedTuple):
-    """What `@message` was told."""
+    """The arguments of `@message`."""
 
     name: str
     key: int | None  # None: no API, for example a record of an internal topic

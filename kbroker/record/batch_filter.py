@@ -1,9 +1,10 @@
 """Batches with some of their records taken out: what the log cleaner writes in place of a batch.
 
-Law: base offset, last offset, sequence, producer, leader epoch and codec of a batch stay; offsets
-of records stay; the CRC is new. As Apache Kafka: the base time becomes that of the first record
-kept, or the delete horizon where there is one (attribute bit 6, KIP-534), and record attributes
-become 0. Messages of the old formats are written again with what is left of them.
+Law: what readers and producers go by stays: base offset, last offset, sequence, producer, leader
+epoch and codec of a batch, and the offsets of records. The CRC is new. As Apache Kafka does, the
+base time becomes that of the first record kept, or the delete horizon where there is one (attribute
+bit 6, KIP-534), and record attributes become 0. Messages of the old formats are written again with
+what is left of them.
 """
 
 from __future__ import annotations

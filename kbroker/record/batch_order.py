@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 
 def span_of(header: BatchHeader) -> Span:
-    """What the header of a batch claims."""
+    """Return the offsets that the header of a batch claims."""
     return Span(header.base_offset, header.last_offset)
 
 
@@ -72,7 +72,8 @@ def recoverable(
     *,
     gapless_from: int,
 ) -> Iterator[tuple[int, BatchHeader, int, _T]]:
-    """What recovery leaves of a segment: the batches up to the first that does not count.
+    """Yield the batches of a segment that recovery keeps: those before the first that does not
+    count.
 
     `intact`: (first offset, header, position, anything) of its batches, up to the first that is not
     whole or has a wrong checksum. From `gapless_from` on the log was written without gaps. Beyond

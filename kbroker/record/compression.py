@@ -1,8 +1,8 @@
 """The codecs of record batches: gzip, snappy in xerial framing, lz4 frames, zstd.
 
-Law: what comes out is bounded by the caller, whatever the payload claims, and a payload that cannot
-be read is KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs start-up time and
-many brokers never need it.
+Law: the caller bounds what comes out, because a small payload may claim any size, and a payload
+that cannot be read is KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs
+start-up time and many brokers never need it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
 
 
 def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> Bytes:
-    """What `compress` was given.
+    """Return the bytes that were given to `compress`.
 
     KafkaError: MESSAGE_TOO_LARGE beyond `max_bytes` of output, INVALID_RECORD for a broken payload,
     UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.

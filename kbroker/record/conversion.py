@@ -1,8 +1,9 @@
 """Records from one message format into another: up and down as a topic's format wants it at the
 append, down for fetchers that know old formats only (KIP-31, KIP-32, KIP-98, KIP-283).
 
-Law: offsets stay, with the gaps that compaction left. What the older format has no place for is
-lost on the way to a fetcher: headers, producers, markers, and times in format 0.
+Law: offsets stay, with the gaps that compaction left, because consumers go by them. Whatever the
+older format has no place for does not reach the fetcher: headers, producers, markers, and times in
+format 0.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def _placed(header: BatchHeader, inner: list[Record]) -> Iterator[Record]:
 
 
 def _shift(header: BatchHeader, last_inner_offset: int) -> int:
-    """What makes the relative offsets of format 1 absolute.
+    """Return the number that makes relative offsets of format 1 absolute.
 
     Some versions of librdkafka left the wrapper's offset at 0 when they produced.
     """

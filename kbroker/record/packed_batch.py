@@ -1,7 +1,7 @@
 """PackedBatch: a batch that one broker gave and another one takes, without being unpacked.
 
-Law: a broker takes a batch from a producer only if its offsets follow each other, and with the
-producer, not with the time, that the broker it came from gave it.
+Law: a batch is passed on only if its offsets follow each other and its times are those of its
+producer, not of the broker it came from: a broker takes no other batch from a producer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Appends of Produce requests and of coordinators: at once or later, and which answers wait.
 
-Law: what can be appended now is, and answered with a plain value. A batch that takes long goes
-through `long_appends`; only what has to wait for that, for followers or for the disk costs a
-future. A refusal is the error code of one partition and never spoils the others.
+Law: what can be appended now is, and answered with a plain value, because most appends need not
+wait. A batch that takes long goes through `long_appends`; only what has to wait for that, for
+followers or for the disk costs a future. A refusal is the error code of one partition and never
+spoils the others.
 
 Owned by the event loop.
 """

@@ -1,8 +1,8 @@
 """Operations that wait for something to happen, or for their time to run out (Kafka's purgatory).
 
 Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands
-for calls `check_and_complete(key)`, or the operation waits until its deadline. One timer serves all
-operations: it is set to the earliest deadline only.
+for calls `check_and_complete(key)`, or the operation waits until its deadline. One timer, set to
+the earliest deadline, serves all operations, so that a waiting one costs next to nothing.
 
 An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody
 waits any more.

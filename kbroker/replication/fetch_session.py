@@ -287,7 +287,7 @@ def _find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> 
 
 
 def _note_news(asked: FetchPartition, data: PartitionData) -> bool:
-    """True when the client has not been told this yet; then it counts as told."""
+    """Whether this is news to the client; from then on it is not."""
     is_news = data.records is not None and len(data.records) > 0
     if data.high_watermark != asked.told_high_watermark:
         asked.told_high_watermark = data.high_watermark

@@ -1,10 +1,10 @@
 """Appends whose batches take long to check, convert or compress: they wait here, are prepared on a
 worker thread, and are appended then.
 
-Law: first come, first appended. While an append to a partition waits here, every later one of a
-client to that partition does too, however small. Leadership, settings and sequences are looked at
-again when the append is made. The bytes that wait are bounded: beyond that a producer is told to
-try again.
+Law: first come, first appended, so that a producer's batches stay in order. While an append to a
+partition waits here, every later one of a client to that partition does too, however small.
+Leadership, settings and sequences are looked at again when the append is made. The bytes that wait
+are bounded: beyond that a producer is told to try again.
 
 Owned by the event loop. The records are the request's own buffer, which stays until its answer.
 """
@@ -36,7 +36,7 @@ class LongRequest(Protocol):
     """The request that the entries are of, which knows how to append."""
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
-        """What to run beforehand; None where the entry was refused."""
+        """Return the work to do beforehand; None where the entry was refused."""
         ...
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:

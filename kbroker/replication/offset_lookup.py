@@ -60,7 +60,7 @@ class OffsetQuery(NamedTuple):
 
 
 class OffsetResult(NamedTuple):
-    """What was found; -1 in all fields when there is nothing or an error."""
+    """The offset that was found; -1 in all fields when there is nothing or an error."""
 
     error_code: ErrorCode
     timestamp: int = -1
@@ -69,7 +69,7 @@ class OffsetResult(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What came of looking into a batch."""
+    """The result of looking into a batch."""
 
     batch: TimedBatch
     found: TimestampAndOffset | None
@@ -177,7 +177,7 @@ def _is_known(timestamp: int, version: int) -> bool:
 def _find(
     partition: Partition, params: OffsetParams, timestamp: int, looked: _Looked | None
 ) -> TimestampAndOffset | TimedBatch:
-    """What was asked for, or the batch to look into for it."""
+    """Return the offset that was asked for, or the batch in which to look for it."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start_offset = log.log_start_offset

@@ -164,7 +164,9 @@ class Partition:
         now_ms: int,
         origin: AppendOrigin,
     ) -> Preparation:
-        """What a worker thread has to run before `append_prepared`. KafkaError as an append."""
+        """Return the work that a worker thread has to do before `append_prepared`. KafkaError as an
+        append.
+        """
         self._check_may_append(required_acks)
         return self.log.prepare_append(records, self.state.leader_epoch, now_ms, origin)
 

@@ -1,4 +1,4 @@
-"""What an append to one partition came to. A value; a refusal is its `error_code`."""
+"""The result of an append to one partition. A value; a refusal is its `error_code`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a Produce request's records can be refused before the log is asked (KIP-98, KIP-110).
+"""Refuses records of a Produce request, where it can, before the log is asked (KIP-98, KIP-110).
 
 Law: looks at two fields of the first batch header, once per partition, because every produce
 request pays for it. The log checks the batch itself.

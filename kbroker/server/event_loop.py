@@ -29,7 +29,9 @@ class EventLoopKind(StrEnum):
 def loop_factory(
     kind: EventLoopKind = EventLoopKind.AUTO,
 ) -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the loop. Raises ModuleNotFoundError when uvloop is demanded and not installed."""
+    """Return the factory of the loop. Raises ModuleNotFoundError when uvloop is demanded and not
+    installed.
+    """
     if kind is EventLoopKind.ASYNCIO:
         return asyncio.new_event_loop
     try:

@@ -59,7 +59,7 @@ class KafkaServer:
 
     @property
     def parts(self) -> BrokerParts:
-        """What this broker is made of; to be asked for once it is started."""
+        """The parts of this broker; there once it is started."""
         assert self._running is not None, "the broker was not started"
         return self._running.parts
 

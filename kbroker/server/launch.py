@@ -1,5 +1,5 @@
 """A start as its operator asks for it: from options to settings, and from the first step until a
-signal or a failure ends it. What all have in common who run a broker, or several, in their process.
+signal or a failure ends it. All that run brokers in their own process use it.
 
 Law: nothing is printed and no environment is read here, so that tests and the command line start a
 broker by the same code: sentences go to a `Hearer`.
@@ -72,7 +72,7 @@ class Launch:
     temporary: str | None = None  # the data directory that goes at the end
 
     def note_of_data(self) -> str | None:
-        """What to say of data that goes at the end; None where it stays."""
+        """A note about data that is deleted at the end; None where it stays."""
         if self.temporary is None:
             return None
         is_ensemble = bool(self.settings.config.zk.zookeeper_connect)
@@ -85,7 +85,7 @@ class Hearer:
     """Who hears what comes of a start."""
 
     ready: Callable[[Sequence[EndPoint]], None]  # where clients are served
-    adopted: Callable[[str], None] = lambda _: None  # one sentence
+    adopted: Callable[[str], None] = lambda _: None  # what was adopted, a few lines
     watch_loading: WatchLoading = nobody_watches
 
 
@@ -162,7 +162,7 @@ async def serve(
 
 
 def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
-    """What is to be started, not started yet. Raises ConfigError."""
+    """Make what is to be started, without starting it. Raises ConfigError."""
     settings = launch.settings
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:

@@ -81,7 +81,7 @@ async def run_parts(
 
 
 def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:
-    """What this broker registers. Raises ConfigError."""
+    """Return the registration of this broker. Raises ConfigError."""
     config, tree = parts.storage.config, parts.storage.tree
     reach = Reach.CLIENTS
     if tree.own_directory is None:

@@ -160,7 +160,9 @@ class Broker:
         return addresses
 
     def _all_said(self) -> str:
-        """What the child wrote on standard error; the place where it writes is left alone."""
+        """Return what the child wrote on standard error, without moving the position at which it
+        writes.
+        """
         assert self._said is not None
         number = self._said.fileno()
         return os.pread(number, os.fstat(number).st_size, 0).decode("utf-8", "replace")

@@ -50,7 +50,7 @@ class Stat:
 
 
 class EventType(Enum):
-    """What a watch tells of."""
+    """The kinds of changes that a watch reports."""
 
     CREATED = "created"
     DELETED = "deleted"

@@ -56,7 +56,7 @@ class CopyRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeImage:
-    """What a tree holds that a copy takes along."""
+    """The nodes of a tree that a copy takes along."""
 
     nodes: Mapping[str, bytes | None]  # by path, parents before children; the root is left out
     broker_ids_given_out: int = 0  # version of /brokers/seqid
@@ -100,7 +100,7 @@ class TreeImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """What has to be written into the target, in this order."""
+    """The writes to the target, in their order."""
 
     cluster_id: str
     transactions: Sequence[Sequence[Op]] = field(repr=False)
@@ -153,7 +153,8 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
 
 
 def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) -> CopyPlan:
-    """What makes `target` as `source` is; `replace` allows it for another state of the cluster.
+    """Plan the writes that make `target` as `source` is; `replace` allows it for another state of
+    the cluster.
 
     Raises CopyRefusedError.
     """

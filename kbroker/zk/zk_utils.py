@@ -429,7 +429,9 @@ class ZkUtils:
         decode: Callable[[str, bytes | None, Stat], NodeT],
         watch: Watch | None = None,
     ) -> list[NodeT | None]:
-        """What many nodes say; None for what is not there, or none of Kafka's. Others get turns."""
+        """Return what many nodes say; None for one that is missing or not Kafka's. Others get
+        turns.
+        """
         found: list[NodeT | None] = []
         for start in range(0, len(paths), _ROW_NODES):
             row = paths[start : start + _ROW_NODES]

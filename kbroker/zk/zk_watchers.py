@@ -1,4 +1,4 @@
-"""What is read again at every change (`RepeatedReading`), and change notifications: numbered nodes
+"""Readings repeated at every change (`RepeatedReading`), and change notifications: numbered nodes
 under one parent that every broker reads in order (Kafka's ZkNodeChangeNotificationListener), used
 for /config/changes.
 
@@ -57,7 +57,7 @@ class RepeatedReading:
             self._task = None
 
     def on_event(self, _event: WatchEvent) -> None:
-        """What is watched has changed."""
+        """Read again: a watched node has changed."""
         self._changed.set()
 
     async def _run(self) -> None:

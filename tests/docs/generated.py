@@ -204,7 +204,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 def part_in(text: str, name: str) -> str:
-    """What stands between the two marks of a part."""
+    """Return the text between the two marks of a part."""
     return text.partition(f"<!-- generated: {name} -->\n")[2].partition(END)[0]
 
 

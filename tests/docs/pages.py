@@ -42,14 +42,14 @@ def blocks(language: str, text: str) -> list[str]:
 
 
 def shown_commands(text: str) -> list[Shown]:
-    """What console blocks show, in order; what two pages show is there once for each."""
+    """List the commands in console blocks, in order; those on two pages appear twice."""
     shown = [code for kind, code in _FENCE.findall(text) if kind == "console"]
     pieces = [piece for block in shown for piece in re.split(r"^\$ ", block, flags=re.M)]
     return [Shown(*piece.split("\n", 1)) for piece in pieces if piece]
 
 
 def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next one of its level or above."""
+    """Return the text below a heading, up to the next one of its level or above."""
     level = heading.partition(" ")[0]
     below = text.partition(f"\n{heading}\n")[2]
     return re.split(rf"\n#{{1,{len(level)}}} ", below)[0]
@@ -61,7 +61,7 @@ def without_blocks(text: str) -> str:
 
 
 def code_words(text: str) -> list[str]:
-    """What stands between backticks, outside of code blocks."""
+    """List the texts between backticks, outside of code blocks."""
     return [" ".join(word.split()) for word in re.findall(r"`([^`]+)`", without_blocks(text))]
 
 

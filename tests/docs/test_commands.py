@@ -41,7 +41,7 @@ SNIPPETS = blocks("python", text_of("README") + text_of("start"))
 
 @pytest.fixture(scope="module")
 def first_lines() -> Iterator[list[str]]:
-    """What `make run` prints, while its broker runs on a port of its own."""
+    """Yield the lines that `make run` prints, while its broker runs on a port of its own."""
     with subprocess.Popen(
         ["make", "--no-print-directory", "run", "ARGS=--listen 127.0.0.1:0"],
         cwd=ROOT,
@@ -110,7 +110,7 @@ def test_kcat_prints_what_is_shown(address: str, directory: str) -> None:
 
 
 def printed(code: str, mark: str = "#") -> list[str]:
-    """What the comments after printing lines say."""
+    """List the outputs that comments after printing lines promise."""
     return re.findall(
         rf"^\s*(?:print|console\.log|System\.out\.println|fmt\.Println)\(.*\);? +{mark} (.*)$",
         code,
@@ -212,14 +212,11 @@ def started(directory: str) -> list[str]:
     return [c for c in starts if (directory in c if directory else DIRECTORY_OF_APACHE not in c)]
 
 
-@pytest.mark.parametrize("command", started(""))
-def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: Path) -> None:
-    (properties,) = blocks("properties", text_of("configuration"))
-    (tmp_path / "server.properties").write_text(properties.replace(":9092", ":0"))
-
+def started_and_stopped(command: list[str], directory: Path) -> tuple[str, str, int]:
+    """The first line that a broker prints, what it says until it has stopped, its exit code."""
     with subprocess.Popen(
-        ["bash", "-c", re.sub(r"(?=kbroker start)", "exec ", command)],
-        cwd=tmp_path,
+        command,
+        cwd=directory,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -229,8 +226,18 @@ def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: 
         line = broker.stdout.readline()
         broker.terminate()
         _, errors = broker.communicate(timeout=20)
+    return line, errors, broker.returncode
 
-    assert (line[:13], errors, broker.returncode) == ("listening on ", "", 0)
+
+@pytest.mark.parametrize("command", started(""))
+def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: Path) -> None:
+    (properties,) = blocks("properties", text_of("configuration"))
+    (tmp_path / "server.properties").write_text(properties.replace(":9092", ":0"))
+
+    shell = ["bash", "-c", re.sub(r"(?=kbroker start)", "exec ", command)]
+    line, errors, code = started_and_stopped(shell, tmp_path)
+
+    assert (line[:13], errors, code) == ("listening on ", "", 0)
     assert (tmp_path / "kbroker-data" / "meta.properties").exists()
 
 
@@ -245,18 +252,8 @@ def test_a_start_over_data_of_apache_kafka_asks_as_shown_and_adopts_when_told(
     words = [*asking.replace(DIRECTORY_OF_APACHE, str(data)).split(), "--listen", "127.0.0.1:0"]
 
     asked = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    with subprocess.Popen(
-        [*words, agreeing.split()[-1]],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as broker:
-        assert broker.stdout is not None
-        line = broker.stdout.readline()
-        broker.terminate()
-        _, told = broker.communicate(timeout=20)
+    line, told, _ = started_and_stopped([*words, agreeing.split()[-1]], tmp_path)
 
     sentence = asked.stderr.replace(str(data), DIRECTORY_OF_APACHE).removeprefix("Error: ")
-    assert (asked.returncode, sentence.split()) == (2, shown.split())
+    assert (asked.returncode, sentence.splitlines()) == (2, shown.splitlines())
     assert (line[:13], told[:23]) == ("listening on ", "kbroker adopted 25 topi")

@@ -66,7 +66,7 @@ class ApiCaller:
         )
 
     def start(self, handler, request, version):
-        """What the handler returns: a response, or an awaitable."""
+        """Return what the handler returns: a response, or an awaitable."""
         header = RequestHeader(0, version, 1, "client")
         return handler(RequestContext(header, self.connection, self.services), request)
 

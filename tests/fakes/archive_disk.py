@@ -25,7 +25,7 @@ class RecordingArchiveDisk(RecordingFileSystem):
         self._change_unlink(old_parent, old_name, source)
 
     def image(self, random: Random, mode: str | None = None) -> RecordingArchiveDisk:
-        """What a power loss at this moment may leave."""
+        """Return what a power loss at this moment may leave."""
         plain = super().image(random, mode)
         image = RecordingArchiveDisk(capacity_bytes=self.capacity_bytes, now_ms=self.now_ms)
         image.root, image.used_bytes, image.made_as = plain.root, plain.used_bytes, plain.made_as

@@ -48,7 +48,7 @@ def services_without(services: Services, *denied: tuple[AclOperation, Resource])
 async def answer_to(
     services: Services, request: Message, version: int, **connection: Any
 ) -> Response | NoResponse:
-    """What leaves for a client, through all stages."""
+    """Return what leaves for a client, through all stages."""
     key = request.spec.key
     assert key is not None
     head = encode_request_header(RequestHeader(key, version, 1, "client"))

@@ -17,7 +17,7 @@ def open_files_below(directory: Path) -> int:
 
 
 def target_of(number: str) -> str:
-    """What the descriptor stands for; "" where it was closed since the listing."""
+    """Return the file that the descriptor stands for; "" where it was closed since the listing."""
     try:
         return os.readlink(DESCRIPTORS / number)
     except FileNotFoundError:

@@ -90,7 +90,7 @@ class ForwardingBroker(FakeBroker):
     async def ask(
         self, request: Message, version: int, connection: ConnectionInfo | None = None
     ) -> Any:
-        """What a client is answered."""
+        """Return the answer that a client gets."""
         key = request.spec.key
         assert key is not None
         head = encode_request_header(RequestHeader(key, version, CORRELATION_ID, "client"))

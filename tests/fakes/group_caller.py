@@ -56,7 +56,7 @@ class GroupCaller:
         return asyncio.run(asyncio.wait_for(ask(self.services, request, version), 5))
 
     async def answer(self, request: Message, version: int) -> Any:
-        """What the handler answers."""
+        """Return the handler's answer."""
         module = type(request).__module__.rpartition(".")[2]
         handle = importlib.import_module(f"kbroker.apis.{module}").handle
         arrived, _ = decode(type(request), version, encode(request, version))

@@ -29,7 +29,7 @@ class MemoryTreeFiles:
         self.fails_to_sync = False
 
     def snapshot(self) -> dict[str, bytes]:
-        """What a killed process leaves."""
+        """Return the files as a killed process leaves them."""
         return {name: bytes(data) for name, data in self.contents.items()}
 
     def read(self, name: str) -> bytes | None:

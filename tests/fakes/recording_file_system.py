@@ -93,7 +93,7 @@ class RecordingFileSystem(MemoryFileSystem):
         return RecordedNode(is_directory=is_directory, modified_ms=self.now_ms())
 
     def image(self, random: Random, mode: str | None = None) -> RecordingFileSystem:
-        """What a power loss at this moment may leave."""
+        """Return what a power loss at this moment may leave."""
         plan = CrashPlan(random, mode or random.choice(MODES))
         plan.keep = random.choice((0.1, 0.5, 0.9))
         plan.until = random.randrange(self._oldest_pending(), self.sequence + 2)

@@ -40,7 +40,7 @@ class RecordingTree(EmbeddedTree):
         super().__init__(clock)
 
     def take(self) -> list[Transaction]:
-        """What has been done since the last call."""
+        """Return the transactions since the last call."""
         taken, self.transactions = self.transactions, []
         return taken
 

@@ -1,10 +1,11 @@
 """The client of an ensemble, in a simulation: the tree itself is an EmbeddedTree, the way to it
 takes virtual time and breaks.
 
-Law: what a real client does to its users. Operations of one client are carried out in their order;
-an operation whose connection breaks fails, and may have been carried out or not; watches and states
-come in the order in which they happened, each later than it happened, and independent of answers.
-The client learns that its session has ended when it is connected again, and opens the next one.
+Law: its users meet everything that a real client does to them. Operations of one client are carried
+out in their order; an operation whose connection breaks fails, and may have been carried out or
+not; watches and states come in the order in which they happened, each later than it happened, and
+independent of answers. The client learns that its session has ended when it is connected again, and
+opens the next one.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def _check_closed(self) -> None:
-        """What the dead have left undone may still be cleared away."""
+        """Allow calls after the close: tasks of dead processes still clean up."""
 
     def _write_to_self(self) -> None:
         pass

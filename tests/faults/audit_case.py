@@ -136,7 +136,7 @@ class Case:
         )
 
     def _sound(self, planted: Planted) -> set[tuple[object, ...]]:
-        """What the audit says of the case before anything was done to it."""
+        """Return what the audit says of the case before anything was done to it."""
         return self._baseline.get((planted.topic, planted.needs_deep), set())
 
     def learn(self) -> None:

@@ -57,8 +57,8 @@ def make_case(name: str, target: Path) -> Case:
 
 
 def complaints(case: Case) -> list[tuple[str, str]]:
-    """What is said against a case, as it is. One topic of kbroker's has gaps of its own making,
-    with no cleaner that would explain them: an archive says so, rightly.
+    """Return the complaints about a case as it is. One topic of kbroker's has gaps of its own
+    making, with no cleaner that would explain them: an archive says so, rightly.
     """
     return [
         (case.name, f"{each.finding.code} {each.finding.path}: {each.finding.what}")

@@ -107,7 +107,7 @@ def not_registered_anew() -> AbstractContextManager[Any]:
 
 
 def watches_lost_with_the_connection() -> AbstractContextManager[Any]:
-    """What changed while a client was away is never told."""
+    """Never tell a client of changes made while it was away."""
     original = TreeSession._connect
 
     def connect(session: TreeSession) -> None:
@@ -175,7 +175,7 @@ def deleted_topics_known_for_good() -> AbstractContextManager[Any]:
 
 
 def answers_of_earlier_lives_believed() -> AbstractContextManager[Any]:
-    """What a broker answered before it registered anew counts for its present life."""
+    """Count answers that a broker gave before it registered again for its present life."""
     return patch.object(ControllerContext, "is_registered", lambda *_: True)
 
 
@@ -243,7 +243,7 @@ def old_logs_taken_for_new_topics() -> AbstractContextManager[Any]:
 
 
 def past_lives_remembered() -> AbstractContextManager[Any]:
-    """What a broker was about to do, or could not, is held against its next life."""
+    """Hold against a broker's next life what it was about to do, or could not do, in the last."""
     return patch.object(BrokerChanges, "_forget_past", lambda *_: None)
 
 

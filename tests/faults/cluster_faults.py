@@ -158,7 +158,7 @@ class ClusterFaults:
             self._later(self._duration_s(), lambda: self.network.cut_links.discard(link))
 
     def hold_link(self) -> None:
-        """What a controller sends to a broker is held up, and arrives in one go."""
+        """Hold up what a controller sends to a broker, so that it arrives in one go."""
         link = self._link()
         if link is not None:
             self.counts.held_links += 1

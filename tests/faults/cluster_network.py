@@ -165,7 +165,7 @@ class SimulatedClient:
         return True
 
     def close(self) -> None:
-        """What has been asked is answered all the same."""
+        """Leave requests under way: they are answered all the same."""
 
 
 class SimulatedChannel:
@@ -192,7 +192,7 @@ class SimulatedChannel:
             return await answer
 
     def close(self) -> None:
-        """What has been sent arrives all the same."""
+        """Leave requests under way: they arrive all the same."""
 
 
 def _accept(answer: asyncio.Future[ControlResponse], response: ControlResponse) -> None:

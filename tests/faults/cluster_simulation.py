@@ -196,7 +196,7 @@ class ClusterHistory:
         }
 
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
-        """What may happen in this history, and how often: not every kind in each."""
+        """Return what may happen in this history, and how often: not every kind in each."""
         random, load, faults = self.random, self.load, self.faults
         work: dict[Callable[[], Any], int] = {
             self._through(load.create): 10,
@@ -421,7 +421,7 @@ class ClusterHistory:
         counts["transactions"] += self.store.zxid
 
     def _bury(self) -> None:
-        """What the killed have left undone is never done; nobody has to hear of it."""
+        """Close the tasks of killed processes unfinished; nobody has to hear of it."""
         self.loop.on_exception = lambda _: None
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -99,7 +99,7 @@ class CrashLoad:
         self._deletions = deletions
 
     def promises_now(self) -> Promises:
-        """What holds at this moment, in the middle of whatever is going on."""
+        """Return what holds at this moment, in the middle of whatever is going on."""
         self.settle()
         for topic_partition, promise in self.promises.partitions.items():
             log = self.storage.logs.get_log(topic_partition)

@@ -238,7 +238,7 @@ def _write_formats(log: Log, rnd: random.Random) -> None:
 
 
 def _what_is_said(log: Log) -> Iterator[tuple[int, Said]]:
-    """What each batch says, by its last offset; read without the coordinator."""
+    """Yield what each batch says, by its last offset; read without the coordinator."""
     batches = [
         (header, list(any_records(view)))
         for segment in log.segments

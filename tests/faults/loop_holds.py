@@ -145,7 +145,7 @@ class Turns:
 
 
 def say(port: int, frame: bytes) -> bytes:
-    """What a broker answers."""
+    """Send a frame to a broker and return its answer."""
     with create_connection(("127.0.0.1", port), timeout=120) as connection:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         return read_answer(connection)

@@ -121,7 +121,7 @@ def torn_tail_not_cut() -> AbstractContextManager[Any]:
 
 
 def later_segments_kept() -> AbstractContextManager[Any]:
-    """What follows a segment that had to be cut stays."""
+    """Keep the segments after one that had to be cut."""
     original = SegmentRecovery.recover
 
     def recover(recovery: SegmentRecovery, segment: LogSegment) -> int:

@@ -65,7 +65,7 @@ def expected_values(name: str, topic: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["3.9.2-unclean", "4.3.1-clean"])
-def test_a_start_without_agreement_says_one_sentence_and_changes_nothing(
+def test_a_start_without_agreement_says_what_it_would_do_and_changes_nothing(
     tmp_path: Path, name: str
 ) -> None:
     data = golden_logs.unpack(name, tmp_path / "data")
@@ -75,9 +75,10 @@ def test_a_start_without_agreement_says_one_sentence_and_changes_nothing(
 
     assert ended.returncode == USAGE
     assert ended.stdout == ""
-    sentence, place = ended.stderr.splitlines()
-    assert sentence.startswith("kbroker would adopt 25 topics with 30 partitions")
-    assert sentence.endswith("; nothing was changed: add --adopt to agree")
+    sentence, *details, agree, place = ended.stderr.splitlines()
+    assert sentence == f"kbroker would adopt 25 topics with 30 partitions from {data}"
+    assert [line for line in details if not line.startswith("  ")] == []
+    assert agree == "nothing was changed: add --adopt to agree"
     assert place == "See docs/troubleshooting.md#adopt"
     assert listing(data) == before
 

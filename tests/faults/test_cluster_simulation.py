@@ -45,7 +45,7 @@ def test_a_seed_lives_the_same_history_in_every_process() -> None:
 
 
 def _line_of(hash_seed: str) -> str:
-    """What eight histories have come to, without the seconds they took."""
+    """Return the result line of eight histories, without the seconds they took."""
     command = [sys.executable, "-m", "tests.faults.cluster_simulation", "--seeds", "1-8"]
     root = Path(__file__).resolve().parent.parent.parent
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

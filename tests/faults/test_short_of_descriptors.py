@@ -114,7 +114,7 @@ class Storage:
         ]
 
     def found(self) -> dict[TopicPartition, tuple[int, list[bytes | None]]]:
-        """What readers see: the start of each log, and its values."""
+        """Return what readers see: the start of each log, and its values."""
         return {
             log.topic_partition: (
                 log.log_start_offset,

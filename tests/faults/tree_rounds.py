@@ -210,7 +210,7 @@ class _Follower:
 
 
 async def compare_series(seed: int, servers: ZooKeeperServers) -> list[str]:
-    """What differs between the stores, or between tree and follower."""
+    """List the differences between the stores, or between tree and follower."""
     steps = series(seed)
     embedded = await play_series(EmbeddedStore(), steps)
     ensemble = await play_series(EnsembleStore(servers, f"/series-{seed}"), steps)
@@ -249,7 +249,7 @@ class _Score:
 
 
 async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
-    """What was done twice, never, or by two at a time."""
+    """List what was done twice, never, or by two at a time."""
     store = EnsembleStore(servers, f"/contest-{seed}")
     score = _Score()
     try:

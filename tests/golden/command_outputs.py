@@ -208,7 +208,7 @@ def recorded(command: Command, address: str) -> list[str]:
 
 
 def _last_of(found: re.Match[str]) -> str:
-    """What a line shows in the end that was written over: how often it was is a matter of time."""
+    """Return the last text of a line that was written over: how often it was is a matter of time."""
     return found[0].rpartition("\x1b[K")[2]
 
 
@@ -307,7 +307,7 @@ def _reach_an_ensemble_of_files() -> None:
 
 
 def _import_commands() -> None:
-    """What any command would import, once."""
+    """Import, once, what any command would import."""
     import kafka  # noqa: F401
 
     from kbroker.cli import __main__, consume, group_records, lazy_commands, produce  # noqa: F401

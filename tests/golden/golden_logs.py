@@ -81,7 +81,7 @@ def checkpoints_after_recovery(name: str) -> dict[str, str]:
 
 
 def damage(name: str) -> dict[str, str]:
-    """What was done to which file of a damaged directory."""
+    """Return what was done to which file of a damaged directory."""
     text = gzip.decompress((HOME / f"{name}.jsonl.gz").read_bytes()).decode()
     return {row["file"]: row["damage"] for row in map(json.loads, text.splitlines())}
 

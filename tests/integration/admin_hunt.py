@@ -71,7 +71,7 @@ class Peer:
         }
 
     def versions(self, request: Message) -> range:
-        """What the broker serves of the versions that are known here."""
+        """Return the versions that the broker serves and that are known here."""
         lowest, highest = self.served.get(request.spec.key or 0, (0, -1))
         if getattr(request, "validate_only", False) and request.spec.key == _CREATE_TOPICS:
             lowest = max(lowest, 1)  # version 0 makes the topics
@@ -135,7 +135,7 @@ def plain(value: Any, version: int) -> Any:
 
 
 def answers(peer: Peer, question: Question, number: int, version: int) -> Any:
-    """What a broker says to a question; the name of its topic reads `TOPIC`."""
+    """Return a broker's answer to a question; the name of its topic reads `TOPIC`."""
     name = f"q{number}v{version}"
     if question.makes:
         peer.ask(create(topic(name)), 5)
@@ -200,7 +200,9 @@ def collect(peer: Peer, only: str = "", asked: Collection[tuple[str, int]] = ())
 
 
 def compare(here: Answers, lines: Sequence[Answers], *, sentences: bool = False) -> list[str]:
-    """What kbroker answers otherwise than every line that serves the version, and may not."""
+    """List answers of kbroker that differ from those of every line that serves the version, and
+    must not.
+    """
     found = []
     for (name, version), answer in here.items():
         apache = [line[name, version] for line in lines if (name, version) in line]
@@ -211,7 +213,7 @@ def compare(here: Answers, lines: Sequence[Answers], *, sentences: bool = False)
 
 
 def load(path: Path = RECORDED) -> tuple[Answers, Answers]:
-    """What 3.9.2 and 4.3.1 answered when they were recorded."""
+    """Return the recorded answers of 3.9.2 and 4.3.1."""
     lines: tuple[Answers, Answers] = ({}, {})
     with gzip.open(path, "rt") as file:
         for row in file:

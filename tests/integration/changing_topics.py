@@ -81,7 +81,7 @@ class _ChangingTopic:
         return len(records)
 
     def _follow(self) -> None:
-        """What another leader has left after a cleaning, now and then in an old format."""
+        """Append what another leader has left after a cleaning, now and then in an old format."""
         log = self._writer.log(self._topic)
         first = log.log_end_offset + self._draw.randrange(12)
         records = self._writer.records(2, first_offset=first)

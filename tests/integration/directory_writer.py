@@ -203,7 +203,7 @@ class DirectoryWriter:
         ]
 
     def committed_rows(self, place: TopicPartition) -> list[Row]:
-        """What read_committed shows."""
+        """Return the rows that read_committed shows."""
         log = self.logs.get_log(place)
         assert log is not None
         bound = log.last_stable_offset

@@ -134,7 +134,7 @@ class Image:
 
 
 def environment_of(chain: Sequence[Stage]) -> dict[str, str]:
-    """What ENV says, above the path of the base image."""
+    """Return the variables that ENV sets; its $PATH is that of the base image."""
     found = {"PATH": PATH}
     for stage in chain:
         for text in stage.texts("ENV"):

@@ -12,7 +12,7 @@ from tests.integration.admin_hunt import Answers, Peer, collect, compare, kbroke
 
 
 def asked(apache: tuple[Answers, Answers]) -> set[tuple[str, int]]:
-    """What either of them answered."""
+    """Return the questions that either of them answered."""
     return {*apache[0], *apache[1]}
 
 

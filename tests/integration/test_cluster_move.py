@@ -68,7 +68,7 @@ def create_topic(bootstrap: str, name: str, partitions: int) -> None:
 
 
 def refusal(broker: BrokerProcess) -> str:
-    """What a start that must fail says."""
+    """Return the words of a start that must fail."""
     with pytest.raises(RuntimeError) as raised:
         broker.start()
     assert broker.process is not None

@@ -99,7 +99,7 @@ def test_a_killed_broker_still_knows_where_its_log_starts(tmp_path: Path, offset
 def test_records_whose_deletion_cannot_be_written_down_stay_and_the_answer_says_so(
     tmp_path: Path, operation: str, pattern: str, number: int
 ) -> None:
-    """What Apache Kafka answers where a log directory does not take what has to be kept."""
+    """Apache Kafka answers the same where a log directory does not take what has to be kept."""
     broker = Broker(tmp_path)
     broker.append(10)
     broker.disk.fail(operation, pattern, number=number, times=None)

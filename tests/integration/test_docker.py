@@ -70,7 +70,7 @@ def started(tmp_path: Path, **variables: str) -> subprocess.Popen[str]:
 
 
 def settings_given(tmp_path: Path, *arguments: str, **variables: str) -> dict[str, str]:
-    """What the script gives to the command, by variable."""
+    """Return the settings that the script gives to the command, by variable."""
     command = tmp_path / "kbroker"
     command.write_text('#!/bin/sh\necho "COMMAND=$@"\nenv\n')
     command.chmod(0o755)

@@ -91,7 +91,7 @@ class Broker:
         return ErrorCode((await self.ask(request, 3)).responses[0].error_code)
 
     def named(self, topic: str) -> list[str]:
-        """What there is of a topic's partitions on the disk, the doomed left out."""
+        """List the directories of a topic's partitions on the disk, without those being deleted."""
         found = [p.name for d in self.directories for p in Path(d).glob(f"{topic}-*")]
         return [name for name in found if not name.endswith("-delete")]
 

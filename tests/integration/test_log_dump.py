@@ -44,7 +44,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory):
 
 
 def told_by_kafka(name: str, suffix: str) -> dict[str, list[dict[str, Any]]]:
-    """What Kafka's tool said of each file of a kind."""
+    """Return the output of Kafka's tool for each file of a kind."""
     found = defaultdict(list)
     for row in golden_logs.lines(name, "segments"):
         if row["file"].endswith(suffix):
@@ -332,7 +332,7 @@ def test_wrong_paths_are_said_in_one_sentence(command: str, tmp_path: Path) -> N
         ("missing", "does not exist"),
         ("empty", "is empty"),
         ("other", "neither a data directory"),
-        ("cluster", f"it has those of brokers in it: give {tmp_path}/cluster/broker-0"),
+        ("cluster", f"has those of brokers in it: give {tmp_path}/cluster/broker-0"),
         ("other/notes.txt", "not a directory" if command != "dump" else "not a file of a log"),
     ]:
         result = run(command, tmp_path / path)

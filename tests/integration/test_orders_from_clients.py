@@ -227,7 +227,7 @@ ONE_LISTENER = {"listeners": "PLAINTEXT://127.0.0.1:0"}
 
 
 def true_orders(members: Members, number: int) -> list[tuple[Message, int]]:
-    """What the controller could say to a broker, and the other broker to the controller."""
+    """List what the controller could say to a broker, and the other broker to the controller."""
     epoch, sender = members.server(number).broker_epoch, members.server(1)
     return [
         (update_metadata(0, 1, epoch), 8),

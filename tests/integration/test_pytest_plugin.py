@@ -55,7 +55,7 @@ def command(workers: str) -> list[str]:
 
 
 def run(directory: Path, workers: str, timeout_s: float = 60) -> str:
-    """What the user's tests in a directory print."""
+    """Run the user's tests in a directory and return what they print."""
     return subprocess.run(
         command(workers),
         cwd=directory,

@@ -57,7 +57,7 @@ def contents(wheel: Path) -> dict[str, int]:
 
 
 def default_install() -> list[Distribution]:
-    """What the project asks for without extras, and what that asks for."""
+    """List what the project requires without extras, and what that requires."""
     found: dict[str, Distribution] = {}
     waiting = [Requirement(text) for text in PROJECT["dependencies"]]
     while waiting:

@@ -205,7 +205,7 @@ def records_in(disk: MemoryFileSystem) -> FileRecords:
 
 
 def decoded(disk: MemoryFileSystem, end: int = END) -> tuple[list[int], list[int]]:
-    """What the Spark decoder reads: offsets, and positions that it left out."""
+    """Return what the Spark decoder reads: offsets, and positions that it left out."""
     task = SegmentTask(
         directory=DIRECTORY,
         topic="t",

@@ -200,7 +200,7 @@ def read(log: Log, isolation: FetchIsolation) -> Records:
 
 
 def last_values(records: Records, left_out: Collection[int] = ()) -> dict[bytes | None, bytes]:
-    """What a table of the log holds; keys with a tombstone are not in it."""
+    """Return the table that the log stands for; keys with a tombstone are not in it."""
     values: dict[bytes | None, bytes] = {}
     for offset, (key, value) in sorted(records.items()):
         if offset not in left_out:

@@ -111,7 +111,7 @@ def test_old_messages_give_records_or_a_refusal(
 
 
 def walked_slowly(header: BatchHeader, batch: bytes | bytearray) -> tuple[int, int, int]:
-    """What a walk finds, one record after the other."""
+    """Return what a walk finds, one record after the other."""
     plain = payload(header, batch, 0, LIMIT)
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise KafkaError(ErrorCode.INVALID_RECORD)

@@ -91,7 +91,7 @@ def archive(
     """Keep topics as Parquet files, every record exactly once.
 
     A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
-    by the records' own times in UTC; what belongs to the archive is said by DIR/manifests.
+    by the records' own times in UTC; DIR/manifests says what belongs to the archive.
     """
     from kbroker.pipeline.archive.archive_run import archive_run  # Arrow: 0.3 s, and the extra
 

@@ -107,8 +107,8 @@ def merge(target: str, topics: Collection[str] | None, older_than: float, target
 def expire(
     target: str, topics: Collection[str] | None, keep: float, dry_run: bool, output: str
 ) -> None:
-    """Let old files go from an archive. What they held stays known as expired: it is not archived
-    again. Records without a time do not expire.
+    """Delete old files from an archive. It remembers their records as expired, and does not archive
+    them again. Records without a time do not expire.
     """
     from kbroker.pipeline.archive.upkeep.merge_and_expiry import expire_files
 

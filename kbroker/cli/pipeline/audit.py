@@ -66,7 +66,7 @@ IN_PROCESS_BYTES = 1024 * 1024 * 1024
     help="Write findings and counts as Parquet tables.",
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
-@click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
+@click.option("--quiet", is_flag=True, help="Show errors and warnings, no notes.")
 @click.option("--dry-run", is_flag=True, help="Print what would be checked, and stop.")
 @security_options
 @output_option

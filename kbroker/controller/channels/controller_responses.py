@@ -26,7 +26,7 @@ ANSWERS = (events.LeaderAndIsrResponseReceived, events.TopicDeletionStopReplicaR
 def event_of_response(
     broker_id: int, request: ControlRequest, response: ControlResponse
 ) -> Event | None:
-    """What a controller has to do about an answer; None for nothing."""
+    """Return the event by which the controller acts on an answer; None for nothing to do."""
     if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
         return events.ControllerFenced(request.controller_epoch)
     if response.error_code != ErrorCode.NONE:

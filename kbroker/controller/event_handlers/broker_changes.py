@@ -118,7 +118,7 @@ class BrokerChanges:
         return found
 
     def _forget_past(self, gone: Iterable[int]) -> None:
-        """What was known of an earlier life says nothing of the next one."""
+        """Forget the brokers' earlier lives, which say nothing about the next one."""
         context, ids = self._context, set(gone)
         context.shutting_down -= ids
         context.replicas_on_failed_dirs = {

@@ -1,8 +1,9 @@
 """ClusterChanges: what an active controller does, as one table from kinds of events to handlers.
 
-Law: lives as long as this broker is controller, sees one event at a time. Files with duties of
-their own register the events they work; a handler may refuse what it was asked (KafkaError) before
-it has changed anything, never afterwards.
+Law: it lives as long as this broker is controller and handles one event at a time, so no event sees
+half of another's change. Files with duties of their own register the events they work. A handler
+may refuse what it was asked (KafkaError) only before it has changed anything, so that a refusal
+means that nothing happened.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class ClusterChanges:
         await self._features.enable()
 
     def forget_orders(self) -> None:
-        """What brokers have not been told, or have not answered, is of no interest any more."""
+        """Forget the orders that brokers have not been sent, or have not answered."""
         self._states.channels.begin_anew()
 
     async def stop(self) -> None:

@@ -76,6 +76,6 @@ class FeatureUpdates:
 
 
 def update_failed() -> KafkaError:
-    """What was allowed could not be written, or is not seen."""
+    """Return the error for an allowed update that could not be written, or is not seen."""
     message = "Unable to update finalized features due to an unexpected server error."
     return KafkaError(ErrorCode.FEATURE_UPDATE_FAILED, message)

@@ -1,9 +1,9 @@
 """LeaderElections: elections that somebody asks for, by ElectLeaders (KIP-460) or by
 /admin/preferred_replica_election, and those by which the controller keeps leaders balanced.
 
-Law: leaders balance only where enabled, and a balance never loses records: only an unclean election
-that a person asks for does. The node of a request goes when it has been handled, whatever came of
-it.
+Law: only an unclean election that a person asks for may lose records; the balance, which runs by
+itself where it is enabled, never does. The node of a request is removed once it has been handled,
+whatever the outcome, so that it is not handled twice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LeaderBalanceSettings:
 
     @classmethod
     def of(cls, config: ReplicationConfig) -> LeaderBalanceSettings:
-        """What the broker's settings say."""
+        """Take the values from the broker's settings."""
         is_on = config.auto_leader_rebalance_enable
         return cls(
             check_interval_s=config.leader_imbalance_check_interval_seconds if is_on else None,

@@ -2,9 +2,9 @@
 
 Law: each method is one step: it asks the machine, writes to the tree with expected versions and
 fenced by the controller epoch, hands the outcome back to the machine, and sends one batch of
-requests. State nodes are read before they are replaced, unless the caller has just done so
-(`fresh`); one that has changed since is read again and the step repeated for it, a bounded number
-of times.
+requests. So brokers hear only of what is in the tree. State nodes are read before they are
+replaced, unless the caller has just done so (`fresh`); if one has changed since, it is read again
+and the step repeated for it, a bounded number of times.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from kbroker.model import SupportedFeature
 
 
 class UpgradeType(IntEnum):
-    """What a client means to do; numbers as in UpdateFeatures."""
+    """The kind of update that a client asks for; numbers as in UpdateFeatures."""
 
     UNKNOWN = 0
     UPGRADE = 1

@@ -2,8 +2,9 @@
 (auto.leader.rebalance.enable).
 
 PURE. Law: a broker gets its leaderships back when more than leader.imbalance.per.broker.percentage
-of those it should have are elsewhere, and only those it can take over now; nothing happens while
-partitions move.
+of those it should have are elsewhere, and only those it can take over now, because an election of a
+replica that is offline or out of sync would fail. Nothing happens while partitions move, as in
+Kafka.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ReplicaStateMachine: which moves one replica may make, and who is told of them.
+"""ReplicaStateMachine: which moves one replica may make, and which brokers hear of them.
 
     NonExistent -> New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent
                              Offline, DeletionStarted -> DeletionIneligible -> Online, Offline

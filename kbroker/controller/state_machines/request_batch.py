@@ -1,8 +1,8 @@
 """RequestBatch: what the brokers have to be told after a step, gathered per broker and built once.
 
 PURE. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr,
-UpdateMetadata, StopReplica; whoever gets a LeaderAndIsr makes every live broker get the new
-metadata.
+UpdateMetadata, StopReplica. A LeaderAndIsr for one broker brings the new metadata to every live
+one, because clients ask any of them who leads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What JoinGroup and SyncGroup mean in each state of a group.
 
-Law: pure decisions; an input comes in, effects go out. JoinGroup: KIP-62 (rebalance timeout),
-KIP-345 (static members, here and in KIP-814 skip_assignment), KIP-394 (member id first), KIP-429
-needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
+Law: pure decisions, input in and effects out, so that every state can be tested without a broker.
+JoinGroup: KIP-62 (rebalance timeout), KIP-345 (static members, here and in KIP-814
+skip_assignment), KIP-394 (member id first), KIP-429 needs nothing of the broker. SyncGroup: KIP-559
+(protocol checks).
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The offsets a group has committed, those on their way to the log, and when they expire.
 
-Law: an offset is visible once its record is stored. Until then it is on its way; with
-`require_stable` (KIP-447) readers are told to wait for such ones, transactional ones included.
-Which of two commits wins is decided by their place in the log. Expiry follows KIP-211: the clock
-runs from the moment the group became empty, or from the commit where there is no such moment.
+Law: an offset is visible once its record is stored, because the next coordinator knows only what is
+stored. Until then `require_stable` (KIP-447) makes readers wait for it; so it does for offsets of
+open transactions. Which of two commits wins is decided by their place in the log. Expiry follows
+KIP-211: the clock runs from the moment the group became empty, or from the commit where there is no
+such moment.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """How a rebalance starts, waits and ends; shared by JoinGroup, SyncGroup, LeaveGroup and the
 timers.
 
-Law: a rebalance always ends. The join phase ends when everybody has joined or its timer fires, the
-sync phase when everybody has synced or its timer fires; whoever is late is removed. A group that
-was empty waits the initial rebalance delay for more members (KIP-134); the delay 0 ends its join
-phase at once.
+Law: a rebalance always ends, because all its members wait for it. The join phase ends when
+everybody has joined or its timer fires, the sync phase when everybody has synced or its timer
+fires; whoever is late is removed. A group that was empty waits the initial rebalance delay for more
+members (KIP-134); the delay 0 ends its join phase at once.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def joined(group: Group, member_id: str) -> JoinGroupResponse:
 
 
 def member_list(group: Group) -> list[JoinGroupResponse.JoinGroupResponseMember]:
-    """What the leader needs to assign partitions."""
+    """List the members as the leader needs them to assign partitions."""
     protocol = group.protocol_name
     assert protocol is not None
     return [

@@ -161,7 +161,7 @@ def _versioned(data: Message, version: int) -> bytes:
 
 
 def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a record is about; None for kinds that are not kbroker's.
+    """Decode the key of a record; None for kinds that are not kbroker's.
 
     ProtocolError for bytes that are not a key.
     """

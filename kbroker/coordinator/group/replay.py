@@ -1,7 +1,8 @@
 """Rebuilds groups from the records of one partition of `__consumer_offsets`.
 
-Law: the newest record of a key counts, a tombstone removes it; offsets of a transaction count once
-its commit marker is read (KIP-98). Groups that only ever kept offsets have no record of their own.
+Law: the newest record of a key counts and a tombstone removes it, because compaction keeps no
+others. Offsets of a transaction count once its commit marker is read (KIP-98). Groups that only
+ever kept offsets have no record of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What Heartbeat, LeaveGroup, commits and timers mean to a group.
 
-Law: pure decisions. A heartbeat is a comparison and an assignment, no effect: the member's timer
-looks at the deadline when it fires (KIP-62; KIP-345 for static members).
+Law: pure decisions. A heartbeat is a comparison and an assignment without an effect, so that a
+group's most frequent request costs next to nothing: the member's timer looks at the deadline when
+it fires (KIP-62; KIP-345 for static members).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from kbroker.record.record_batch import MAGIC, read_header
 
 
 class Prepared(NamedTuple):
-    """What the event loop has to write, and what that holds for."""
+    """The bytes that the event loop has to write, and the conditions under which they hold."""
 
     ready: OpenedBatch | TrustedBatches
     rules: AppendRules
@@ -59,7 +59,7 @@ class Preparation:
         return open_batch(records, header, place.topic_partition, rules, place.now_ms)
 
     def _converted(self, records: memoryview) -> OpenedBatch | TrustedBatches:
-        """What was sent in an old format: where the topic has the new one, one batch of it."""
+        """Convert records of an old format; a topic of the new format gets them as one batch."""
         if self.rules.magic != MAGIC or not records:
             return prepare_set(records, self.rules, self.place)
         batch = as_one_batch(records, self.rules, self.place)

@@ -1,4 +1,4 @@
-"""What a producer is told of records that are not appended.
+"""The answers to a producer whose records are not appended.
 
 Law: codes and texts are Kafka's, because clients act on the codes and users search for the texts;
 only an unknown codec gets another code, one that a client can act on. Values only; the caller

@@ -86,7 +86,7 @@ UNLIMITED = WorkLimit(2**31 - 1, DEFAULT_MAX_BYTES)
 
 @lru_cache(maxsize=256)
 def share_of_at_once(batch_count: int) -> WorkLimit:
-    """What each of so many batches of one request may take of the event loop."""
+    """Return how much of the event loop each of so many batches of one request may take."""
     if batch_count <= 1:
         return AT_ONCE
     return WorkLimit(AT_ONCE.record_count // batch_count, AT_ONCE.plain_bytes // batch_count)

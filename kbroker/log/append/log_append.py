@@ -1,10 +1,10 @@
 """What a produced batch must be before a log takes it, and what the topic's settings change in it.
 
-Law: `check_produced_batch` reads the header and the CRC and runs for every batch, and
-`looks_right` looks at a few bytes more. `open_batch` unpacks and walks records; it runs where a
-setting needs it or the batch looks wrong, and on the event loop only within a `WorkLimit`. Codes
-and texts are Kafka's, except that an unknown codec and a broken payload get codes a client can act
-on, where Kafka answers UNKNOWN_SERVER_ERROR.
+Law: most batches are never unpacked, because that takes longest. `check_produced_batch` reads the
+header and the CRC and runs for every batch, and `looks_right` looks at a few bytes more.
+`open_batch` unpacks and walks records; it runs where a setting needs it or the batch looks wrong,
+and on the event loop only within a `WorkLimit`. Codes and texts are Kafka's, except that an unknown
+codec and a broken payload get codes a client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def _append_several(
     origin: AppendOrigin,
     limit: WorkLimit,
 ) -> LogAppendInfo:
-    """What is not one batch of the topic's own format."""
+    """Append anything that is not one batch of the topic's own format."""
     if origin == AppendOrigin.OLD_CLIENT and limit is not UNLIMITED:
         check_takes_not_long(records, limit)
     place = Place(log.topic_partition, log.log_end_offset, leader_epoch, now_ms)

@@ -1,9 +1,10 @@
 """Appends that convert: sets of old messages that clients produce, and what goes into topics of an
 old format (KIP-31, KIP-32, KIP-98).
 
-Law: codes are those of Kafka's LogValidator, except that an unknown codec, a broken payload, a time
-before the epoch and headers that the format has no place for get codes that a client can act on,
-where Kafka answers UNKNOWN_SERVER_ERROR. A set is taken or refused as a whole.
+Law: codes are those of Kafka's LogValidator, because clients act on them. An unknown codec, a
+broken payload, a time before the epoch and headers that the format has no place for get
+UNKNOWN_SERVER_ERROR from Kafka, and here codes that a client can act on. A set is taken or refused
+as a whole.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Place(NamedTuple):
 
 
 def whole_messages(data: memoryview | bytearray) -> memoryview:
-    """What old clients sent, without a message that is cut off at the end.
+    """Return the messages of an old client, without one that is cut off at the end.
 
     KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
     """
@@ -104,9 +105,9 @@ def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None
 def placed_batches(
     data: memoryview | bytearray, origin: AppendOrigin, rules: AppendRules, place: Place
 ) -> TrustedBatches:
-    """What is appended of these records, with offsets, leader epoch and, where the topic wants it,
-    the broker's time. KafkaError: see `prepare_set` and `read_trusted`; MESSAGE_TOO_LARGE,
-    RECORD_LIST_TOO_LARGE.
+    """Return the batches to append for these records, with offsets, leader epoch and, where the
+    topic asks for it, the broker's time. KafkaError: see `prepare_set` and `read_trusted`;
+    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
     """
     if origin == AppendOrigin.OLD_CLIENT:
         return prepare_set(data, rules, place)
@@ -117,8 +118,8 @@ def placed_batches(
 
 
 def _check_sizes(batches: TrustedBatches, rules: AppendRules, place: Place) -> None:
-    """What a coordinator writes is bounded as what a producer does; only what a leader took stays
-    as it is.
+    """Hold a coordinator's batches to the limits of a producer's. Only batches that a leader has
+    taken are exempt.
     """
     for header in batches.headers:
         if header.size_bytes > rules.max_message_bytes:
@@ -155,8 +156,8 @@ def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) 
 
 
 def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place) -> bytearray:
-    """What an old client sent for a topic of format 2, checked, as the one batch that a new client
-    would send; `place` has no offset and no epoch. May run on a worker thread.
+    """Check what an old client sent for a topic of format 2, and return it as the one batch that a
+    new client would send; `place` has no offset and no epoch. May run on a worker thread.
 
     Raises KafkaError as `prepare_set`.
     """

@@ -43,7 +43,9 @@ class TrustedBatches:
         self.log_append_time = log_append_time
 
     def info(self, log_end_offset: int, log_start_offset: int) -> LogAppendInfo:
-        """What their append at `log_end_offset` comes to; offsets are -1 where there are none."""
+        """Return the result of appending them at `log_end_offset`; offsets are -1 where there are
+        none.
+        """
         headers = self.headers
         if not headers:
             return LogAppendInfo(-1, -1, -1, -1, -1, log_start_offset, 0)

@@ -97,7 +97,7 @@ def cleanable_range(log: Log, first_dirty: int, now_ms: int) -> CleanableRange:
 
 
 def log_to_clean(log: Log, first_dirty: int, now_ms: int) -> LogToClean:
-    """What cleaning the log now would be about."""
+    """Describe the cleaning that the log would get now."""
     first_uncleanable = cleanable_range(log, first_dirty, now_ms).first_uncleanable_offset
     following = _inactive_from(log, first_uncleanable)
     end_offset = (following[0] if following else log.segments.active).base_offset

@@ -64,7 +64,7 @@ def encode_frame(value: object) -> bytes:
 
 
 def decode_frame(data: bytes) -> object:
-    """What `encode_frame` was given, without the length."""
+    """Return the object that was given to `encode_frame`, from its bytes after the length."""
     return pickle.loads(data)  # noqa: S301 - it comes from this program
 
 

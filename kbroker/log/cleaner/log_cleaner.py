@@ -2,9 +2,10 @@
 place.
 
 Law: one cleaning per log. A cleaning reads segments that nobody writes to any more and makes files
-that nobody else knows; the log itself is changed here alone, and only where it still is what was
-cleaned. A log that cannot be understood is left alone until the broker starts again; one whose disk
-refuses takes its data directory offline as anywhere else.
+that nobody else knows. Only this class changes the log itself, and only where it still is what was
+cleaned, so that no change made meanwhile is lost. A log that cannot be understood is left alone
+until the broker starts again; one whose disk refuses takes its data directory offline as anywhere
+else.
 
 Owned by the event loop. A runner carries out the jobs and calls back in the loop's thread.
 """
@@ -426,7 +427,7 @@ def _raise_or(error: StorageError | None, following: Callable[[], None]) -> None
 
 
 def _limits(settings: LogConfig) -> CleanerLimits:
-    """What one of the threads may use."""
+    """Return the limits of one of the threads."""
     threads = max(1, settings.log_cleaner_threads)
     return CleanerLimits(
         map_bytes=min(settings.log_cleaner_dedupe_buffer_size // threads, _MAX_MAP_BYTES),

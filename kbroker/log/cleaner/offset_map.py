@@ -1,9 +1,9 @@
 """Keys of a log and the last offset of each, in memory that is bounded and counted.
 
-Law: keys are not kept, only 16 bytes of their BLAKE2b hash; a key is never forgotten and an offset
-never moves back. Everything is in three flat tables and a table of 4-byte slots that point into
-them: 38 bytes a key at the highest load, where Kafka's SkimpyOffsetMap has 27 and a dict of digests
-170. The tables grow with the keys.
+Law: a key is never forgotten and its offset never moves back, because the cleaner removes the
+records of the key below it. Keys are not kept, only 16 bytes of their BLAKE2b hash. Everything is
+in three flat tables and a table of 4-byte slots that point into them: 38 bytes a key at the highest
+load, where Kafka's SkimpyOffsetMap has 27 and a dict of digests 170. The tables grow with the keys.
 """
 
 from __future__ import annotations

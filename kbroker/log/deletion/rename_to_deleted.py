@@ -1,9 +1,10 @@
 """The files of segments that have left their log get the names of what is to be removed.
 
-Law: `rename` may run on any thread, and touches files alone; who opens one meanwhile finds it under
-either name. It does so once: `settle` is for an owner who needs the names for other files at once,
-and then the thread finds nothing to do. `finish` tells the segments where their files are, in their
-owner's thread, whatever became of the renames: what kept its name is removed under that.
+Law: `rename` touches only files and so may run on any thread; whoever opens a file meanwhile finds
+it under either name. It renames once: an owner that needs the old names at once calls `settle`, and
+the thread then finds nothing to do. `finish` tells the segments, in their owner's thread, where
+their files are, whatever became of the renames; a file that kept its name is removed under that
+name.
 """
 
 from __future__ import annotations

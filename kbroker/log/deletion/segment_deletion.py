@@ -63,7 +63,7 @@ class SegmentDeletion:
         self._upkeep.add(partial(self._write_starts, shrunk, now_ms))
 
     def stop(self) -> None:
-        """What has not begun is not done."""
+        """Drop the work that has not begun."""
         self._upkeep.stop()
         self._is_looking = False
 

@@ -34,12 +34,12 @@ class CheckpointedOffsets:
         self._replaced: dict[TopicPartition, tuple[int, int]] = {}
 
     def found(self, offsets: Offsets) -> None:
-        """What the file says when the directory is opened."""
+        """Take over the offsets of the file when the directory is opened."""
         self._in_file = dict(offsets)
         self._highest = dict(offsets)
 
     def gather(self, offsets: Offsets) -> Callable[[], None]:
-        """What brings them into the file, whole; it raises StorageError."""
+        """Return a function that writes these offsets, whole; it raises StorageError."""
         with self._lock:
             self._gathered += 1
             for topic_partition, offset in offsets.items():
@@ -47,7 +47,7 @@ class CheckpointedOffsets:
             return partial(self._write_gathered, self._gathered, offsets)
 
     def in_file(self, topic_partition: TopicPartition) -> int:
-        """What the file says of a log; 0 where it says nothing."""
+        """Return the file's offset for a log; 0 where it has none."""
         return self._in_file.get(topic_partition, 0)
 
     def lower(self, topic_partition: TopicPartition, end_offset: int, offset: int) -> None:

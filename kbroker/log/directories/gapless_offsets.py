@@ -56,7 +56,9 @@ class GaplessOffsets:
         return self._in_file.get(topic_partition) == self._offsets.get(topic_partition)
 
     def read(self) -> Mapping[TopicPartition, int]:
-        """What the last broker knew when it ended; nothing where it cannot be read."""
+        """Return the offsets that the last broker noted before it ended; none where the file cannot
+        be read.
+        """
         try:
             return read_offset_checkpoint(self._file_system, self._path)
         except (CheckpointError, StorageError) as error:

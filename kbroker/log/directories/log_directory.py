@@ -96,7 +96,7 @@ class LogDirectory:
             self.lock = None
 
     def absence(self) -> StorageError | None:
-        """What to say when somebody has removed or replaced the directory."""
+        """Return an error if somebody has removed or replaced the directory."""
         path = f"{self.path}/{LOCK_FILE}"
         if self.file_system.exists(path):
             return None

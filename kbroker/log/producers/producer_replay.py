@@ -35,8 +35,8 @@ class Marker(NamedTuple):
 
 
 def read_marker(header: BatchHeader, batch: Bytes) -> Marker | None:
-    """What a control batch says; None where compaction has removed its record, or it says nothing
-    of a transaction.
+    """Return the marker in a control batch; None where compaction has removed its record, or where
+    it is not about a transaction.
     """
     record = next(records(batch), None) if header.record_count > 0 else None
     control = read_control(record) if record is not None else None

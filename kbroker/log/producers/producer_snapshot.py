@@ -85,7 +85,7 @@ class ProducerSnapshots:
             self._file_system.write_bytes(path, encode_snapshot(entries), sync=sync)
         except StorageError as error:
             if error.is_out_of_space:
-                self.delete(offset)  # half of one is of no use to anybody
+                self.delete(offset)  # half of one helps nobody
             raise
         return path
 

@@ -1,9 +1,9 @@
 """What a log remembers of each idempotent producer: duplicates, gaps and open transactions are
 decided here.
 
-Law: no file, no clock; time comes in as `now_ms`. `validate` refuses before the write, `update` and
-`end_transaction` record after it, and recovery replays the same two calls. KIP-98 (idempotence,
-transactions), KIP-360 (epoch bumps).
+Law: no file and no clock here; time comes in as `now_ms`. `validate` refuses before the write,
+`update` and `end_transaction` record after it. Recovery replays the same two calls, so that it
+comes to the same state. KIP-98 (idempotence, transactions), KIP-360 (epoch bumps).
 """
 
 from __future__ import annotations

@@ -55,9 +55,11 @@ def scan(
         topic_partition = None if is_moved_directory(name) else parse_directory_name(name)
         if not directory.file_system.is_directory(path):
             continue
-        if topic_partition is None or topic_partition.topic == _CLUSTER_METADATA_TOPIC:
+        if topic_partition is None:
             foreign.append(name)
             continue
+        if topic_partition.topic == _CLUSTER_METADATA_TOPIC:
+            continue  # an adoption says once that it stays
         topic = topic_partition.topic
         if not is_known(topic):
             foreign.append(name)

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 def index_fault(segment: LogSegment, names: Collection[str]) -> str | None:
-    """What is wrong with a segment's indexes; `names` are those in its directory."""
+    """Return what is wrong with a segment's indexes; `names` are those in its directory."""
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         if file_name(segment.base_offset, suffix) not in names:
             return f"{segment.path_stem}{suffix} is missing"

@@ -1,4 +1,4 @@
-"""What a log is opened by. Values only."""
+"""The arguments by which a log is opened. Values only."""
 
 from __future__ import annotations
 

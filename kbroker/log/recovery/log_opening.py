@@ -1,7 +1,7 @@
 """Opens the logs of all data directories at start: each directory by threads of its own.
 
-Law: a log that cannot be opened does not affect the others; the outcomes come in the order of the
-requests.
+Law: a log that cannot be opened does not affect the others, so that one broken file costs one
+partition. The outcomes come in the order of the requests.
 """
 
 from __future__ import annotations

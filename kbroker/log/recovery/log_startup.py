@@ -36,9 +36,7 @@ class LogStartup:
         strays: StrayDirectories,
         threads_per_directory: int,
     ) -> None:
-        """What is being deleted goes to `deletions`, what belongs to no known partition to
-        `strays`.
-        """
+        """Half-deleted logs go to `deletions`, those of unknown partitions to `strays`."""
         self._logs = logs
         self._deletions = deletions
         self._strays = strays

@@ -1,8 +1,9 @@
 """The producer state of a log that is being opened: from the newest snapshot that can be right, and
 the batches after it.
 
-Law: a snapshot is trusted only where no recovery contradicts what it was made from; what comes out
-agrees with the batches up to the log end, and the snapshots that later loads need are there.
+Law: a snapshot is trusted only where no recovery contradicts what it was made from, because a wrong
+one would let duplicates in. What comes out agrees with the batches up to the log end, and the
+snapshots that later loads need are there.
 """
 
 from __future__ import annotations

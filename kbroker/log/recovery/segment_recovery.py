@@ -147,8 +147,8 @@ class SegmentRecovery:
         return True
 
     def _replay_of(self, segment: LogSegment) -> OnBatch:
-        """What takes the batches of a segment into account, from its first one on: producers, and
-        the transactions they aborted.
+        """Return the function that follows the batches of a segment, from its first one on:
+        producers, and the transactions they aborted.
         """
         self._producers.begin_segment(segment.base_offset, was_clean=self._was_clean)
         producers = self._producers.state

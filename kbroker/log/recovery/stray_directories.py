@@ -1,7 +1,8 @@
 """Partition directories of topics that the cluster does not have: left alone, until a new topic
 takes the name.
 
-Law: nothing in them is read, changed or deleted; at most they are renamed.
+Law: nothing in them is read, changed or deleted; at most they are renamed. Their records may be
+wanted, and nobody asked to delete them.
 """
 
 from __future__ import annotations

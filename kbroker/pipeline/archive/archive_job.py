@@ -215,7 +215,7 @@ class ArchiveJob:
 
 
 def loss_sentence(partition: TopicPartition, first_offset: int, last_offset: int) -> str:
-    """What is said where retention was faster than the archive."""
+    """Return the sentence for retention that was faster than the archive."""
     return (
         f"offsets {first_offset} to {last_offset} of {partition} were deleted at the source before "
         "they were archived: --allow-loss notes them as lost and continues"

@@ -162,7 +162,7 @@ class ContinuedSource:
 
 
 def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:
-    """What is said of partitions that only the archive has."""
+    """Return a sentence about partitions that only the archive has."""
     return (
         f"{named(partitions)}: in the archive {path}, and not at the source: was a disk left "
         "out of --data, or a topic deleted? None of them is archived now"

@@ -31,8 +31,8 @@ class RawFetch:
 def fetch_raw(
     client: Any, leader: int, partition: TopicPartition, offset: int, size_bytes: int
 ) -> RawFetch:
-    """What is at an offset and after it, about so many bytes, at least one batch; nothing
-    where the log begins later. `client` is that of `admin_client`. Raises PipelineError.
+    """Fetch about so many bytes from an offset on, at least one batch; none where the log begins
+    later. `client` is that of `admin_client`. Raises PipelineError.
     """
     from kafka.protocol.consumer import FetchRequest
 

@@ -32,7 +32,7 @@ class AuditPlan:
 
     @property
     def size_bytes(self) -> int:
-        """What there is to read, in directories and archive."""
+        """Bytes to read, in directories and archive."""
         size = sum(task.size_bytes for task in self.logs)
         if self.archive is not None:
             files = self.archive.state.files.values()

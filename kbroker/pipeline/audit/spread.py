@@ -49,7 +49,7 @@ class InProcess:
 def _done(
     function: Callable[[TaskT], ResultT], part: tuple[int, list[TaskT]]
 ) -> tuple[int, list[ResultT]]:
-    """What one hand was dealt, in the process of a worker."""
+    """Do one worker's share of the tasks, in its process."""
     spare_process()
     return part[0], [function(task) for task in part[1]]
 

@@ -88,7 +88,7 @@ class WindowCounter:
                 count.time(header.base_timestamp)
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
-        """What is inside a batch."""
+        """Count the records inside a batch."""
         self._window(header.max_timestamp).unpacked_bytes += size_bytes
         if header.is_control:
             return

@@ -108,7 +108,7 @@ def _consumer_groups(admin: Any) -> dict[str, str]:
 def _topics(
     admin: Any, wanted: Wanted, groups: Mapping[str, GroupOffsets]
 ) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """What `describe_topics` says of the topics to look at, and the names that do not exist."""
+    """Return what `describe_topics` says of the topics, and the names that do not exist."""
     read = {partition.topic for group in groups.values() for partition in group.committed}
     names = list(wanted.topics) or (sorted(read) if wanted.groups else None)
     if names is not None and not names:

@@ -1,5 +1,5 @@
 """What follows from looks at a cluster: rates, lag in records and in seconds, who falls behind, and
-when who catches up. Pure.
+when each group catches up. Pure.
 
 Definitions:
 

@@ -30,7 +30,7 @@ _KNOWN = {
 
 
 def settings_of_connector(options: Mapping[str, str]) -> ConnectionSettings:
-    """What these options of the connector say of TLS and logins. Raises PipelineError."""
+    """Return the TLS and login settings in these options of the connector. Raises PipelineError."""
     given = {name.lower(): value for name, value in options.items()}
     given = {name: value for name, value in given.items() if name.startswith(_SECURITY_OPTIONS)}
     unknown = sorted(given.keys() - _KNOWN)

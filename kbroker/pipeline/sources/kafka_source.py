@@ -97,7 +97,7 @@ class KafkaSource:
         return self._offsets(OffsetSpec.LATEST)
 
     def log_ends(self) -> Offsets:
-        """What a cluster does not let be read, it does not mention."""
+        """Return `latest`: a cluster does not tell of records that it does not let be read."""
         return self.latest()
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
@@ -128,7 +128,7 @@ class KafkaSource:
         return Bootstrap(self.bootstrap, settings_of_connector(self.options))
 
     def connector_options(self) -> dict[str, str]:
-        """What the connector is given beside topics and offsets."""
+        """Return the connector's options besides topics and offsets."""
         return {
             **_CLIENT_OPTIONS,
             "kafka.bootstrap.servers": self.bootstrap,

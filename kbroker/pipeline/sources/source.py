@@ -1,7 +1,8 @@
 """Where a job's records come from: what the frame asks of a source.
 
-Law: `earliest`, `latest` and `log_ends` are plain look-ups on the driver, made before Spark starts;
-only `stream` and `batch` touch Spark. Both yield the columns of `envelope.RECORD_COLUMNS`.
+Law: `earliest`, `latest` and `log_ends` are plain look-ups on the driver, so that a source out of
+reach is reported before Spark starts; only `stream` and `batch` touch Spark. Both yield the columns
+of `envelope.RECORD_COLUMNS`.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Checkpoint:
         self.directory = Path(directory)
 
     def read(self, identity: JobIdentity) -> JobRecord | None:
-        """What the job left here, None in a new directory; refuses another's checkpoint."""
+        """Return what the job left here, None in a new directory; refuses another job's."""
         path = self.directory / JOB_FILE
         try:
             text = path.read_text(encoding="utf-8")
@@ -193,7 +193,7 @@ class Checkpoint:
         return record.start if last is None else self.offsets(last)
 
     def ranges(self, batch: int, record: JobRecord) -> dict[TopicPartition, OffsetRange]:
-        """What a batch reads."""
+        """Return the offsets that a batch reads."""
         previous = record.start if batch == 0 else self.offsets(batch - 1)
         try:
             return ranges_between(previous, self.offsets(batch))

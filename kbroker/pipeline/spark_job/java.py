@@ -45,7 +45,7 @@ def check_java(
 
 
 def _java_command(environment: Mapping[str, str]) -> str:
-    """What Spark's own start script takes: JAVA_HOME first, then PATH."""
+    """Return the Java that Spark's own start script takes: JAVA_HOME first, then PATH."""
     home = environment.get("JAVA_HOME")
     if home:
         command = str(Path(home) / "bin" / "java")

@@ -34,12 +34,12 @@ NO_CONNECTOR = f"Spark has no Kafka connector: {_JARS}, or start the session wit
 
 
 def coordinate(pyspark_version: str) -> str:
-    """What a Maven registry calls the connector of that pyspark."""
+    """Return the Maven coordinate of the connector for that pyspark."""
     return f"{_ORGANISATION}:{ARTIFACT}:{pyspark_version}"
 
 
 def untested(pyspark_version: str) -> str | None:
-    """What a person is told of a pyspark that no test of kbroker has run with; else None."""
+    """Return a warning for a pyspark that no test of kbroker has run with; else None."""
     if any(pyspark_version.startswith(f"{line}.") for line in TESTED_LINES):
         return None
     tested = " and ".join(TESTED_LINES)

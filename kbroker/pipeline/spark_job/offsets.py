@@ -58,7 +58,7 @@ def format_offsets(offsets: Offsets) -> str:
 
 
 def ranges_between(previous: Offsets, current: Offsets) -> dict[TopicPartition, OffsetRange]:
-    """What is between two maps, without partitions that did not move.
+    """Return the ranges between two maps, without partitions that did not move.
 
     A partition that `previous` does not have starts at 0, as Spark starts one that was added.
     Raises ValueError where a partition went backwards.

@@ -52,7 +52,7 @@ class JobSettings:
     target: str = ""  # what it writes to, as the checkpoint remembers it
     every_s: float | None = None
     batch_records: int = DEFAULT_BATCH_RECORDS  # offsets per batch, all partitions together
-    # Holds the checkpoint against the target: where its first batch began, where the next begins.
+    # Compares the checkpoint with the target: where its first batch began, where the next begins.
     check: Callable[[Offsets, Offsets], None] | None = None
 
 
@@ -72,7 +72,7 @@ class StreamJob:
 
     @property
     def identity(self) -> JobIdentity:
-        """What the checkpoint is checked against."""
+        """The identity that the checkpoint is checked against."""
         return JobIdentity(
             kind=self.settings.kind,
             name=self.name,
@@ -177,7 +177,7 @@ class StreamJob:
         return self._stopping.is_set()
 
     def work(self, batch: Batch) -> BatchResult:
-        """What the job does."""
+        """Do the job's work on a batch."""
         return self._work(batch)
 
 
@@ -306,7 +306,7 @@ class _Run:
         return sum(max(end - self._position.get(each, 0), 0) for each, end in self._latest.items())
 
     def report(self, ending: Ending) -> JobReport:
-        """What the run did."""
+        """Report what the run did."""
         with self._changed:
             return JobReport(
                 name=self._job.name,

@@ -50,7 +50,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class AddPartitionsToTxnPartitionResult(Struct):
         """The answer for one partition."""

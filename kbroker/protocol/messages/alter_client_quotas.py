@@ -37,7 +37,7 @@ class AlterClientQuotasRequest(Message):
 
 @message(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """What came of each entity."""
+    """The result for each entity."""
 
     class EntityData(Struct):
         """One component of an entity; a null name is the default."""

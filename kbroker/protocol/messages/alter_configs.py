@@ -34,7 +34,7 @@ class AlterConfigsRequest(Message):
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """What came of each resource."""
+    """The result for each resource."""
 
     class AlterConfigsResourceResponse(Struct):
         """The answer for one resource."""

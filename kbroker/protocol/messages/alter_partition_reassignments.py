@@ -36,7 +36,7 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class ReassignablePartitionResponse(Struct):
         """The answer for one partition."""

@@ -34,7 +34,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 @message(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """What came of each replica."""
+    """The result for each replica."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         """The answer for one replica."""

@@ -37,7 +37,7 @@ class AlterShareGroupOffsetsRequest(Message):
 
 @message(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         """The answer for one partition."""

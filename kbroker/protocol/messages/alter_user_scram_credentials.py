@@ -37,7 +37,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """What came of each user."""
+    """The result for each user."""
 
     class AlterUserScramCredentialsResult(Struct):
         """The answer for one user."""

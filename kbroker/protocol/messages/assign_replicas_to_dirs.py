@@ -43,7 +43,7 @@ class AssignReplicasToDirsRequest(Message):
 
 @message(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse(Message):
-    """What came of each replica."""
+    """The result for each replica."""
 
     class PartitionData(Struct):
         """The answer for one partition."""

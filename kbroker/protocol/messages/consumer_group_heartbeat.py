@@ -40,7 +40,7 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """What the member shall hold."""
+    """The member's assignment."""
 
     class TopicPartitions(Struct):
         """Partitions of one topic."""

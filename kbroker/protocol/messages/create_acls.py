@@ -30,7 +30,7 @@ class CreateAclsRequest(Message):
 
 @message(key=30, versions="0-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """What came of each rule, in the order of the request."""
+    """The result for each rule, in the order of the request."""
 
     class AclCreationResult(Struct):
         """The answer for one rule."""

@@ -37,7 +37,7 @@ class CreatePartitionsRequest(Message):
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """What came of each topic."""
+    """The result for each topic."""
 
     class CreatePartitionsTopicResult(Struct):
         """The answer for one topic."""

@@ -54,7 +54,7 @@ class CreateTopicsRequest(Message):
 
 @message(key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """What came of each topic."""
+    """The result for each topic."""
 
     class CreatableTopicConfigs(Struct):
         """A configuration that the topic got."""

@@ -19,7 +19,7 @@ class DeleteGroupsRequest(Message):
 
 @message(key=42, versions="0-3", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """What came of each group."""
+    """The result for each group."""
 
     class DeletableGroupResult(Struct):
         """The answer for one group."""

@@ -28,7 +28,7 @@ class DeleteShareGroupOffsetsRequest(Message):
 
 @message(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """What came of each topic."""
+    """The result for each topic."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         """The answer for one topic."""

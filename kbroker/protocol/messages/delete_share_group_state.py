@@ -36,7 +36,7 @@ class DeleteShareGroupStateRequest(Message):
 
 @message(key=86, versions="0", flexible="0+")
 class DeleteShareGroupStateResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class PartitionResult(Struct):
         """The answer for one partition."""

@@ -36,7 +36,7 @@ class DeleteTopicsRequest(Message):
 
 @message(key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """What came of each topic."""
+    """The result for each topic."""
 
     class DeletableTopicResult(Struct):
         """The answer for one topic."""

@@ -29,7 +29,7 @@ class ElectLeadersRequest(Message):
 
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class PartitionResult(Struct):
         """The answer for one partition."""

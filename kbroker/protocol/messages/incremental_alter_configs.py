@@ -36,7 +36,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """What came of each resource."""
+    """The result for each resource."""
 
     class AlterConfigsResourceResponse(Struct):
         """The answer for one resource."""

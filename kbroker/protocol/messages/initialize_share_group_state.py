@@ -38,7 +38,7 @@ class InitializeShareGroupStateRequest(Message):
 
 @message(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class PartitionResult(Struct):
         """The answer for one partition."""

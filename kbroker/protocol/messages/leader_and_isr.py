@@ -75,7 +75,7 @@ class LeaderAndIsrRequest(Message):
 
 @message(key=4, versions="0-7", flexible="4+")
 class LeaderAndIsrResponse(Message):
-    """What came of it, partition by partition."""
+    """The result for each partition."""
 
     class LeaderAndIsrPartitionError(Struct):
         """The answer for one partition."""

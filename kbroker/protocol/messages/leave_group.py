@@ -30,7 +30,7 @@ class LeaveGroupRequest(Message):
 
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """What came of it."""
+    """The result of the request."""
 
     class MemberResponse(Struct):
         """The answer for one member."""

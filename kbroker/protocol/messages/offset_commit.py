@@ -57,7 +57,7 @@ class OffsetCommitRequest(Message):
 
 @message(key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """What came of each offset."""
+    """The result for each offset."""
 
     class OffsetCommitResponsePartition(Struct):
         """The answer for one partition."""

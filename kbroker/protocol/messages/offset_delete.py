@@ -30,7 +30,7 @@ class OffsetDeleteRequest(Message):
 
 @message(key=47, versions="0")
 class OffsetDeleteResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class OffsetDeleteResponsePartition(Struct):
         """The answer for one partition."""

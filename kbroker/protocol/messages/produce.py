@@ -55,7 +55,7 @@ class ProduceRequest(Message):
 
 @message(key=0, versions="0-13", flexible="9+")
 class ProduceResponse(Message):
-    """What became of each batch."""
+    """The result for each batch."""
 
     class BatchIndexAndErrorMessage(Struct):
         """A record that was refused, by its index in the batch."""

@@ -17,7 +17,7 @@ class ShareAcknowledgeRequest(Message):
     """The records and what was done with them."""
 
     class AcknowledgementBatch(Struct):
-        """What was done with a range of offsets: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
+        """The state of a range of offsets: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
 
         first_offset: int = wire("int64", default=0)
         last_offset: int = wire("int64", default=0)
@@ -48,7 +48,7 @@ class ShareAcknowledgeRequest(Message):
 
 @message(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class LeaderIdAndEpoch(Struct):
         """Who leads the partition now."""

@@ -18,7 +18,7 @@ class ShareFetchRequest(Message):
     """What to read and what has been done with earlier records."""
 
     class AcknowledgementBatch(Struct):
-        """What was done with a range of offsets: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
+        """The state of a range of offsets: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
 
         first_offset: int = wire("int64", default=0)
         last_offset: int = wire("int64", default=0)

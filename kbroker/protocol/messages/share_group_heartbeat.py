@@ -24,7 +24,7 @@ class ShareGroupHeartbeatRequest(Message):
 
 @message(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """What the member shall read."""
+    """The member's assignment."""
 
     class TopicPartitions(Struct):
         """Partitions of one topic."""

@@ -62,7 +62,7 @@ class StopReplicaRequest(Message):
 
 @message(key=5, versions="0-4", flexible="2+")
 class StopReplicaResponse(Message):
-    """What came of it, partition by partition."""
+    """The result for each partition."""
 
     class StopReplicaPartitionError(Struct):
         """The answer for one partition."""

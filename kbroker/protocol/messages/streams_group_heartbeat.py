@@ -118,7 +118,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @message(key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """What the member shall run."""
+    """The member's assignment."""
 
     class Status(Struct):
         """Something that the member should know."""

@@ -53,7 +53,7 @@ class TxnOffsetCommitRequest(Message):
 
 @message(key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """What came of each offset."""
+    """The result for each offset."""
 
     class TxnOffsetCommitResponsePartition(Struct):
         """The answer for one partition."""

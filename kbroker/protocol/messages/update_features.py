@@ -33,7 +33,7 @@ class UpdateFeaturesRequest(Message):
 
 @message(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """What came of the request, and up to v1 of each feature."""
+    """The result of the request, and up to v1 of each feature."""
 
     class UpdatableFeatureResult(Struct):
         """The answer for one feature."""

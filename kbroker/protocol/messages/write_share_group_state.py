@@ -50,7 +50,7 @@ class WriteShareGroupStateRequest(Message):
 
 @message(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """What came of each partition."""
+    """The result for each partition."""
 
     class PartitionResult(Struct):
         """The answer for one partition."""

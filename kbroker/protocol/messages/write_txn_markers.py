@@ -39,7 +39,7 @@ class WriteTxnMarkersRequest(Message):
 
 @message(key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """What came of each marker."""
+    """The result for each marker."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         """The answer for one partition."""

@@ -6,10 +6,10 @@ another one's.
 Law: requests are carried out one at a time, in the order in which they came, whatever way each of
 them took: what a newer controller says never mixes with the rest of what the one before said
 (Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
-that has been replaced, is refused before anything is read or changed. What no partition can be
-called, as a node made by hand may, is refused by itself. A request for many partitions
-is carried out in slices, so that clients are answered in between: creating a log costs several
-system calls, and a topic may have thousands of partitions.
+that has been replaced, is refused before anything is read or changed. A name that no partition can
+have, as a node made by hand may give, is refused alone. A request for many partitions is carried
+out in slices, so that clients are answered in between: creating a log costs several system calls,
+and a topic may have thousands of partitions.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Change:
-    """What came of one request: partitions by their new role, and an error code per partition."""
+    """The result of one request: partitions by their new role, and an error code per partition."""
 
     became_leader: list[Partition] = field(default_factory=list)
     became_follower: list[Partition] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """The logs of this broker's replicas: made and deleted as the controller orders, and their high
 watermarks on the disk.
 
-Law: owned by the event loop. What could not be made, or deleted, for want of room or of a file
-handle is kept in mind, and may be tried again with the controller's next order; a directory that
-has failed stays so until a restart.
+Law: owned by the event loop. A log that could not be made, or deleted, for want of room or of a
+file handle is remembered, because that passes: the controller's next order may try again. A
+directory that has failed stays so until a restart.
 """
 
 from __future__ import annotations

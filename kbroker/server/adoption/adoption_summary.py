@@ -1,12 +1,12 @@
-"""The sentence an operator reads before agreeing to an adoption, and again after it.
+"""What an operator reads before agreeing to an adoption, and again after it.
 
-PURE. One sentence, its parts joined with semicolons: what is taken over and from whom, what was
-not known, what is left, and what to do now.
+PURE. A sentence that says what is taken over from where, and a line for each detail: who wrote it,
+what was not known, what is left. What to do now stands last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.server.adoption.plan import AdoptionPlan
@@ -15,22 +15,24 @@ _NAMES_SHOWN = 5
 
 
 def proposal(plan: AdoptionPlan) -> str:
-    """What `--adopt` would do."""
-    parts = _parts(plan, "would adopt", "would leave", "would remove")
-    return "; ".join(
-        ("kbroker " + parts[0], *parts[1:], "nothing was changed: add --adopt to agree")
-    )
+    """Describe what `--adopt` would do."""
+    details = _details(plan, "would leave", "would remove")
+    done = "nothing was changed: add --adopt to agree"
+    return "\n".join((f"kbroker would adopt {_what(plan)}", *_indented(details), done))
 
 
 def report(plan: AdoptionPlan) -> str:
-    """What `--adopt` did."""
-    return "; ".join(
-        ("kbroker " + (p := _parts(plan, "adopted", "left", "will remove"))[0], *p[1:])
-    )
+    """Describe what `--adopt` did."""
+    details = _details(plan, "left", "will remove")
+    return "\n".join((f"kbroker adopted {_what(plan)}", *_indented(details)))
 
 
-def _parts(plan: AdoptionPlan, adopt: str, leave: str, remove: str) -> list[str]:
-    parts = [f"{adopt} {_what(plan)} from {', '.join(plan.paths)}, {_origin(plan)}"]
+def _indented(details: Iterable[str]) -> Iterator[str]:
+    return (f"  {detail}" for detail in details)
+
+
+def _details(plan: AdoptionPlan, leave: str, remove: str) -> list[str]:
+    parts = [_origin(plan), _groups(plan)]
     parts.extend(_unknowns(plan))
     behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
     if behind:
@@ -63,12 +65,18 @@ def _lost_groups(missing: Iterable[TopicPartition]) -> str:
 
 def _what(plan: AdoptionPlan) -> str:
     partitions = sum(len(topic.leader_epochs) for topic in plan.topics)
-    what = f"{_count(len(plan.topics), 'topic')} with {_count(partitions, 'partition')}"
+    return (
+        f"{_count(len(plan.topics), 'topic')} with {_count(partitions, 'partition')} from "
+        f"{', '.join(plan.paths)}"
+    )
+
+
+def _groups(plan: AdoptionPlan) -> str:
     offsets = next((t for t in plan.topics if t.name == GROUP_METADATA_TOPIC), None)
     if offsets is None:
-        return f"{what} and no groups (there is no {GROUP_METADATA_TOPIC})"
+        return f"no groups: there is no {GROUP_METADATA_TOPIC}"
     return (
-        f"{what} and the groups with their committed offsets in the "
+        "groups with their committed offsets, in the "
         f"{_count(len(offsets.leader_epochs), 'partition')} of {GROUP_METADATA_TOPIC}"
     )
 
@@ -97,8 +105,10 @@ def _unknowns(plan: AdoptionPlan) -> list[str]:
             else "the broker's own retention is not known (set log.retention.hours to give it)"
         )
         parts.append(
-            f"{reason}, so {_count(len(kept), 'topic')} keep{'s' * (len(kept) == 1)} all records "
-            f"until `kbroker topic alter TOPIC --config retention.ms=MS` says otherwise"
+            f"{_count(len(kept), 'topic')} keep{'s' * (len(kept) == 1)} all records: {reason}"
+        )
+        parts.append(
+            "`kbroker topic alter TOPIC --config retention.ms=MS` limits what a topic keeps"
         )
     has_offsets = any(topic.name == GROUP_METADATA_TOPIC for topic in plan.topics)
     if has_offsets and plan.offsets_retention_minutes is not None:

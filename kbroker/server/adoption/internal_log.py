@@ -1,9 +1,9 @@
 """What the logs of Kafka's own topics tell before any coordinator runs: producer ids of
 transactions, and over how many partitions groups and transactional ids are spread.
 
-Law: read only. Keys of both topics begin with an int16 version and the id, an int16 length and
-text, in every version; transaction values with an int16 version and the producer id. What is
-damaged is passed over.
+Law: read only, because nothing may change before the operator has asked for the adoption. Keys of
+both topics begin with an int16 version and the id, an int16 length and text, in every version;
+transaction values with an int16 version and the producer id. Damage is skipped.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class FoundDirectory:
 
 
 def look_at(file_system: FileSystem, path: str) -> FoundDirectory:
-    """What is in a data directory; nothing for one that does not exist.
+    """Describe the contents of a data directory; nothing for one that does not exist.
 
     Raises StorageError and CheckpointError (meta.properties).
     """

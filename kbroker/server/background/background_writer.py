@@ -1,7 +1,8 @@
 """Writes checkpoints, syncs segments and removes files on a thread, so that the event loop never
 waits for the disk.
 
-Law: one thread, so that what was gathered later is written later. Owned by the event loop.
+Law: one thread, so that what was gathered later is written later and no file goes back to older
+content. Owned by the event loop.
 """
 
 from __future__ import annotations

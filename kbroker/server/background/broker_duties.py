@@ -12,7 +12,7 @@ from kbroker.server.background.background_work import Duty
 def broker_duties(
     config: KafkaConfig, logs: LogManager, replicas: ReplicaManager, clock: Clock
 ) -> list[Duty]:
-    """What has to be done again and again while the broker runs."""
+    """List the duties that are due again and again while the broker runs."""
     log, replication = config.log, config.replication
     initial_ms = log.log_initial_task_delay_ms
     return [

@@ -106,7 +106,7 @@ class CleanerThreads:
         self._resting.clear()
 
     async def stop(self) -> None:
-        """Abort everything; return when it has ended and everybody was told."""
+        """Abort everything; return when all of it has ended and every callback has run."""
         for worker in self._running.values():
             worker.abort()
         for thread in list(self._running):

@@ -1,7 +1,8 @@
 """ControlledShutdown: has the controller move leaderships away before a broker stops (KIP-49).
 
 Law: a stop waits for the controller as long as it makes progress, and a few seconds at most for one
-that gives no answer: then the broker goes without, as if it had been killed.
+that gives no answer, because a stop must end: then the broker goes without, as if it had been
+killed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """KafkaHealthcheck: keeps this broker registered in the tree for as long as it runs, with a new
 node and a new epoch for each session.
 
-Law: the node of a broker that lives is never taken away. One that an earlier run left behind is
-waited for, at most the time after which ZooKeeper ends a session that nobody keeps up.
+Law: the node of a living broker is never taken away, because two brokers would then have one id. A
+node that an earlier run left behind is waited for, at most the time after which ZooKeeper ends a
+session that nobody keeps up.
 """
 
 from __future__ import annotations

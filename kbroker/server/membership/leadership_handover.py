@@ -38,7 +38,7 @@ class LeadershipHandover:
         self._tree = tree
 
     async def ask(self) -> Sequence[TopicPartition]:
-        """What this broker still leads although others have replicas of it.
+        """Return the partitions that this broker still leads although others have replicas of them.
 
         Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
         """

@@ -25,7 +25,7 @@ UNMADE_RETRY_S = 5.0  # between two attempts to make, or delete, logs for which 
 
 
 class UnmadeLogs(Protocol):
-    """What is asked of the broker's replicas."""
+    """The questions to the broker's replicas."""
 
     def retry_unmade(self) -> bool:
         """Let logs be tried again; True if there are any."""

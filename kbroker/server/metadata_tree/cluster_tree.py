@@ -35,7 +35,7 @@ class ClusterTree(Protocol):
         ...
 
     def __str__(self) -> str:
-        """What a sentence for the operator calls it."""
+        """The tree as sentences for the operator name it."""
         ...
 
     async def open(self) -> Tree:
@@ -47,7 +47,7 @@ class ClusterTree(Protocol):
         ...
 
     def refusal(self, error: TreeUnavailableError) -> Exception:
-        """What to tell the operator when a start did not get through to the tree."""
+        """Return the error for the operator when a start did not get through to the tree."""
         ...
 
 

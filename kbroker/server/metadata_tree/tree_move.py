@@ -1,9 +1,10 @@
 """Moves the tree of a stopped broker, or of several that share a directory, into an ensemble and
 back (`kbroker cluster export`, `kbroker cluster import`).
 
-Law: at every moment at most one of the two trees can be started. An export says in the directory
-where the tree is before it takes the mark from the copy; an import takes that word away after it.
-The tree a copy is read from is never written.
+Law: at every moment at most one of the two trees can be started, or two sets of brokers would
+change the same cluster. An export says in the directory where the tree is before it takes the mark
+from the copy; an import takes that word away after it. The tree a copy is read from is never
+written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A tree of znodes in this process: kept in memory, and in a directory when it is given one.
 
-Law: every method finishes without suspending, but for `multi_all` and `get_all`, which let others
-run in between. Sessions of several brokers may share one tree; each sees the others' changes
-through watches, which are called from the event loop after the change. At open, the sessions of the
-process before are over, so their ephemeral nodes go.
+Law: every method but `multi_all` and `get_all` finishes without suspending, so that nobody sees
+half a change; those two let others run in between. Sessions of several brokers may share one tree;
+each sees the others' changes through watches, which are called from the event loop after the
+change. At open, the sessions of the process before are over, so their ephemeral nodes go.
 """
 
 from __future__ import annotations

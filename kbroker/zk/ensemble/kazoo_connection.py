@@ -116,7 +116,7 @@ class KazooConnection:
 
     @property
     def last_complaint(self) -> str:
-        """What kazoo said last about a connection that did not come about, or broke."""
+        """The last words of kazoo about a connection that failed or broke."""
         return self._logger.last
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
-"""What the tree's operations are in kazoo's terms: requests, their answers, and errors.
+"""The tree's operations in kazoo's terms: requests, their answers, and errors.
 
 Law: no kazoo value or error leaves this module and `kazoo_connection`, so that the rest of the
-broker does not know which library speaks to ZooKeeper. Paths are whole here, with the chroot.
+broker does not know which library talks to ZooKeeper. Paths are whole here, with the chroot.
 """
 
 from __future__ import annotations
@@ -156,7 +156,9 @@ def check_size(ops: Sequence[Op], prefix: str) -> None:
 
 
 def write_results(ops: Sequence[Op], answer: Any) -> list[OpResult]:
-    """What the operations yielded. `CreateOp` yields a whole path. Raises the first one's error."""
+    """Return the results of the operations. `CreateOp` yields a whole path. Raises the first one's
+    error.
+    """
     answers = answer if isinstance(answer, list) else [answer]
     for index, (op, result) in enumerate(zip(ops, answers, strict=True)):
         if isinstance(result, Exception) and not isinstance(result, _FOLLOWS_ANOTHER):

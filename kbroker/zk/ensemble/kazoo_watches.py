@@ -74,7 +74,7 @@ class WatchTable:
                     watched.told_zxid = last_zxid
 
     def renewals(self) -> list[Renewal]:
-        """What the server of a new connection is to watch."""
+        """List what the server of a new connection is to watch."""
         found: dict[int, Renewal] = {}
         for table in (self._data, self._children):
             for path, watched in table.items():

@@ -45,7 +45,7 @@ ReadChildren = Callable[[str], Awaitable[list[str]]]
 
 
 class Verdict(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -74,7 +74,9 @@ class _After:
 
 
 def written_paths(ops: Sequence[Op]) -> list[str]:
-    """What a transaction writes: its lookup tells nothing while another one writes it too."""
+    """Return the paths that a transaction writes. Its lookup tells nothing while another one writes
+    them too.
+    """
     return [
         f"{op.path}*" if isinstance(op, CreateOp) and op.sequential else op.path
         for op in ops
@@ -83,8 +85,8 @@ def written_paths(ops: Sequence[Op]) -> list[str]:
 
 
 def needed_paths(ops: Sequence[Op]) -> list[str]:
-    """What else decides whether a transaction is refused: done again after a later one that writes
-    it, it might not be.
+    """Return the other paths that decide whether a transaction is refused. Done again after a later
+    one has written them, it might succeed.
     """
     return [
         op.path if isinstance(op, CheckOp) else op.path.rpartition("/")[0] or "/"
@@ -117,7 +119,7 @@ class LostWriteLookup:
         return Verdict.NOT_DONE  # it wrote nothing
 
     async def results(self) -> list[OpResult] | None:
-        """What the operations of one that was done yielded, None where that cannot be told."""
+        """Return the results of a transaction that was done, None where they cannot be told."""
         if not self._sequential:
             await self._find_sequential()
         results: list[OpResult] = []

@@ -1,7 +1,8 @@
 """Who is a broker and who is controller, as the tree says it to those who are asked to trust it.
 
 Law: a read may be behind what others have written, as each server of an ensemble has its own copy;
-after `catch_up` it shows all that was written before. A node that is none counts as absent.
+after `catch_up` it shows all that was written before. A node that cannot be understood counts as
+absent.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ZkAdminRequests: what people ask of the controller through nodes under /admin (the way of tools
 before KIP-455 and KIP-460, which Kafka 3.9 still takes).
 
-Law: a node that is not a request of Kafka's is reported and taken for an empty one; whoever works
-the requests removes it as it removes the others. Changes are fenced by the controller epoch.
+Law: a node that cannot be understood is reported and taken for an empty request, so that whoever
+works the requests removes it like the others. Changes are fenced by the controller epoch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ZkNotifications: news that brokers leave for the controller as numbered nodes: ISRs changed by
 brokers that do not know AlterPartition, log directories that failed.
 
-Law: the controller removes what it has read, also what it could not make sense of, which is
-reported. A node that came while it read stays, and its watch tells of it.
+Law: the controller removes what it has read, or it would read it again. That includes nodes that it
+cannot understand, which are reported. A node that came while it read stays, and its watch tells of
+it.
 """
 
 from __future__ import annotations

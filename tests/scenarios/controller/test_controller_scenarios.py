@@ -184,8 +184,8 @@ async def prefer(cluster: ControllerCluster) -> None:
 
 
 async def join_isr(cluster: ControllerCluster, name: str, isr: str) -> None:
-    """What a leader does when a follower has caught up:
-    here straight into the controller's picture and the tree.
+    """Act as a leader whose follower has caught up: straight into the controller's picture and the
+    tree.
     """
     topic, _, partition = name.rpartition("-")
     path = f"/brokers/topics/{topic}/partitions/{partition}/state"

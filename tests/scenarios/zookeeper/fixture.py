@@ -32,7 +32,7 @@ def number_of(name: str) -> int:
 
 
 def transactions_of(name: str) -> list[Transaction]:
-    """What was carried out during an event. Refused transactions and openings are left out."""
+    """Return what was carried out during an event. Refused transactions and openings are left out."""
     lines = map(json.loads, (GOLDEN / f"{name}.jsonl").read_text().splitlines())
     return [Transaction(by=line["by"], writes=_writes(line)) for line in lines if _is_done(line)]
 

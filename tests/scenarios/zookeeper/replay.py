@@ -81,7 +81,7 @@ class ReplayCluster(FollowingCluster):
         return broker
 
     async def write_by_hand(self, transactions: list[Transaction]) -> None:
-        """What a part of Kafka wrote that is not there yet."""
+        """Write what comes from a part of Kafka that is not there yet."""
         for transaction in transactions:
             for write in transaction.writes:
                 await self._write_by_hand(write)
@@ -150,7 +150,7 @@ class ReplayCluster(FollowingCluster):
         assert not any(result.error for result in results), results
 
     async def create_offsets_topic(self) -> None:
-        """What the first group that looks for its coordinator brings about."""
+        """Create the topic as the first group does that looks for its coordinator."""
         assert await self.controller.topics.auto_create([OFFSETS_TOPIC]) == {OFFSETS_TOPIC: 0}
 
     async def add_partitions(self, name: str, count: int) -> None:
@@ -188,7 +188,7 @@ class ReplayCluster(FollowingCluster):
         await self.catch_up()
 
     async def elect_preferred(self) -> None:
-        """What `kafka-leader-election --all-topic-partitions` asks for."""
+        """Elect as `kafka-leader-election --all-topic-partitions` asks for it."""
         controller = self.controller.controller
         assert controller.context is not None
         partitions = frozenset(controller.context.leadership)

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.describe_topic_partitions import handle
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -151,6 +152,31 @@ def test_a_partition_whose_leader_cannot_be_reached_has_none(call: Any, cluster:
     (row,) = call(handle, request("lost"), 0).topics[0].partitions
 
     assert (row.error_code, row.leader_id, row.leader_epoch) == (0, -1, 5)
+
+
+@pytest.mark.parametrize("names", [
+    [f"t{number:05}" for number in range(5_000)],
+    [f"t{number:05}" for number in reversed(range(5_000))],
+    [f"t{number * 7 % 5_000:05}" for number in range(10_000)],
+], ids=["rising", "falling", "mixed, twice"])  # fmt: skip
+def test_the_first_of_many_names_are_told_with_other_requests_in_between(
+    call: Any, cluster: Any, names: list[str]
+) -> None:
+    config = SimpleNamespace(socket_server=SocketServerConfig(max_request_partition_size_limit=9))
+    call.services = replace(call.services, config=config)
+    turns = 0
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        cluster.loop.call_soon(count)
+
+    cluster.loop.call_soon(count)
+    response = call(handle, request("a", *names, cursor=("t00003", 0)), 0)
+
+    assert [topic.name for topic in response.topics] == [f"t{n:05}" for n in range(3, 12)]
+    assert (response.next_cursor.topic_name, response.next_cursor.partition_index) == ("t00012", 0)
+    assert turns >= len(names) // PART_ENTRIES
 
 
 def test_what_may_not_be_seen_is_refused_where_named_and_left_out_of_all(

@@ -43,7 +43,7 @@ def envelope(data: bytes, principal: bytes | None = ANONYMOUS, address: bytes = 
 
 
 async def ask(cluster: ForwardingCluster, request: EnvelopeRequest, broker_id: int = 0) -> Any:
-    """What broker 0, the controller, or another one answers."""
+    """Return the answer of broker 0, the controller, or of another one."""
     answer = await cluster.broker(broker_id).ask(request, 0)
     assert cluster.asked == []  # what was passed on once is not passed on again
     return answer

@@ -28,7 +28,7 @@ def supported() -> tuple[SupportedFeature, ...]:
 
 @pytest.fixture
 def node() -> bytes | None:
-    """What stands in the tree before there is a broker."""
+    """The node in the tree before there is a broker."""
     return None
 
 

@@ -26,7 +26,7 @@ def spread(count: int = 1, only: int | None = None, turn: int = 0) -> Spread:
 
 
 def records_of(parts: Sequence[Part]) -> Iterator[tuple[int, Record]]:
-    """What a broker would store of rows."""
+    """Yield the records that a broker would store of rows."""
     for partition, bodies, times in parts:
         batch = build_from_bodies(bodies, None, times, BatchOptions())
         for record in read_records(read_header(batch), batch):

@@ -41,7 +41,7 @@ def read_rows(resource_type: str, resource: str) -> list[Row]:
 
 
 def static_settings() -> dict[str, str]:
-    """What the broker had in its file, read off the synonyms of source 4.
+    """Return the settings in the broker's file, read off the synonyms of source 4.
 
     Values of unknown names are hidden.
     """

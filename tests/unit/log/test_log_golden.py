@@ -70,7 +70,7 @@ Row = tuple[int, int, str, int | None, bytes | None, bytes | None, tuple[Any, ..
 
 
 def consume(log: Log, isolation: FetchIsolation) -> list[Row]:
-    """What a consumer of this isolation level sees from the log start on."""
+    """Return what a consumer of this isolation level sees from the log start on."""
     return [
         (
             record.offset,
@@ -172,8 +172,8 @@ def test_a_restart_leaves_every_byte_as_a_restart_of_kafka_leaves_it(
 
 
 def belongs_to_kraft(image: str, name: str) -> bool:
-    """What KRaft, or the cluster that the directory was opened in, decides: its own log, the broker
-    epoch in the marker, the leader epochs that every start of its controller raises.
+    """Whether KRaft, or the cluster that opened the directory, decides this: its own log, the
+    broker epoch in the marker, the leader epochs that every start of its controller raises.
     """
     ends = (".kafka_cleanshutdown", "leader-epoch-checkpoint", "bootstrap.checkpoint")
     is_decided_there = image.startswith("4.") and name.endswith(ends)

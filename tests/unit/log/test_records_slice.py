@@ -40,7 +40,7 @@ def two_segments(directory: Path) -> tuple[Log, RecordsSlice, bytes]:
 
 
 def sent(records: RecordsSlice) -> bytes:
-    """What `sendfile` takes from the slice."""
+    """Return what `sendfile` takes from the slice."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         os.sendfile(ours.fileno(), records.fileno(), records.position, len(records))

@@ -85,7 +85,7 @@ def make_wire() -> Callable[..., Any]:
 
 @pytest.fixture
 def wide_buffer_bytes() -> int:
-    """What the send buffer may grow to; 0 leaves it as it is."""
+    """The size to which the send buffer may grow; 0 leaves it as it is."""
     return 0
 
 

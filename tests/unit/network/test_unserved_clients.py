@@ -7,14 +7,27 @@ from dataclasses import replace
 
 import pytest
 
-from kbroker.network.unserved_clients import NAMED_MAX, UnservedClients
-from kbroker.unserved import SHARE_GROUPS, TRANSACTIONS, Unserved
+from kbroker.network.unserved_clients import (
+    ADDRESSES_MAX,
+    COUNTED_EACH,
+    NAMED_FOR_ONE_THING_MAX,
+    NAMED_MAX,
+    NAMED_OF_AN_ADDRESS_MAX,
+    UnservedClients,
+)
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.unserved import SHARE_GROUPS, TRANSACTIONS, Unserved, unknown_api
 from tests.fakes.recording_replier import local_connection
 
 HERE = replace(
     local_connection(), client_software_name="librdkafka", client_software_version="2.16.0"
 )
 TEA = Unserved("tea", "ask for coffee")
+
+
+def at(number: int) -> ConnectionInfo:
+    """A connection from an address of its own."""
+    return replace(HERE, peer_host=f"10.0.{number // 256}.{number % 256}")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -77,12 +90,76 @@ def test_a_name_cannot_break_or_flood_the_log(caplog: pytest.LogCaptureFixture) 
 def test_who_asked_longest_ago_is_forgotten_first(caplog: pytest.LogCaptureFixture) -> None:
     unserved = UnservedClients()
     for number in range(NAMED_MAX):
-        unserved.name(HERE, f"c{number}", TEA)
-    unserved.name(HERE, "c0", TEA)
-    unserved.name(HERE, "one more", TEA)
+        unserved.name(at(number), "orders", TEA)
+    unserved.name(at(0), "orders", TEA)
+    unserved.name(at(NAMED_MAX), "orders", TEA)
     caplog.clear()
 
-    unserved.name(HERE, "c0", TEA)
+    unserved.name(at(0), "orders", TEA)
     assert warnings(caplog) == []
-    unserved.name(HERE, "c1", TEA)
+    unserved.name(at(1), "orders", TEA)
     assert len(warnings(caplog)) == 1
+
+
+def test_of_an_address_only_some_clients_are_named_and_the_others_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unserved = UnservedClients()
+
+    for number in range(NAMED_FOR_ONE_THING_MAX + 2 * COUNTED_EACH):
+        unserved.name(HERE, f"c{number}", TEA)
+
+    named, told = warnings(caplog)[:NAMED_FOR_ONE_THING_MAX], warnings(caplog)[-3:]
+    assert len(warnings(caplog)) == NAMED_FOR_ONE_THING_MAX + 3
+    assert all(line.startswith(f"client 'c{number}' at") for number, line in enumerate(named))
+    assert told == [
+        f"further clients at 127.0.0.1 are not named, {NAMED_FOR_ONE_THING_MAX} were: they ask for "
+        "tea, which this broker does not serve",
+        *(
+            f"clients at 127.0.0.1 that are not named asked {times:,} times for tea, which this "
+            "broker does not serve"
+            for times in (COUNTED_EACH, 2 * COUNTED_EACH)
+        ),
+    ]
+
+
+def test_who_comes_from_elsewhere_or_asks_for_something_else_is_named_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unserved = UnservedClients()
+    for number in range(NAMED_FOR_ONE_THING_MAX + 5):
+        unserved.name(HERE, f"c{number}", TEA)
+    caplog.clear()
+
+    unserved.name(at(7), "orders", TEA)
+    unserved.name(HERE, "orders", SHARE_GROUPS)
+    unserved.name(HERE, "c0", TEA)  # was named
+
+    assert len(warnings(caplog)) == 2
+
+
+def test_of_an_address_that_asks_for_ever_other_things_only_some_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unserved = UnservedClients()
+
+    for number in range(COUNTED_EACH):
+        unserved.name(HERE, "orders", unknown_api(number))
+    unserved.name(at(7), "orders", TEA)
+
+    assert len(warnings(caplog)) == NAMED_OF_AN_ADDRESS_MAX + 2
+    assert warnings(caplog)[-2] == (
+        f"further clients at 127.0.0.1 are not named, {NAMED_OF_AN_ADDRESS_MAX} were: they ask for "
+        "what this broker does not serve"
+    )
+    assert warnings(caplog)[-1].startswith("client 'orders' at 10.0.0.7 ")
+
+
+def test_what_is_kept_of_addresses_and_clients_is_bounded() -> None:
+    unserved = UnservedClients()
+
+    for number in range(3 * ADDRESSES_MAX):
+        unserved.name(at(number), f"c{number}", TEA)
+        unserved.name(HERE, f"c{number}", TEA)
+
+    assert unserved.kept == (NAMED_MAX, ADDRESSES_MAX)

@@ -57,7 +57,7 @@ class Flight:
         )
 
     async def results(self) -> list[Any]:
-        """What came of each: the number of its answer, or the class of its error."""
+        """Return the outcome of each: the number of its answer, or the class of its error."""
         await settled()
         return [self._result(task) for task in self.tasks]
 

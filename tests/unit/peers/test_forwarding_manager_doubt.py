@@ -101,7 +101,7 @@ class ChannelOf:
 
 
 def forward(request: Message, *clients: Any, here: Message | None = None) -> Any:
-    """What the client hears; `here` is this broker's own answer."""
+    """Return what the client hears; `here` is this broker's own answer."""
     manager = ForwardingManager(ChannelOf(*clients), MetadataWaiter())  # type: ignore[arg-type]
     connection = ConnectionInfo(
         connection_id="1",

@@ -72,7 +72,7 @@ def replaced(
 
 
 def replaced_sentence(entry: EpochEntry, path: str, diverged_offset: int) -> str:
-    """What is said where the source has other records than the archive."""
+    """Return a sentence: from which offset the source has other records than the archive."""
     return (
         f"{entry.topic_partition} has other records than the archive {path} from offset "
         f"{diverged_offset} on, which goes up to {entry.end_offset}: the source lost those of "
@@ -142,7 +142,7 @@ def other_records(
 def other_record_sentence(
     partition: TopicPartition, archived: ArchivedRecord, path: str, timestamp_ms: int
 ) -> str:
-    """What is said where the source has other records than the archive."""
+    """Return a sentence: which archived record is another one at the source."""
     return (
         f"{partition} has another record at offset {archived.offset} than the archive {path}: its "
         f"time is {timestamp_ms}, not {archived.timestamp_ms}; the log was cut and written to "
@@ -190,7 +190,9 @@ class BatchEpochs:
         return lost, self.identity.end_offsets(self.before) if self.before else {}
 
     def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochEntry, ...]:
-        """What the archive is to remember; raises PipelineError where records were replaced."""
+        """Return the epochs that the archive is to remember. Raises PipelineError where records
+        were replaced.
+        """
         nothing: tuple[Epochs, Epochs] = ({}, {})
         lost, ends = while_reachable(self._answers, nothing)
         for partition, offset in lost.items():

@@ -51,7 +51,7 @@ def disk_sentences(path: str) -> Iterator[None]:
 
 
 def disk_sentence(path: str, error: StorageError) -> str:
-    """What is said of trouble with the disk of the archive in `path`."""
+    """Return a sentence about a failure of the disk that holds the archive in `path`."""
     advice = "make room" if error.is_out_of_space else "fix that"
     return (
         f"the archive {path} cannot be written: {error}; this step added nothing to it: "

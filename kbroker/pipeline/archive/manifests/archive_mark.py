@@ -45,7 +45,7 @@ def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
 
 
 def _foreign_names(path: str, disk: FileSystem) -> list[str]:
-    """What no run leaves that was killed before the archive was made."""
+    """List the names that no run killed before the archive was made can have left."""
     ours = [STAGING, LOCK_NAME]
     names = disk.list(path)
     if MANIFESTS in names and not disk.list(f"{path}/{MANIFESTS}"):

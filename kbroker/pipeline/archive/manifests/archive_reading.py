@@ -1,7 +1,7 @@
 """Reads an archive from its directory: its mark, then its manifests, one after the other.
 
 Every hundredth manifest has a snapshot beside it, the state after it; the last two are kept.
-Snapshots save time only: one that is missing or damaged is passed over. Manifests are never
+Snapshots save time only: one that is missing or damaged is skipped. Manifests are never
 deleted, and are read from the newest intact snapshot on.
 
 Reading takes no lock: manifests appear whole, in order, and do not change.

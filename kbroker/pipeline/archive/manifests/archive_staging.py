@@ -82,7 +82,9 @@ class ArchiveStaging:
             lock.release()
 
     def remove_leftovers(self, own_job: str, is_known: Callable[[str], bool]) -> None:
-        """What runs of this job left, and jobs that run no more, but for files of the archive."""
+        """Remove what earlier runs of this job left, and jobs that no longer run; files of the
+        archive stay.
+        """
         for name in self._disk.list(self._named("")):
             matched = _BATCH_DIRECTORY.fullmatch(name)
             if matched is None or not self._disk.is_directory(self._named(name)):

@@ -45,7 +45,7 @@ def overlap(stretches: Sequence[Stretch], wanted: tuple[int, int]) -> Stretch | 
 
 
 def gaps(stretches: Sequence[Stretch], within: tuple[int, int]) -> tuple[Stretch, ...]:
-    """What of `within` the sorted stretches leave out.
+    """Return the parts of `within` that the sorted stretches leave out.
 
     >>> gaps((Stretch(2, 4),), (0, 6))
     (Stretch(start_offset=0, end_offset=2), Stretch(start_offset=4, end_offset=6))

@@ -1,4 +1,4 @@
-"""Holds one file of an archive against what its manifest says of it."""
+"""Compares one file of an archive with its manifest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _READ_BYTES = 8 * 1024 * 1024
 
 
 def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> Finding | None:
-    """What is wrong with a file of the archive in `path`; None where it is as it was written. All
-    of it is read. Raises StorageError where the disk refuses.
+    """Read a whole file of the archive in `path` and return what is wrong with it; None where it is
+    as it was written. Raises StorageError where the disk refuses.
     """
     file_system = disk or RealFileSystem()
     name, first = f"{path}/{entry.path}", entry.first_offset

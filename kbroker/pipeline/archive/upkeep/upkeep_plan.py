@@ -63,7 +63,7 @@ def expired_files(
 
 
 def expiry_holes(entries: Iterable[FileEntry]) -> tuple[HoleEntry, ...]:
-    """What the archive says of records that it gave up."""
+    """Return the holes that stand for the records the archive gave up."""
     return tuple(
         HoleEntry(
             topic=entry.topic,

@@ -54,7 +54,7 @@ def read_archive(path: str) -> ReadArchive:
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:
-    """What all intact manifests say together. PipelineError where there is no archive at all."""
+    """Join what all intact manifests say. PipelineError where there is no archive at all."""
     disk = RealFileSystem()
     if not disk.exists(path):
         raise PipelineError(f"{path} does not exist", ExitCode.USAGE)
@@ -176,7 +176,7 @@ def _refuse(error: PipelineError) -> None:
 
 
 def _facts(snapshot: Snapshot) -> tuple[object, ...]:
-    """What a snapshot says, in whatever order it says it."""
+    """Return the contents of a snapshot in one order, so that two can be compared."""
     return (
         snapshot.number,
         {entry.path: entry for entry in snapshot.files},

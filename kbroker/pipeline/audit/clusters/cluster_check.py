@@ -1,4 +1,4 @@
-"""Holds a cluster's offsets against directories and archive. Values in, findings out.
+"""Compares a cluster's offsets with directories and archive. Values in, findings out.
 
 Law: the cluster is asked before and after files are read. What is below its first answer must be in
 the files, what is beyond its last cannot be on the cluster. Directories may be those of a broker
@@ -29,7 +29,7 @@ class SeenLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSides:
-    """What is checked against the cluster; None: that side takes no part."""
+    """The sides that are compared with the cluster; None: that side takes no part."""
 
     logs: Mapping[TopicPartition, SeenLog] | None
     archive: Mapping[TopicPartition, OffsetRange] | None

@@ -1,4 +1,4 @@
-"""Holds the records of a log against those of its archive: every key, value, header and time.
+"""Compares the records of a log with those of its archive: every key, value, header and time.
 
 A task reads one segment and the rows of the archive for its offsets, piece by piece, as columns:
 where the columns are equal nothing more is done; where they are not, the record is named. Which

@@ -1,4 +1,4 @@
-"""Holds the offsets of an archive against those of a log, by batch headers alone.
+"""Compares the offsets of an archive with those of a log, by batch headers alone.
 
 Law: what both can hold, both have to hold. The archive may lack what it says it lacks, with a
 reason that the log does not contradict; the log may lack what compaction took. A log that was
@@ -93,7 +93,7 @@ class _Comparison:
             self._say(AuditCode.ARCHIVE_BEHIND, self._place, what, archived.end_offset)
 
     def lost(self, stretch: Stretch) -> None:
-        """What the log holds of a stretch, and the archive not."""
+        """Report the offsets of a stretch that the log holds and the archive does not."""
         low = np.maximum(self._base, stretch.start_offset)
         high = np.minimum(self._last + 1, stretch.end_offset)
         is_whole = (self._count == self._last - self._base + 1) & (self._count > 0)
@@ -130,7 +130,9 @@ class _Comparison:
         self._say(AuditCode.ARCHIVE_LOST, self._place, what, start)
 
     def extra(self) -> None:
-        """What the archive holds between the ends of the log, and no batch of records does."""
+        """Report records of the archive, between the ends of the log, that are in no batch of
+        records.
+        """
         for at in np.flatnonzero(self._is_control).tolist():
             first = self._archived.runs.first_within(int(self._base[at]), int(self._last[at]) + 1)
             if first is not None:

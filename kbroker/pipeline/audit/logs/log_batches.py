@@ -1,4 +1,4 @@
-"""What batch headers say of the offsets of a log, as columns: enough to hold an archive against it
+"""The offsets of a log by its batch headers, as columns: enough to compare an archive with it
 without opening a batch.
 """
 

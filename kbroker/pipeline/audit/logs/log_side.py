@@ -85,7 +85,7 @@ def run_logs(
 
 
 def findings_of(results: Iterable[LogResult]) -> list[AuditFinding]:
-    """What was found in the partitions."""
+    """List what was found in the partitions."""
     found: list[AuditFinding] = []
     topic_ids: dict[str, TopicIds] = {}
     for result in results:

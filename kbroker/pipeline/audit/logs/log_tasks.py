@@ -120,7 +120,7 @@ class _Watcher:
             self.gatherer.batch(header)
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
-        """What is in it."""
+        """Count the records in the batch."""
         self.counter.records(header, size_bytes, timestamps)
 
 

@@ -1,6 +1,7 @@
 """Looks closer at batches of a segment that may not count, and finds where those that do go on.
 
-Law: nothing is opened before there is a doubt; the answers are those of the broker (`BatchAudit`).
+Law: nothing is opened before there is a doubt, because most batches raise none. The answers are
+those of the broker (`BatchAudit`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What is raised where the bytes of a segment are not a batch that counts; how to go on after
-it.
+"""The error for bytes of a segment that are not a batch that counts, and how to go on after
+them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ class DamagedBatchError(Exception):
         return f"{self.path}: the batch at position {self.position}{offset}: {self.reason}"
 
     def rest_of(self, task: SegmentTask) -> SegmentTask:
-        """What is left of the task after the damage."""
+        """Return what is left of the task after the damage."""
         position = task.end_position if self.end_position is None else self.end_position
         return replace(task, start_position=position, expected_offset=self.expected_offset)

@@ -14,7 +14,7 @@ _REPLACEMENT: Final = "\ufffd".encode()
 
 
 def java_text(data: bytes) -> str:
-    """What `new String(data, UTF_8)` is in Java."""
+    """Decode bytes as Java's `new String(data, UTF_8)` does."""
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """The fields of many records at once, as arrays of numbers and of places in the buffer.
 
-Law: what is given here is what `default_record.read_record` gives for each record; where that is
-not certain, UnprovenError.
+Law: the fields are those that `default_record.read_record` gives for each record, so that the fast
+way never differs from the careful one; where that is not certain, UnprovenError.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | Damag
 
 
 def _base_offset(piece: Piece) -> int | None:
-    """What should be the base offset of the batch after the piece's last."""
+    """Return the base offset that the batch after the piece's last should have."""
     at = piece.bounds[-1]
     if at + _BASE_OFFSET.size > len(piece.buffer):
         return None

@@ -1,6 +1,7 @@
 """Varints at many places of a buffer at once.
 
-Law: an answer is what `default_record.read_varint` gives at each place, or UnprovenError.
+Law: an answer is what `default_record.read_varint` gives at each place, or UnprovenError, so that
+the fast way never differs from the careful one.
 """
 
 from __future__ import annotations

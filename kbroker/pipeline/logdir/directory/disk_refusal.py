@@ -1,5 +1,5 @@
-"""What a disk refuses: as one sentence with what to do about it, or passed over where a log can be
-read without the file.
+"""Refusals of a disk: one sentence with what to do, or nothing where a log can be read without the
+file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The partitions below some paths: which there are, and how far each may be read.
 
-Law: what is found is a value of one moment. Batches of a log whose files have not changed are not
-read again.
+Law: what is found is a value of one moment, because a running broker goes on changing its logs.
+Batches of a log whose files have not changed are not read again.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class LogCatalog:
                 yield _Place(directory, view.of(directory.topic_partition), is_live)
 
     def _around(self, path: str) -> LogDirectoryView:
-        """What the data directory around a partition directory says."""
+        """Return the view of the data directory that contains a partition directory."""
         if is_moved_directory(path):
             raise PipelineError(
                 f"{path} is a partition that is being deleted or moved: it is not read"
@@ -197,7 +197,8 @@ class LogCatalog:
 
 
 def look_again(look: Callable[[], _T]) -> _T:
-    """What a look at logs gives; another one where retention or the cleaner came in between.
+    """Return the result of a look at logs. Where retention or the cleaner came in between, look
+    again.
 
     Raises PipelineError for what the disk refuses.
     """

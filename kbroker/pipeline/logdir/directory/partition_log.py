@@ -9,8 +9,8 @@ Where a log ends:
   (`dead_log_end`).
 
 A log starts with its first segment, or with the offset that DeleteRecords left in
-`log-start-offset-checkpoint`. Law: nothing is written and nothing locked; whoever removes or
-replaces segments meanwhile makes the directory be listed again.
+`log-start-offset-checkpoint`. Law: nothing is written or locked, because a broker may be at work;
+where it removes or replaces segments meanwhile, the directory is listed again.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class SegmentLookup:
         return None
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What is there; None where that is not a header. Raises StorageError."""
+        """Return the header at a position; None where there is none. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)
@@ -127,7 +127,9 @@ class SegmentLookup:
             file.close()
 
     def _witnessed(self, slot: int) -> Cut:
-        """What the entry says, if the batch says so too; else the start of the segment."""
+        """Return the entry's position if the batch there confirms it; else the start of the
+        segment.
+        """
         entries, _ = self._entries()
         relative, position = OFFSET_INDEX_ENTRY.unpack_from(entries, slot * OFFSET_INDEX_ENTRY.size)
         header = self.header_at(position)

@@ -37,7 +37,7 @@ class BatchQuery:
         return replace(self, hints=hints)
 
     def plan(self, disk: Disk) -> Splits:
-        """What each task reads. Raises PipelineError."""
+        """Return what each task reads. Raises PipelineError."""
         wanted = self.wanted
         catalog = LogCatalog(disk, wanted.paths, self._wants)
         may_repeat = _DIRECTORY in (wanted.columns or ())

@@ -37,7 +37,7 @@ class Hints:
 
 
 def hints_of(filters: Iterable[Any]) -> Hints:
-    """What all these filters together leave."""
+    """Return what passes all these filters together."""
     hints = Hints()
     for each in filters:
         path: tuple[str, ...] = getattr(each, "attribute", ())

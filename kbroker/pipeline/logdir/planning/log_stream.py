@@ -85,7 +85,7 @@ class LogStream:
         return {partition: log.end_offset for partition, log in self._logs().items()}
 
     def plan(self, start: Offsets, end: Offsets) -> Splits:
-        """What is between the two. Raises PipelineError."""
+        """Return the splits between the two. Raises PipelineError."""
         self._position = dict(end)
         if start == end:
             return []

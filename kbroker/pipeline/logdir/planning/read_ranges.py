@@ -38,7 +38,7 @@ def wanted_range(
     *,
     fails_on_data_loss: bool,
 ) -> OffsetRange:
-    """What a batch query reads of a log. Raises PipelineError."""
+    """Return the offsets of a log that a batch query reads. Raises PipelineError."""
     partition = log.log.topic_partition
     if isinstance(ending, Mapping) and partition not in ending:
         return OffsetRange(log.log.start_offset, log.log.start_offset)

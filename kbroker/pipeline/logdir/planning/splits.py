@@ -1,9 +1,10 @@
 """Parts what is to be read of some logs into tasks, and tasks into Spark partitions.
 
 A segment that is larger than a split is cut at batches that its offset index names; many small ones
-go together. Law: pure over a FileSystem, no Spark; every readable offset of a range is in exactly
-one task. Segments that hold nothing wanted are left out: by offset always, by time where a closed
-segment's time index can be trusted, which a power failure may have cut after the recovery point.
+go together. Law: every readable offset of a range is in exactly one task, so that no record is lost
+or read twice. Pure over a FileSystem, no Spark. Segments that hold nothing wanted are left out: by
+offset always, by time where a closed segment's time index can be trusted, which a power failure may
+have cut after the recovery point.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange
 def plan(
     file_system: FileSystem, stretches: Sequence[Stretch], options: SplitOptions
 ) -> list[tuple[PlannedTask, ...]]:
-    """What each Spark partition reads; stretches stay in their order.
+    """Return what each Spark partition reads; stretches stay in their order.
 
     Raises StorageError, with ENOENT where a segment went meanwhile: look for the logs again.
     """

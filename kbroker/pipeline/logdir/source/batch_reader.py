@@ -35,7 +35,7 @@ class LogReader(DataSourceReader):
 
     @as_sentences()
     def partitions(self) -> list[LogSplit]:
-        """What the tasks read; decided once, here."""
+        """Decide, once, what the tasks read."""
         return log_splits(self._query.plan(real_disk()))
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:

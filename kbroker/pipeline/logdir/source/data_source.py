@@ -38,7 +38,7 @@ class KbrokerLogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """The name that users pass to `format`."""
         return NAME
 
     @as_sentences()

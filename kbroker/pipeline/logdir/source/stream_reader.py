@@ -87,7 +87,7 @@ class AdmittingStreamReader(LogStreamReader):
 
     @as_sentences()
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
-        """What the query's progress shows as the latest."""
+        """Return the offsets that the query's progress shows as the latest."""
         return _as_json(self.stream.end())
 
     @as_sentences()

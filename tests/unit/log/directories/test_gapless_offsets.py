@@ -43,7 +43,7 @@ def disk_of_a_broker() -> RecordingFileSystem:
 
 
 def noted(disk: RecordingFileSystem) -> dict[TopicPartition, int]:
-    """What a power loss now would leave in the file."""
+    """Return what a power loss now would leave in the file."""
     return dict(GaplessOffsets(disk.image(Random(0), "lost"), DATA).read())
 
 

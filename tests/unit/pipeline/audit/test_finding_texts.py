@@ -286,8 +286,8 @@ def said_of_another_topic(data: Path) -> Iterator[AuditFinding]:
 def rows(
     findings: Iterable[Finding | AuditFinding], hidden: dict[str, str]
 ) -> Iterator[dict[str, object]]:
-    """What differs in more than its place, without paths and ids of this run and without the words of
-    libraries.
+    """Yield what differs in more than its place, without paths and ids of this run and without the
+    words of libraries.
     """
     seen = set()
     for each in findings:

@@ -63,7 +63,7 @@ def read(data: bytes, task: SegmentTask = TASK, options: ReadOptions = ALL) -> l
 def expected(
     data: bytes, task: SegmentTask = TASK, options: ReadOptions = ALL
 ) -> list[dict[str, Any]]:
-    """What `read` should give, from `kbroker.record` alone."""
+    """Return what `read` should give, from `kbroker.record` alone."""
     found = []
     for position, header in headers(data):
         if header.is_control and not options.includes_control:

@@ -91,7 +91,7 @@ def test_what_the_second_client_cannot_do_is_refused(given: dict[str, str], reas
 
 
 def both_ways(**given: str) -> None:
-    """What a person gave as properties of a client reaches both clients alike."""
+    """Check that properties of a client reach both clients alike."""
     settings = connection_settings({name.replace("_", "."): text for name, text in given.items()})
 
     assert settings_of_connector(connector_security(settings)) == settings

@@ -68,7 +68,7 @@ def own_nodes(disk: MemoryFileSystem) -> dict[str, bytes | None]:
 
 @pytest.fixture
 def store() -> EmbeddedTree:
-    """What stands for an ensemble's: an empty one."""
+    """An empty tree that stands for an ensemble's."""
     return EmbeddedTree(FixedClock())
 
 

@@ -25,7 +25,7 @@ def disk_of(name: str) -> Disk:
 
 
 def holes_of(name: str) -> dict[TopicPartition, tuple[Stretch, ...]]:
-    """What a Java client of committed records did not get, between start and end."""
+    """Return what a Java client of committed records did not get, between start and end."""
     records: dict[TopicPartition, list[tuple[int, int]]] = {}
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     for row in golden_logs.lines(name, "expected"):

@@ -49,7 +49,7 @@ def directory(tmp_path: Path) -> DataDirectory:
 
 
 def merge_first_segments(path: Path) -> None:
-    """What the cleaner does: the first two segments become one, under the name of the first."""
+    """Do what the cleaner does: the first two segments become one, under the name of the first."""
     first, second = sorted(path.glob("t-0/*.log"))[:2]
     first.write_bytes(first.read_bytes() + second.read_bytes())
     for suffix in (".index", ".timeindex"):

@@ -36,7 +36,7 @@ def tasks(found: list[tuple[PlannedTask, ...]]) -> list[PlannedTask]:
 
 
 def offsets(found: list[tuple[PlannedTask, ...]]) -> list[int]:
-    """What the tasks give, read one after the other."""
+    """Return the offsets that the tasks give, read one after the other."""
     return [
         row["offset"]
         for planned in tasks(found)
