@@ -17,6 +17,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.client.addresses import cannot_connect
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer

@@ -75,7 +75,7 @@ def example(name: str) -> Recorded | None:
 
 
 def ended(name: str, way: str, command: Command, address: str, turn: int = 0) -> dict[str, Any]:
-    """What came of one run."""
+    """Run it once, and return what came of it."""
     command_outputs.before_running = Interrupter(turn).begin if turn else _nothing
     running = started(command, address)
     if name == "start" and not turn:

@@ -272,7 +272,7 @@ def _become(streams: tuple[int, int, int], command: Command, address: str) -> No
 
 
 def before_running() -> None:
-    """What a fork does first; `command_ends` has something else here."""
+    """Do nothing before the command of a fork; `command_ends` puts something else here."""
 
 
 def _run(arguments: list[str]) -> None:
@@ -285,7 +285,6 @@ def _reach_an_ensemble_of_files() -> None:
     """For the commands of the forks, `ensemble:2181/PATH` is a tree in the directory ensemble/PATH;
     other servers of a ZooKeeper are given less time than people need.
     """
-    from kbroker.cli import cluster_copy
     from kbroker.log.file_system import RealFileSystem
     from kbroker.server.metadata_tree.tree_files import TreeDirectory
     from kbroker.server.system_clock import SystemClock
@@ -294,16 +293,15 @@ def _reach_an_ensemble_of_files() -> None:
 
     open_kazoo_tree = kazoo_tree.open_kazoo_tree
 
-    async def open_tree(connect: str, *timeouts_ms: int, makes_chroot: bool) -> Any:
+    async def open_tree(connect: str, *_timeouts_ms: int, makes_chroot: bool) -> Any:
         hosts, chroot = kazoo_tree.parse_connect(connect)
         if hosts != "ensemble:2181":
-            return await open_kazoo_tree(connect, *timeouts_ms, makes_chroot=makes_chroot)
+            return await open_kazoo_tree(connect, 300, 300, makes_chroot=makes_chroot)
         path = Path("ensemble", chroot.strip("/"))
         path.mkdir(parents=True, exist_ok=True)
         return EmbeddedTree(SystemClock(), TreeDirectory(RealFileSystem(), str(path))).session()
 
     kazoo_tree.open_kazoo_tree = open_tree
-    cluster_copy._CONNECTION_TIMEOUT_MS = 300
 
 
 def _import_commands() -> None:

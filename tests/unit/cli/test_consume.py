@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbroker.cli.consume import _print_all
+from kbroker.cli.consume import print_all
 from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.cli.value_decoder import ValueForm
 from kbroker.model import TopicPartition
@@ -27,7 +27,7 @@ def printer(out: io.BytesIO) -> RecordPrinter:
 def test_one_that_follows_has_done_its_work() -> None:
     out = io.BytesIO()
 
-    assert not _print_all(interrupted(), None, printer(out), follow=True)
+    assert not print_all(interrupted(), None, printer(out), follow=True)
     assert out.getvalue() == b"a\n"
 
 
@@ -35,5 +35,5 @@ def test_one_that_does_not_tells_that_it_was_interrupted() -> None:
     out = io.BytesIO()
 
     with pytest.raises(KeyboardInterrupt):
-        _print_all(interrupted(), None, printer(out), follow=False)
+        print_all(interrupted(), None, printer(out), follow=False)
     assert out.getvalue() == b"a\n"

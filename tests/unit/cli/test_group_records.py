@@ -50,7 +50,8 @@ def member(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupRecords,
     def make(*is_there: bool) -> tuple[GroupRecords, list[str]]:
         said: list[str] = []
         monkeypatch.setattr(group_records, "library_consumer", lambda **_: Library(*is_there))
-        monkeypatch.setattr(group_records, "check_reachable", lambda _: None)
+        links = SimpleNamespace(bootstrap="h:1", describe=lambda _: None)
+        monkeypatch.setattr(group_records, "ClusterLinks", lambda _: links)
         return GroupRecords("h:1", "g", ["t"], said.append, begins_at_end=False), said
 
     return make
