@@ -6,6 +6,10 @@ v1: leader recovery state. v2: topics by id. v3: replicas in sync with their bro
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
@@ -26,49 +30,53 @@ FIRST_VERSION_WITH_BROKER_EPOCHS = 3
 @api(AlterPartitionRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
     """Have the controller write the ISRs that it allows."""
-    named = [(_name(ctx, topic), topic) for topic in request.topics]
-    event = _event(ctx, request, named)
+    ids = {topic.topic_id for topic in request.topics} - {ZERO_UUID}
+    names = _names(ctx, ids)
+    event = _event(ctx.api_version, request, names)
     try:
         result: AlterPartitionResult = await ctx.services.controller.ask(event)
     except KafkaError as error:
         return AlterPartitionResponse(error_code=error.code)
     if result.error is not ErrorCode.NONE:
         return AlterPartitionResponse(error_code=result.error)
+    answers = _Answers(names, _names(ctx, ids - names.keys()), result)
     return AlterPartitionResponse(
         topics=[
             AlterPartitionResponse.TopicData(
                 topic_name=topic.topic_name,
                 topic_id=topic.topic_id,
-                partitions=[
-                    _answer(name, asked.partition_index, result) for asked in topic.partitions
-                ],
+                partitions=[answers.of(topic, asked.partition_index) for asked in topic.partitions],
             )
-            for name, topic in named
+            for topic in request.topics
         ]
     )
 
 
-def _name(ctx: RequestContext, topic: AskedTopic) -> str | None:
-    """None for a topic id that nobody has."""
-    if topic.topic_id == ZERO_UUID:
-        return topic.topic_name
-    return ctx.services.metadata.topic_name(topic.topic_id)
+def _names(ctx: RequestContext, topic_ids: Collection[UUID]) -> dict[UUID, str]:
+    """The topics that the controller knows by now."""
+    context = ctx.services.controller.context
+    return context.topic_names(topic_ids) if context is not None and topic_ids else {}
+
+
+def _name(topic: AskedTopic, names: Mapping[UUID, str]) -> str | None:
+    return topic.topic_name if topic.topic_id == ZERO_UUID else names.get(topic.topic_id)
 
 
 def _event(
-    ctx: RequestContext,
-    request: AlterPartitionRequest,
-    named: list[tuple[str | None, AskedTopic]],
+    version: int, request: AlterPartitionRequest, names: Mapping[UUID, str]
 ) -> AlterPartition:
     changes: dict[TopicPartition, LeaderAndIsr] = {}
-    epochs: dict[int, int] = {}
-    for name, topic in named:
-        for asked in topic.partitions if name is not None else ():
-            isr = asked.new_isr
-            if ctx.api_version >= FIRST_VERSION_WITH_BROKER_EPOCHS:
-                isr = [replica.broker_id for replica in asked.new_isr_with_epochs]
-                epochs.update((r.broker_id, r.broker_epoch) for r in asked.new_isr_with_epochs)
-            changes[TopicPartition(name or "", asked.partition_index)] = LeaderAndIsr(
+    epochs: dict[TopicPartition, dict[int, int]] = {}
+    for topic in request.topics:
+        name = _name(topic, names)
+        if name is None:
+            continue
+        for asked in topic.partitions:
+            partition, isr = TopicPartition(name, asked.partition_index), asked.new_isr
+            if version >= FIRST_VERSION_WITH_BROKER_EPOCHS:
+                epochs[partition] = {r.broker_id: r.broker_epoch for r in asked.new_isr_with_epochs}
+                isr = list(epochs[partition])
+            changes[partition] = LeaderAndIsr(
                 leader=request.broker_id,
                 leader_epoch=asked.leader_epoch,
                 isr=tuple(isr),
@@ -78,17 +86,28 @@ def _event(
     return AlterPartition(request.broker_id, request.broker_epoch, changes, epochs)
 
 
-def _answer(name: str | None, partition: int, result: AlterPartitionResult) -> Answer:
-    if name is None:
-        return Answer(partition_index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    outcome = result.partitions[TopicPartition(name, partition)]
-    if isinstance(outcome, ErrorCode):
-        return Answer(partition_index=partition, error_code=outcome)
-    return Answer(
-        partition_index=partition,
-        leader_id=outcome.leader,
-        leader_epoch=outcome.leader_epoch,
-        isr=list(outcome.isr),
-        leader_recovery_state=outcome.leader_recovery_state,
-        partition_epoch=outcome.partition_epoch,
-    )
+class _Answers(NamedTuple):
+    names: Mapping[UUID, str]
+    found_since: Collection[UUID]  # while the others were decided on
+    result: AlterPartitionResult
+
+    def of(self, topic: AskedTopic, partition: int) -> Answer:
+        outcome = self._outcome(topic, partition)
+        if isinstance(outcome, ErrorCode):
+            return Answer(partition_index=partition, error_code=outcome)
+        return Answer(
+            partition_index=partition,
+            leader_id=outcome.leader,
+            leader_epoch=outcome.leader_epoch,
+            isr=list(outcome.isr),
+            leader_recovery_state=outcome.leader_recovery_state,
+            partition_epoch=outcome.partition_epoch,
+        )
+
+    def _outcome(self, topic: AskedTopic, partition: int) -> LeaderAndIsr | ErrorCode:
+        name = _name(topic, self.names)
+        if name is not None:
+            return self.result.partitions[TopicPartition(name, partition)]
+        if topic.topic_id in self.found_since:  # the cluster was being read
+            return ErrorCode.OPERATION_NOT_ATTEMPTED
+        return ErrorCode.UNKNOWN_TOPIC_ID

@@ -31,6 +31,7 @@ _SUPERSEDED = frozenset(
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
@@ -192,8 +193,13 @@ class AlterPartitionManager:
         if answer in _REFUSED:
             partition.isr_refused()
             return True
-        if not isinstance(answer, LeaderAndIsr) or answer.leader_epoch < partition.leader_epoch:
+        if not isinstance(answer, LeaderAndIsr):
             return False
+        wanted = proposal.wanted
+        if answer.leader_epoch != wanted.leader_epoch:
+            return answer.leader_epoch > wanted.leader_epoch  # of a later leader: its order comes
+        if answer.partition_epoch < wanted.partition_epoch:
+            return False  # from a controller that was replaced
         _log.info("ISR of %s: %s", partition.topic_partition, answer.isr)
         self._settle.isr_settled(partition.topic_partition, answer.isr, answer.partition_epoch)
         return True

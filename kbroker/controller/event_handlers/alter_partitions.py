@@ -7,7 +7,7 @@ version check decides all the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.state_machines.events import Event
@@ -43,11 +43,10 @@ class AlterPartitions:
                 "ISR change of broker %d with epoch %d refused", event.broker_id, event.broker_epoch
             )
             return AlterPartitionResult(ErrorCode.STALE_BROKER_EPOCH, {})
-        eligible = self._eligible(event)
         outcomes: dict[TopicPartition, LeaderAndIsr | ErrorCode] = {}
         allowed: dict[TopicPartition, LeaderAndIsr] = {}
         for partition, wanted in event.changes.items():
-            decided = self._decide(partition, wanted, eligible)
+            decided = self._decide(partition, wanted, event.epochs.get(partition, {}))
             if decided is None:
                 allowed[partition] = wanted
             else:
@@ -61,17 +60,8 @@ class AlterPartitions:
                 self._put(PartitionReassignmentIsrChange(partition))
         return AlterPartitionResult(ErrorCode.NONE, outcomes)
 
-    def _eligible(self, event: AlterPartition) -> frozenset[int]:
-        """The live brokers, but those that the leader has seen in an earlier life (KIP-903)."""
-        return frozenset(
-            broker_id
-            for broker_id in self._context.live_broker_ids()
-            if event.epochs.get(broker_id, UNKNOWN_BROKER_EPOCH)
-            in (UNKNOWN_BROKER_EPOCH, self._context.live_brokers[broker_id].epoch)
-        )
-
     def _decide(
-        self, partition: TopicPartition, wanted: LeaderAndIsr, eligible: frozenset[int]
+        self, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int]
     ) -> LeaderAndIsr | ErrorCode | None:
         """The answer where nothing has to be written, else None."""
         known = self._context.leadership.get(partition)
@@ -80,5 +70,17 @@ class AlterPartitions:
         current = known.leader_and_isr
         if is_done_already(current, wanted):
             return current
-        refusal = refused_isr_change(current, wanted, eligible)
+        refusal = refused_isr_change(current, wanted, self._eligible(wanted.isr, epochs))
         return None if refusal is ErrorCode.NONE else refusal
+
+    def _eligible(self, isr: Iterable[int], epochs: Mapping[int, int]) -> frozenset[int]:
+        """Those of `isr` that live, but not those that the leader has seen in an earlier life
+        (KIP-903).
+        """
+        live = self._context.live_brokers
+        return frozenset(
+            broker_id
+            for broker_id in self._context.live_broker_ids().intersection(isr)
+            if epochs.get(broker_id, UNKNOWN_BROKER_EPOCH)
+            in (UNKNOWN_BROKER_EPOCH, live[broker_id].epoch)
+        )

@@ -5,7 +5,7 @@ PURE data with indexes. Owned by the controller's queue; a new controller starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -120,6 +120,12 @@ class ControllerContext:
     def topic_id(self, topic: str) -> UUID:
         """The topic's id, zero when it has none."""
         return self.topic_ids.get(topic, ZERO_UUID)
+
+    def topic_names(self, topic_ids: Collection[UUID]) -> dict[UUID, str]:
+        """The names of those topics that are known."""
+        return {
+            topic_id: name for name, topic_id in self.topic_ids.items() if topic_id in topic_ids
+        }
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
         """Who holds a partition; nobody when it is unknown."""

@@ -19,8 +19,8 @@ from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
 @dataclass(frozen=True, slots=True)
 class AlterPartition(Event):
     """A leader asks for other ISRs; `changes` has what the nodes are to hold, with the leader and
-    partition epochs the leader knows. `epochs` are the broker epochs under which it saw the
-    replicas, unknown (-1) for some.
+    partition epochs the leader knows. `epochs` has for each of them the broker epochs under which
+    it saw the replicas, unknown (-1) for some.
 
     Its answer is an `AlterPartitionResult`.
     """
@@ -28,7 +28,7 @@ class AlterPartition(Event):
     broker_id: int
     broker_epoch: int
     changes: Mapping[TopicPartition, LeaderAndIsr]
-    epochs: Mapping[int, int] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class IsrQuestions:
             if answer is not None:
                 return Outcome(answer.error, answer.partitions)
         changes = {tp: proposal.wanted for tp, proposal in proposals.items()}
-        epochs = {b: e for p in proposals.values() for b, e in p.epochs.items()}
+        epochs = {tp: proposal.epochs for tp, proposal in proposals.items()}
         event = AlterPartition(self._broker_id, self._broker_epoch(), changes, epochs)
         result: AlterPartitionResult = await self._controller.ask(event)
         return Outcome(result.error, result.partitions)
