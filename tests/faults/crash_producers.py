@@ -24,7 +24,7 @@ from kbroker.record.record_batch import BatchHeader
 def faults_of_remembered(
     log: Log, found: Iterable[BatchHeader], cleaned_up_to: int
 ) -> Iterator[str]:
-    """What is wrong with the batches that are remembered; `found` are those of the log, of which
+    """List what is wrong with the batches that are remembered; `found` are those of the log, of which
     some below `cleaned_up_to` may be gone.
     """
     there = {header.base_offset: header for header in found}

@@ -31,7 +31,7 @@ class FetchState:
 
     @property
     def position(self) -> tuple[int, int, int, int]:
-        """What a leader is told of the partition: it is named again where this has changed."""
+        """The place that a leader is told: the partition is named again where it has changed."""
         return (
             self.fetch_offset,
             self.log_start_offset,
@@ -44,7 +44,7 @@ class FetchStates:
     """The partitions of one fetcher, in the order in which they were taken up.
 
     A request is made of those alone of which the leader has yet to hear, and of those that it is to
-    forget, however many partitions there are. One that is taken up anew is forgotten first: the
+    forget, however many partitions there are. One that is taken up again is forgotten first: the
     leader leaves out what it has told before, and an answer may have come in between.
     """
 
