@@ -351,7 +351,7 @@ class Partition:
         return self.maybe_increment_high_watermark(now_ms)
 
     def isr_refused(self) -> None:
-        """What was proposed is not to be: the ISR stays what it was."""
+        """Go back to the ISR that was: what was proposed is not to be."""
         self._set_state(self.state.refused())
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:

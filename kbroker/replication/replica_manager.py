@@ -25,6 +25,7 @@ from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions
 from kbroker.replication.fetches import Fetches
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.last_replica import LastReplica
 from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.metadata_cache import MetadataCache
@@ -69,16 +70,22 @@ class ReplicaManager:
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
         )
 
+        self.last_replica: LastReplica | None = None  # while answers wait for no disk
+
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
-        self.appends.shared_flush = SharedFlush(
+        leadership, waiting = self.leadership, self.waiting
+        shared_flush = self.appends.shared_flush = SharedFlush(
             policy,
             run_in_thread,
             self._clock,
             self._timer,
-            self.waiting.wake,
-            self.leadership.partitions_offline,
+            waiting.wake,
+            leadership.partitions_offline,
         )
+        if policy is not FlushPolicy.NEVER:
+            self.last_replica = LastReplica(self.hosted, waiting, shared_flush)
+            leadership.add_leadership_listener(self.last_replica.on_leadership_change)
 
     def isr_settled(
         self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int

@@ -37,7 +37,7 @@ class IsrQuestions:
         self._way = way
 
     async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
-        """What the controller says of them.
+        """Return what the controller says of them.
 
         Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
         """
