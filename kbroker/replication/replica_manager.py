@@ -100,10 +100,14 @@ class ReplicaManager:
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
-        """Propose smaller ISRs where followers lag; due every half `replica.lag.time.max.ms`."""
+        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside them;
+        due every half `replica.lag.time.max.ms`.
+        """
         now_ms = self._clock.now_ms()
         for partition in self.hosted:
             partition.maybe_shrink_isr(now_ms)
+            if partition.maybe_increment_high_watermark(now_ms):
+                self.waiting.wake(partition.topic_partition)
 
     def shutdown(self) -> None:
         """Answer everything that waits and write the high watermarks."""
