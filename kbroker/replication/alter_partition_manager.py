@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.replication.partition import Partition
+from kbroker.replication.shared_flush import SAFE_REPLICAS
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class AlterPartitionManager:
             ),
             epochs={broker_id: partition.follower_epoch(broker_id) for broker_id in isr},
         )
-        if self._before_shrink is not None and len(isr) < min(2, len(state.isr)):
+        if self._before_shrink is not None and len(isr) < SAFE_REPLICAS <= len(state.isr):
             self._prepare(proposal)
         else:
             self._submit(proposal)

@@ -68,8 +68,9 @@ class Appends:
         self.hosted = hosted
         self.clock = clock
         self.shared_flush: SharedFlush | None = None
-        # Producers wait for followers or the disk: an append of others ends no such wait.
+        # Producers wait for followers or the disk: few appends of others end such a wait.
         self.wake_fetches = waiting.fetches.check_and_complete
+        self.wake_produces = waiting.produces.check_and_complete
         self._requests = waiting
         self._long = LongAppends(work)
         self._waiting = self._long.waiting
@@ -123,6 +124,8 @@ class Appends:
                 info.log_start_offset,
             )
             results.append(result)
+            if partition.append_has_committed:
+                self.wake_produces(topic_partition)
             if self.has_to_wait(partition, last_offset, required_acks):
                 pending.append(_pending(result, partition))
         for result in results:
@@ -283,6 +286,8 @@ class _LongRequest:
         result.log_start_offset = info.log_start_offset
         if appends.has_to_wait(partition, info.last_offset, self.required_acks):
             self.pending.append(_pending(result, partition))
+        if partition.append_has_committed:
+            appends.wake_produces(result.topic_partition)
         appends.wake_fetches(result.topic_partition)
         return True
 

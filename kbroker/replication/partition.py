@@ -66,6 +66,7 @@ class Partition:
         "_is_alone",
         "_isr_changes",
         "_lag_time_max_ms",
+        "append_has_committed",
         "log",
         "state",
         "topic_partition",
@@ -87,6 +88,9 @@ class Partition:
         self._isr_changes = isr_changes
         self._follower_epochs: dict[int, int] = {}
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
+        # The last append has moved the high watermark past earlier ones, which waited for a follower
+        # that counts no more.
+        self.append_has_committed = False
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, {self.state})"
@@ -190,7 +194,7 @@ class Partition:
         if self._is_alone:
             log.update_high_watermark(log.log_end_offset)
         else:
-            self.maybe_increment_high_watermark(now_ms)
+            self.append_has_committed = self.maybe_increment_high_watermark(now_ms)
         return info
 
     def prepare_append(
@@ -213,7 +217,8 @@ class Partition:
         self._check_may_append(required_acks)
         info = self.log.append_prepared(prepared, self.state.leader_epoch, now_ms)
         if info is not None:
-            self.maybe_increment_high_watermark(now_ms)
+            moved = self.maybe_increment_high_watermark(now_ms)
+            self.append_has_committed = moved and not self._is_alone
         return info
 
     def _check_may_append(self, required_acks: int) -> None:
@@ -379,3 +384,4 @@ class Partition:
     def _set_state(self, state: PartitionState) -> None:
         self.state = state
         self._is_alone = state.is_leader and state.is_alone_in_sync()
+        self.append_has_committed = False

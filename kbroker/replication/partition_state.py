@@ -88,6 +88,12 @@ class PartitionState:
         """Replicas of the ISR and of a change under way: those the high watermark waits for."""
         return frozenset(self.isr) | frozenset(self.pending_isr or ())
 
+    @property
+    def fewest_in_sync(self) -> int:
+        """How many replicas are in sync at least, whatever becomes of a change under way."""
+        pending = self.pending_isr
+        return len(self.isr) if pending is None else min(len(self.isr), len(pending))
+
     def is_alone_in_sync(self) -> bool:
         """True when no follower holds the high watermark back, now or soon."""
         return self.isr == (self.local_id,) and self.pending_isr is None and not self.followers

@@ -25,6 +25,7 @@ from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions
 from kbroker.replication.fetches import Fetches
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.last_replica import LastReplica
 from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.metadata_cache import MetadataCache
@@ -69,16 +70,22 @@ class ReplicaManager:
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
         )
 
+        self.last_replica: LastReplica | None = None  # while answers wait for no disk
+
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
-        self.appends.shared_flush = SharedFlush(
+        leadership, waiting = self.leadership, self.waiting
+        shared_flush = self.appends.shared_flush = SharedFlush(
             policy,
             run_in_thread,
             self._clock,
             self._timer,
-            self.waiting.wake,
-            self.leadership.partitions_offline,
+            waiting.wake,
+            leadership.partitions_offline,
         )
+        if policy is not FlushPolicy.NEVER:
+            self.last_replica = LastReplica(self.hosted, waiting, shared_flush)
+            leadership.add_leadership_listener(self.last_replica.on_leadership_change)
 
     def isr_settled(
         self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
@@ -93,10 +100,14 @@ class ReplicaManager:
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
-        """Propose smaller ISRs where followers lag; due every half `replica.lag.time.max.ms`."""
+        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside them;
+        due every half `replica.lag.time.max.ms`.
+        """
         now_ms = self._clock.now_ms()
         for partition in self.hosted:
             partition.maybe_shrink_isr(now_ms)
+            if partition.maybe_increment_high_watermark(now_ms):
+                self.waiting.wake(partition.topic_partition)
 
     def shutdown(self) -> None:
         """Answer everything that waits and write the high watermarks."""

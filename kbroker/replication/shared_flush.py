@@ -107,7 +107,7 @@ class SharedFlush:
             return False
         if end_offset >= log.flush_due_offset or self._policy is FlushPolicy.ALWAYS:
             return True
-        return required_acks in self.waiting_acks and len(partition.state.isr) < SAFE_REPLICAS
+        return required_acks in self.waiting_acks and partition.state.fewest_in_sync < SAFE_REPLICAS
 
     def flush(self, partition: Partition, end_offset: int) -> None:
         """See that everything below `end_offset` gets to the disk."""

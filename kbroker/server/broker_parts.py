@@ -267,8 +267,10 @@ def _isr_changes(data: DataParts, questions: IsrQuestions) -> AlterPartitionMana
     def is_alive(broker_id: int) -> bool:
         return data.metadata.broker(broker_id) is not None
 
-    manager = AlterPartitionManager(questions.ask, data.replicas, is_alive)
-    data.replicas.leadership.isr_changes = manager
+    replicas, last_replica = data.replicas, data.replicas.last_replica
+    before_shrink = last_replica.is_flushed if last_replica is not None else None
+    manager = AlterPartitionManager(questions.ask, replicas, is_alive, before_shrink)
+    replicas.leadership.isr_changes = manager
     return manager
 
 

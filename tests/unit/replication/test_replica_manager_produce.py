@@ -217,3 +217,31 @@ def test_shutdown_answers_what_waits(cluster):
 
     assert answer.result()[0].error_code is ErrorCode.REQUEST_TIMED_OUT
     assert cluster.log_manager.high_watermarks == {partition.topic_partition: 0}
+
+
+def _waits_for_a_follower_outside_the_isr(cluster):
+    partition = cluster.lead("t", isr=(0,), replicas=(0, 1))
+    partition.follower_fetched(1, 0, 0, cluster.time.now_ms())
+    answer = cluster.append(partition, b"v", acks=-1, timeout_ms=60_000)
+    assert not answer.done()
+    cluster.time.advance(30_001)  # it has not fetched since, and counts no more
+    assert not answer.done()
+    return partition, answer
+
+
+def test_an_append_that_moves_the_high_watermark_ends_the_wait_of_an_earlier_one(cluster):
+    partition, answer = _waits_for_a_follower_outside_the_isr(cluster)
+
+    cluster.append(partition, b"v", acks=1)
+
+    assert partition.high_watermark == 2
+    assert answer.result()[0].error_code is ErrorCode.NONE
+
+
+def test_a_follower_outside_the_isr_holds_no_answer_back_for_longer_than_it_may_lag(cluster):
+    partition, answer = _waits_for_a_follower_outside_the_isr(cluster)
+
+    cluster.replicas.maybe_shrink_isr()
+
+    assert partition.high_watermark == 1
+    assert answer.result()[0].error_code is ErrorCode.NONE
