@@ -100,8 +100,8 @@ class ReplicaManager:
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
-        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside them;
-        due every half `replica.lag.time.max.ms`.
+        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside
+        them; due every half `replica.lag.time.max.ms`.
         """
         now_ms = self._clock.now_ms()
         for partition in self.hosted:
