@@ -324,11 +324,7 @@ class Partition:
         """Note how far a follower is; True when that moved the high watermark."""
         self._follower_epochs[replica_id] = replica_epoch
         end_offset = self.log.log_end_offset
-        self._set_state(
-            self.state.follower_fetched(
-                replica_id, fetch_offset, log_start_offset, now_ms, end_offset
-            )
-        )
+        self.state.follower_fetched(replica_id, fetch_offset, log_start_offset, now_ms, end_offset)
         grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
         if grown is not None and self._isr_changes.may_join(replica_id):
             self._propose(grown)

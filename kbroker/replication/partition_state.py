@@ -3,7 +3,8 @@
 Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
 arguments. The local log's end offset and the present high watermark stay with the log, which
 changes with every append; they are arguments here, so an append to a partition with one replica
-builds no object.
+builds no object. Only what a leader knows of its followers changes in place, as they fetch all the
+time: the states of one leader epoch share these records, a new epoch begins with new ones.
 
 Terms: the *isr* is what the partition's state znode says; while a change of it is being written,
 `pending_isr` is what was asked for, and the high watermark waits for the replicas of both
@@ -19,12 +20,13 @@ from kbroker.errors import ErrorCode
 from kbroker.model import NO_LEADER, LeaderAndIsr, ReplicaAssignment
 
 UNKNOWN_OFFSET = -1  # a follower that has not fetched since this broker leads
+UNKNOWN_TIME_MS = -1
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """What the leader knows of one follower, from its fetches."""
+    """What the leader knows of one follower, from its fetches; each changes it in place."""
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -34,24 +36,24 @@ class ReplicaState:
 
     def fetched(
         self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int
-    ) -> ReplicaState:
+    ) -> None:
         """The follower asked for `fetch_offset`: it has everything before that.
 
         Reading up to where the leader ended at the *previous* fetch counts as caught up at that
         fetch: a busy leader is always some records ahead of the follower's newest request.
         """
-        caught_up_ms = self.last_caught_up_time_ms
+        caught_up_ms = UNKNOWN_TIME_MS
         if fetch_offset >= leader_end_offset:
-            caught_up_ms = max(caught_up_ms, now_ms)
+            caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_end_offset:
-            caught_up_ms = max(caught_up_ms, self.last_fetch_time_ms)
-        return ReplicaState(
-            log_end_offset=max(self.log_end_offset, fetch_offset),
-            log_start_offset=log_start_offset,
-            last_fetch_leader_end_offset=max(leader_end_offset, self.last_fetch_leader_end_offset),
-            last_fetch_time_ms=now_ms,
-            last_caught_up_time_ms=caught_up_ms,
+            caught_up_ms = self.last_fetch_time_ms
+        self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, caught_up_ms)
+        self.log_end_offset = max(self.log_end_offset, fetch_offset)
+        self.last_fetch_leader_end_offset = max(
+            self.last_fetch_leader_end_offset, leader_end_offset
         )
+        self.log_start_offset = log_start_offset
+        self.last_fetch_time_ms = now_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """True when it lacks nothing, or lacked nothing within the allowed lag."""
@@ -116,10 +118,9 @@ class PartitionState:
         assert change.leader == self.local_id, "made leader by a message that names another broker"
         new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
         known: Mapping[int, ReplicaState] = {} if new_epoch else self.followers
-        fresh = ReplicaState(last_caught_up_time_ms=now_ms)
-        behind = ReplicaState()
         followers = {
-            broker: known.get(broker, fresh if broker in change.isr else behind)
+            broker: known.get(broker)
+            or ReplicaState(last_caught_up_time_ms=now_ms if broker in change.isr else 0)
             for broker in assignment.replicas
             if broker != self.local_id
         }
@@ -199,11 +200,13 @@ class PartitionState:
         now_ms: int,
         leader_end_offset: int,
     ) -> PartitionState:
-        """Note a follower's fetch; KeyError for a broker that holds no replica."""
-        updated = self.followers[replica_id].fetched(
+        """Note a follower's fetch in its record, and return this state; KeyError for a broker that
+        holds no replica.
+        """
+        self.followers[replica_id].fetched(
             fetch_offset, log_start_offset, now_ms, leader_end_offset
         )
-        return replace(self, followers={**self.followers, replica_id: updated})
+        return self
 
     def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
         """The ISR with `replica_id` added once it has caught up, or None where nothing is to be

@@ -13,7 +13,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import RECOVERED, RECOVERING, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import running
-from tests.fakes.forwarding_cluster import afterwards, cut
+from tests.fakes.forwarding_cluster import afterwards, cut, hang
 from tests.fakes.replicating_cluster import ReplicatingBroker, ReplicatingCluster
 from tests.fakes.topic_nodes import create_topic
 
@@ -90,9 +90,9 @@ async def test_acks_all_waits_for_a_follower_until_it_leaves(cluster: Replicatin
 
 
 async def test_lost_answers_are_asked_for_again(cluster: ReplicatingCluster) -> None:
-    cluster.faults.extend([cut, afterwards(cut)])
+    cluster.faults.extend([cut, afterwards(cut), hang, hang])
     await shrunk(cluster, OTHER)
-    await asyncio.sleep(5)
+    await asyncio.sleep(30)
 
     assert not cluster.faults
     assert {*isrs(cluster)} == {(LEADER, OTHER)}

@@ -141,10 +141,21 @@ def test_a_settled_isr_ends_the_change():
 
 
 def test_reading_to_the_previous_end_counts_as_caught_up_then():
-    state = ReplicaState().fetched(5, 0, 100, 10).fetched(10, 0, 200, 20)
+    state = ReplicaState()
+    state.fetched(5, 0, 100, 10)
+    state.fetched(10, 0, 200, 20)
 
     assert state.last_caught_up_time_ms == 100
 
 
 def test_a_stopped_replica_does_not_lead():
     assert not leader().stopped().is_leader
+
+
+def test_a_fetch_is_noted_of_one_follower_and_forgotten_in_the_next_epoch():
+    before = leader((0,), (0, 1, 2)).follower_fetched(1, 7, 0, 5, 10)
+
+    after = leader((0,), (0, 1, 2), epoch=4, before=before)
+
+    assert [before.followers[broker].log_end_offset for broker in (1, 2)] == [7, -1]
+    assert [after.followers[broker].log_end_offset for broker in (1, 2)] == [-1, -1]
