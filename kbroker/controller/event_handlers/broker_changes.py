@@ -209,7 +209,7 @@ class BrokerChanges:
     ) -> list[TopicPartition]:
         """Move leaderships away from a broker that is about to stop.
 
-        Returns the partitions it still leads though other live brokers have replicas. Raises
+        Returns the partitions it still leads though they have other replicas. Raises
         BROKER_NOT_AVAILABLE for one that is not registered, STALE_BROKER_EPOCH for an earlier life.
         """
         context, broker_id = self._context, event.broker_id
@@ -231,13 +231,9 @@ class BrokerChanges:
         followed = [r for r in shared if self._leader(r.topic_partition) != broker_id]
         await self._states.partitions_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN)
         await self._states.replicas_offline(followed)
-        # Nobody need wait for partitions that no other broker could lead: as when all of them stop.
-        return sorted(
-            p
-            for p in led
-            if self._leader(p) == broker_id
-            and context.live_broker_ids() & set(context.assignment(p).replicas)
-        )
+        if not context.live_broker_ids():  # all brokers stop: nobody is left to wait for
+            return []
+        return sorted(p for p in led if self._leader(p) == broker_id)
 
     def _is_shared(self, replica: Replica) -> bool:
         partition = replica.topic_partition
