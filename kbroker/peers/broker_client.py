@@ -24,7 +24,6 @@ from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import EndPoint
 from kbroker.peers.broker_connection import BrokerConnection
 from kbroker.protocol.codec import decode
-from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -37,8 +36,6 @@ _LOWEST_VERSIONS: dict[type[Message], int] = {
     LeaderAndIsrRequest: 2,
     UpdateMetadataRequest: 5,
     StopReplicaRequest: 3,
-    # A follower learns from the answer where its log parts from the leader's (KIP-595).
-    FetchRequest: 12,
 }
 
 Connect = Callable[[Callable[[], BrokerConnection], str, int], Awaitable[Any]]

@@ -18,6 +18,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kbroker.protocol.messages.offset_for_leader_epoch import (
@@ -28,6 +29,7 @@ from kbroker.replication.fetchers.fetch_states import FetchState
 from kbroker.replication.fetchers.session_handler import SessionStep
 from kbroker.replication.offset_lookup import EARLIEST, LATEST
 
+_LOWEST_VERSION = 12  # whose answers say where logs part
 _LAST_VERSION_WITH_NAMES = 12
 
 
@@ -46,6 +48,7 @@ class LeaderEndPoint:
     def __init__(self, client: PeerClient, follower: Follower) -> None:
         self._client = client
         self._follower = follower
+        self._tells_divergence = False
 
     def close(self) -> None:
         """Close the connection; a request in flight fails."""
@@ -64,6 +67,7 @@ class LeaderEndPoint:
 
         Raises OSError.
         """
+        await self._check_version()
         config, broker_id = self._follower.config, self._follower.broker_id
         request = FetchRequest(
             replica_id=broker_id,
@@ -136,6 +140,16 @@ class LeaderEndPoint:
                     raise KafkaError(ErrorCode(data.error_code), f"{name}-{index} is not told")
                 return data.offset
         raise ConnectionError(f"the leader of {name}-{index} answered without an offset")
+
+    async def _check_version(self) -> None:
+        """A follower must learn where its log parts from the leader's (KIP-595)."""
+        if not self._tells_divergence:
+            timeout_ms = self._follower.config.replica_socket_timeout_ms
+            if not await self._client.serves(ApiKey.FETCH, _LOWEST_VERSION, timeout_ms=timeout_ms):
+                raise ConnectionError(
+                    f"the leader does not know Fetch {_LOWEST_VERSION}: it is too old to follow"
+                )
+            self._tells_divergence = True
 
     async def _send(self, request: Any, highest_version: int | None = None) -> Any:
         try:
