@@ -25,12 +25,15 @@ def next_high_watermark(
     high watermark stands still, so that what was acked with acks=all is all that consumers see as
     committed.
     """
-    if state.is_under_min_isr(min_insync_replicas):
+    if current >= log_end_offset or state.is_under_min_isr(min_insync_replicas):
         return current
-    in_sync = state.maximal_isr
+    isr, pending = state.isr, state.pending_isr or ()
     lowest = log_end_offset
     for broker, follower in state.followers.items():
-        counts = broker in in_sync or follower.is_caught_up(log_end_offset, now_ms, lag_time_max_ms)
-        if counts and follower.log_end_offset < lowest:
+        if follower.log_end_offset < lowest and (
+            broker in isr
+            or broker in pending
+            or follower.is_caught_up(log_end_offset, now_ms, lag_time_max_ms)
+        ):
             lowest = follower.log_end_offset
     return max(current, lowest)

@@ -1,9 +1,10 @@
 """Who leads a partition, which replicas are in sync, and how far the high watermark may go.
 
-Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
-arguments. The local log's end offset and the present high watermark stay with the log, which
-changes with every append; they are arguments here, so an append to a partition with one replica
-builds no object.
+Law: plain arithmetic on values; time and offsets come in as arguments. A change of leadership or
+ISR returns a new state. What followers have fetched is kept in one record for each, which belongs
+to one leadership and changes in place: fetches are too many for new values. The local log's end
+offset and the present high watermark stay with the log, which changes with every append; they are
+arguments here, so an append to a partition with one replica builds no object.
 
 Terms: the *isr* is what the partition's state znode says; while a change of it is being written,
 `pending_isr` is what was asked for, and the high watermark waits for the replicas of both
@@ -16,42 +17,52 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kbroker.errors import ErrorCode
-from kbroker.model import NO_LEADER, LeaderAndIsr, ReplicaAssignment
+from kbroker.model import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr, ReplicaAssignment
 
 UNKNOWN_OFFSET = -1  # a follower that has not fetched since this broker leads
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """What the leader knows of one follower, from its fetches."""
+    """What the leader knows of one follower, from its fetches. Changes in place."""
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     last_fetch_leader_end_offset: int = 0  # the leader's end offset at the follower's last fetch
     last_fetch_time_ms: int = 0
     last_caught_up_time_ms: int = 0  # the last moment at which it had all that the leader had
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH  # under which it fetched last, where it said that
 
     def fetched(
         self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int
-    ) -> ReplicaState:
+    ) -> None:
         """The follower asked for `fetch_offset`: it has everything before that.
 
         Reading up to where the leader ended at the *previous* fetch counts as caught up at that
         fetch: a busy leader is always some records ahead of the follower's newest request.
         """
-        caught_up_ms = self.last_caught_up_time_ms
         if fetch_offset >= leader_end_offset:
-            caught_up_ms = max(caught_up_ms, now_ms)
+            self._caught_up(now_ms)
         elif fetch_offset >= self.last_fetch_leader_end_offset:
-            caught_up_ms = max(caught_up_ms, self.last_fetch_time_ms)
-        return ReplicaState(
-            log_end_offset=max(self.log_end_offset, fetch_offset),
-            log_start_offset=log_start_offset,
-            last_fetch_leader_end_offset=max(leader_end_offset, self.last_fetch_leader_end_offset),
-            last_fetch_time_ms=now_ms,
-            last_caught_up_time_ms=caught_up_ms,
-        )
+            self._caught_up(self.last_fetch_time_ms)
+        if fetch_offset > self.log_end_offset:
+            self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        if leader_end_offset > self.last_fetch_leader_end_offset:
+            self.last_fetch_leader_end_offset = leader_end_offset
+        self.last_fetch_time_ms = now_ms
+
+    def had_all(self, end_offset: int, last_fetch_ms: int) -> None:
+        """Until now the leader's log ended at `end_offset`, and the follower asked for what comes
+        after that, last at `last_fetch_ms`.
+        """
+        if self.log_end_offset == end_offset and last_fetch_ms > self.last_fetch_time_ms:
+            self.fetched(end_offset, self.log_start_offset, last_fetch_ms, end_offset)
+
+    def _caught_up(self, time_ms: int) -> None:
+        if time_ms > self.last_caught_up_time_ms:
+            self.last_caught_up_time_ms = time_ms
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """True when it lacks nothing, or lacked nothing within the allowed lag."""
@@ -116,10 +127,9 @@ class PartitionState:
         assert change.leader == self.local_id, "made leader by a message that names another broker"
         new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
         known: Mapping[int, ReplicaState] = {} if new_epoch else self.followers
-        fresh = ReplicaState(last_caught_up_time_ms=now_ms)
-        behind = ReplicaState()
         followers = {
-            broker: known.get(broker, fresh if broker in change.isr else behind)
+            broker: known.get(broker)
+            or ReplicaState(last_caught_up_time_ms=now_ms if broker in change.isr else 0)
             for broker in assignment.replicas
             if broker != self.local_id
         }
@@ -190,20 +200,6 @@ class PartitionState:
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
         """True when acks=all has to be refused."""
         return len(self.isr) < self.effective_min_isr(min_insync_replicas)
-
-    def follower_fetched(
-        self,
-        replica_id: int,
-        fetch_offset: int,
-        log_start_offset: int,
-        now_ms: int,
-        leader_end_offset: int,
-    ) -> PartitionState:
-        """Note a follower's fetch; KeyError for a broker that holds no replica."""
-        updated = self.followers[replica_id].fetched(
-            fetch_offset, log_start_offset, now_ms, leader_end_offset
-        )
-        return replace(self, followers={**self.followers, replica_id: updated})
 
     def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
         """The ISR with `replica_id` added once it has caught up, or None where nothing is to be
