@@ -128,9 +128,7 @@ class Appends:
                 self.wake_produces(topic_partition)
             if self.has_to_wait(partition, last_offset, required_acks):
                 pending.append(_pending(result, partition))
-        for result in results:
-            if result.base_offset >= 0:
-                self.wake_fetches(result.topic_partition)
+        self._wake_readers(results)
         if later:
             request = _LongRequest(self, required_acks, origin, pending)
             done = self._long.add(request, later)
@@ -168,6 +166,11 @@ class Appends:
             if must_flush and required_acks:
                 return True
         return required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= last_offset
+
+    def _wake_readers(self, results: Results) -> None:
+        for result in results:
+            if result.base_offset >= 0:
+                self.wake_fetches(result.topic_partition)
 
     def _check_is_free(self, topic_partition: TopicPartition) -> None:
         """Whether a client's append may be made now. Raises KafkaError, TakesLongError."""

@@ -86,8 +86,8 @@ class Partition:
         self._lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
-        # The last append has moved the high watermark past earlier ones, which waited for a follower
-        # that counts no more.
+        # The last append has moved the high watermark past earlier ones, which had waited for a
+        # follower that counts no more.
         self.append_has_committed = False
 
     def __repr__(self) -> str:

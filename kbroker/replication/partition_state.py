@@ -46,11 +46,11 @@ class ReplicaState:
             self._caught_up(now_ms)
         elif fetch_offset >= self.last_fetch_leader_end_offset:
             self._caught_up(self.last_fetch_time_ms)
-        if fetch_offset > self.log_end_offset:
-            self.log_end_offset = fetch_offset
+        self.log_end_offset = max(self.log_end_offset, fetch_offset)
         self.log_start_offset = log_start_offset
-        if leader_end_offset > self.last_fetch_leader_end_offset:
-            self.last_fetch_leader_end_offset = leader_end_offset
+        self.last_fetch_leader_end_offset = max(
+            self.last_fetch_leader_end_offset, leader_end_offset
+        )
         self.last_fetch_time_ms = now_ms
 
     def had_all(self, end_offset: int, last_fetch_ms: int) -> None:
@@ -61,8 +61,7 @@ class ReplicaState:
             self.fetched(end_offset, self.log_start_offset, last_fetch_ms, end_offset)
 
     def _caught_up(self, time_ms: int) -> None:
-        if time_ms > self.last_caught_up_time_ms:
-            self.last_caught_up_time_ms = time_ms
+        self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, time_ms)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """True when it lacks nothing, or lacked nothing within the allowed lag."""
