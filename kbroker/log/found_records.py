@@ -173,6 +173,7 @@ class FoundRecords:
         part was found stay.
         """
         segment = self._segment
+        segment.remember_indexed_offset()
         offset_index, time_index = segment.offset_index, segment.time_index
         newer_offsets = offset_index.entries()[self._found_offset_entries :]
         newer_times = time_index.entries()[self._found_time_entries :]

@@ -109,6 +109,7 @@ class LocalLog:
         if self.unfinished_cut is not None:
             offset = min(offset, self.unfinished_cut)
         elif offset >= self.log_end_offset:
+            self._forget_epochs_without_records()
             return False
         if self.segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset, now_ms)
@@ -118,6 +119,15 @@ class LocalLog:
         except StorageError as error:
             raise self.failed(error) from error
         return True
+
+    def _forget_epochs_without_records(self) -> None:
+        """A leader that appended nothing has left an epoch at the log end: where another one leads
+        now, it would look like records that the new leader lacks (KAFKA-10706).
+        """
+        try:
+            self.leader_epoch_cache.truncate_from_end(self.log_end_offset)
+        except StorageError as error:
+            raise self.failed(error) from error
 
     def cut_at(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset`, where there is one, and all after it. StorageError:

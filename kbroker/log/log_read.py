@@ -45,7 +45,9 @@ def read(
         max_position = None
         if bound < log.log_end_offset and not on_older_segment:
             max_position = segment.position_of(bound)
-        found = segment.read(offset, max_bytes, max_position, min_one_message=min_one_message)
+        # Of a later segment all is wanted: damage at its begin must not be skipped.
+        start_offset = max(offset, segment.base_offset)
+        found = segment.read(start_offset, max_bytes, max_position, min_one_message=min_one_message)
         if found is not None:
             if aborted is not None:
                 aborted = _aborted(log, index, offset, bound)

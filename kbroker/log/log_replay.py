@@ -131,8 +131,8 @@ class LogReplay:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "wrong checksum")
             if header.next_offset > self._offset:
                 first_offset = self._first_offset(header)
-                if first_offset > self._offset >= (self._log.cleaned_end_offset or 0):
-                    yield Gap(self._offset, first_offset, path, MISSING)
+                if first_offset > self._offset:
+                    yield from self._gap_before(first_offset, info.records.records)
                 self._offset = header.next_offset
                 self._read_to = info.records.records, info.records.position + end
                 yield WholeBatch(header, data[position:end], path)
@@ -144,6 +144,21 @@ class LogReplay:
         """
         segment = self._segment()
         return records is not segment.records and self._has_unread_bytes(segment)
+
+    def _gap_before(self, first_offset: int, records: FileRecords) -> Iterator[Gap]:
+        """Tell what is missing before a batch, unless the cleaner took it: records that the indexes
+        of a segment still name were cut off its file.
+        """
+        if self._offset >= (self._log.cleaned_end_offset or 0):
+            yield Gap(self._offset, first_offset, records.path, MISSING)
+            return
+        for segment in self._log.segments.from_offset(self._offset):
+            if segment.records is records:
+                return
+            next_offset = self._log.segments.after(segment).base_offset
+            begin = max(self._offset, segment.base_offset)
+            if begin <= segment.last_indexed_offset < next_offset:
+                yield Gap(begin, next_offset, segment.records.path, "cut off")
 
     def _has_unread_bytes(self, segment: LogSegment) -> bool:
         """False also where it was checked: damage is told then."""

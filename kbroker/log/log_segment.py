@@ -225,6 +225,7 @@ class LogSegment(SegmentFiles):
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
         """
+        self.remember_indexed_offset()
         self.distrust(0, 0)
         self.transaction_index.reset()
         self._largest_timestamp = None
@@ -250,6 +251,7 @@ class LogSegment(SegmentFiles):
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the number of bytes that went."""
         cut_at = self.position_of(offset)
+        self._indexed_before = min(self._indexed_before, offset - 1)
         for index in (self.offset_index, self.time_index):
             index.truncate_to(offset)
             index.preallocate()

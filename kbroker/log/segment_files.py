@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbroker.log.file_records import FileRecords
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
@@ -19,6 +19,7 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
+from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.offset_index import OffsetIndex
 from kbroker.log.index.time_index import TimeIndex
 from kbroker.log.index.transaction_index import TransactionIndex
@@ -42,6 +43,7 @@ class SegmentFiles:
 
     __slots__ = (
         "_file_system",
+        "_indexed_before",
         "base_offset",
         "config",
         "offset_index",
@@ -81,6 +83,7 @@ class SegmentFiles:
         )
         for part in self.parts:
             part.share_stem(stem)
+        self._indexed_before = -1  # the newest offset in indexes that were replaced since
 
     @property
     def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
@@ -91,6 +94,24 @@ class SegmentFiles:
     def size_bytes(self) -> int:
         """Size of the data file's batches."""
         return self.records.size_bytes
+
+    @property
+    def last_indexed_offset(self) -> int:
+        """The newest offset that the indexes name, or named when they were found; -1 where they
+        name none, or cannot be read.
+        """
+        try:
+            timestamp, in_time = self.time_index.last_entry
+            entries, in_offsets = self.offset_index.entry_count, self.offset_index.last_offset
+        except (CorruptIndexError, StorageError):
+            return self._indexed_before
+        return max(
+            self._indexed_before, in_time if timestamp >= 0 else -1, in_offsets if entries else -1
+        )
+
+    def remember_indexed_offset(self) -> None:
+        """Call this before the indexes are made again: they may know of records that are lost."""
+        self._indexed_before = self.last_indexed_offset
 
     def activate(self) -> None:
         """Make the files, in the sizes they have while the segment is appended to."""

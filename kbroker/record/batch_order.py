@@ -109,24 +109,33 @@ def recoverable(
 
 
 def end_after_clean_stop(
-    sound: Iterable[tuple[int, BatchHeader]], base_offset: int, size_bytes: int, noted: int
+    sound: Iterable[tuple[int, BatchHeader]],
+    base_offset: int,
+    size_bytes: int,
+    noted: int,
+    *,
+    is_noted_twice: bool,
 ) -> int:
     """The end of a log whose last segment, of `size_bytes`, claims another end than the stop noted.
 
     `sound`: (position, header) of the last batches that count. The last of them is right, unless
-    damage follows it, or its own offset was damaged: the noted end knows better then.
+    damage follows it, or its own offset was damaged: the noted end knows better then. Where the
+    batch before it is damaged, too, only an end that was noted twice does.
     """
     last: BatchHeader | None = None
     end_offset = before_last = base_offset
     end_position = 0
+    is_after_damage = False
     for position, header in sound:
         before_last = end_offset if last is not None else header.base_offset
+        is_after_damage = last is not None and position != end_position
         last, end_offset, end_position = header, header.next_offset, position + header.size_bytes
-    is_misplaced = (
-        last is not None
-        and last.base_offset != before_last
-        and noted == before_last + last.last_offset_delta + 1
-    )
+    is_misplaced = False
+    if last is not None and last.base_offset != before_last:
+        nearest = before_last + last.last_offset_delta + 1
+        is_misplaced = noted == nearest or (
+            is_after_damage and is_noted_twice and nearest < noted < end_offset
+        )
     if end_position < size_bytes or is_misplaced:
         return max(before_last if is_misplaced else end_offset, noted)
     return end_offset

@@ -86,7 +86,7 @@ class Partition:
         self._lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
-        # The last append has moved the high watermark past earlier ones, which had waited for a
+        # The last append has moved the high watermark past earlier ones, which waited for a
         # follower that counts no more.
         self.append_has_committed = False
 
@@ -320,14 +320,12 @@ class Partition:
         replica_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> bool:
         """Note how far a follower is; True when that moved the high watermark."""
-        state, log = self.state, self.log
-        follower = state.followers[replica_id]
-        follower.broker_epoch = replica_epoch
-        follower.fetched(fetch_offset, log_start_offset, now_ms, log.log_end_offset)
-        if replica_id not in state.isr:
-            grown = state.expanded_isr(replica_id, log.high_watermark)
-            if grown is not None and self._isr_changes.may_join(replica_id):
-                self._propose(grown)
+        end_offset = self.log.log_end_offset
+        self.state.follower_fetched(replica_id, fetch_offset, log_start_offset, now_ms, end_offset)
+        self.state.followers[replica_id].broker_epoch = replica_epoch
+        grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
+        if grown is not None and self._isr_changes.may_join(replica_id):
+            self._propose(grown)
         return self.maybe_increment_high_watermark(now_ms)
 
     def maybe_shrink_isr(self, now_ms: int) -> None:
@@ -355,7 +353,7 @@ class Partition:
         return self.maybe_increment_high_watermark(now_ms)
 
     def isr_refused(self) -> None:
-        """Go back to the ISR that was: what was proposed is not to be."""
+        """Give a proposal up: the ISR stays what it was."""
         self._set_state(self.state.refused())
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:

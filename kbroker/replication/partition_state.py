@@ -1,10 +1,10 @@
 """Who leads a partition, which replicas are in sync, and how far the high watermark may go.
 
-Law: plain arithmetic on values; time and offsets come in as arguments. A change of leadership or
-ISR returns a new state. What followers have fetched is kept in one record for each, which belongs
-to one leadership and changes in place: fetches are too many for new values. The local log's end
-offset and the present high watermark stay with the log, which changes with every append; they are
-arguments here, so an append to a partition with one replica builds no object.
+Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
+arguments. The local log's end offset and the present high watermark stay with the log, which
+changes with every append; they are arguments here, so an append to a partition with one replica
+builds no object. Only what a leader knows of its followers changes in place, as they fetch all the
+time: the states of one leader epoch share these records, a new epoch begins with new ones.
 
 Terms: the *isr* is what the partition's state znode says; while a change of it is being written,
 `pending_isr` is what was asked for, and the high watermark waits for the replicas of both
@@ -20,12 +20,13 @@ from kbroker.errors import ErrorCode
 from kbroker.model import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr, ReplicaAssignment
 
 UNKNOWN_OFFSET = -1  # a follower that has not fetched since this broker leads
+UNKNOWN_TIME_MS = -1
 NO_EPOCH = -1
 
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaState:
-    """What the leader knows of one follower, from its fetches. Changes in place."""
+    """What the leader knows of one follower, from its fetches; each changes it in place."""
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -42,15 +43,17 @@ class ReplicaState:
         Reading up to where the leader ended at the *previous* fetch counts as caught up at that
         fetch: a busy leader is always some records ahead of the follower's newest request.
         """
+        caught_up_ms = UNKNOWN_TIME_MS
         if fetch_offset >= leader_end_offset:
-            self._caught_up(now_ms)
+            caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_end_offset:
-            self._caught_up(self.last_fetch_time_ms)
+            caught_up_ms = self.last_fetch_time_ms
+        self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, caught_up_ms)
         self.log_end_offset = max(self.log_end_offset, fetch_offset)
-        self.log_start_offset = log_start_offset
         self.last_fetch_leader_end_offset = max(
             self.last_fetch_leader_end_offset, leader_end_offset
         )
+        self.log_start_offset = log_start_offset
         self.last_fetch_time_ms = now_ms
 
     def had_all(self, end_offset: int, last_fetch_ms: int) -> None:
@@ -59,9 +62,6 @@ class ReplicaState:
         """
         if self.log_end_offset == end_offset and last_fetch_ms > self.last_fetch_time_ms:
             self.fetched(end_offset, self.log_start_offset, last_fetch_ms, end_offset)
-
-    def _caught_up(self, time_ms: int) -> None:
-        self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, time_ms)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """True when it lacks nothing, or lacked nothing within the allowed lag."""
@@ -199,6 +199,22 @@ class PartitionState:
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
         """True when acks=all has to be refused."""
         return len(self.isr) < self.effective_min_isr(min_insync_replicas)
+
+    def follower_fetched(
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        leader_end_offset: int,
+    ) -> PartitionState:
+        """Note a follower's fetch in its record, and return this state; KeyError for a broker that
+        holds no replica.
+        """
+        self.followers[replica_id].fetched(
+            fetch_offset, log_start_offset, now_ms, leader_end_offset
+        )
+        return self
 
     def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
         """The ISR with `replica_id` added once it has caught up, or None where nothing is to be

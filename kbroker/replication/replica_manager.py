@@ -76,7 +76,6 @@ class ReplicaManager:
         self.leadership = Leadership(
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
         )
-
         self.last_replica: LastReplica | None = None  # while answers wait for no disk
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
@@ -106,8 +105,8 @@ class ReplicaManager:
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
-        """Propose smaller ISRs where followers lag, and wait no more for those outside that lag;
-        due every half `replica.lag.time.max.ms`.
+        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside
+        them; due every half `replica.lag.time.max.ms`.
         """
         now_ms = self._clock.now_ms()
         for partition in self.hosted:

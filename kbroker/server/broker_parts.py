@@ -245,6 +245,8 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         partial(healthcheck.register_again, around.failure.report),
     )
     updates.on_unclean_elections(controller.enable_unclean_elections)
+    fetchers = _fetchers(config, data, around.clock, channels, broker_epoch)
+    updates.on_fetcher_count(fetchers.resize)
     way = NodeToControllerChannel(broker_id, controller, data.metadata.broker, channels.client)
     return ClusterParts(
         healthcheck=healthcheck,
@@ -256,7 +258,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         features=FinalizedFeatureChangeListener(
             zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
         ),
-        fetchers=_fetchers(config, data, around.clock, channels, broker_epoch),
+        fetchers=fetchers,
         isr_changes=_isr_changes(data, IsrQuestions(broker_id, broker_epoch, controller, way)),
     )
 

@@ -24,6 +24,7 @@ class SettingsUpdates:
         logs: LogManager,
     ) -> None:
         self._enable_unclean_elections: UncleanListener = lambda _: None
+        self._share_partitions_out: Callable[[], None] = lambda: None
         self._dynamic_configs = dynamic_configs
         self._settings = settings
         self._logs = logs
@@ -33,6 +34,10 @@ class SettingsUpdates:
     def on_unclean_elections(self, enable: UncleanListener) -> None:
         """Call `enable` where they become allowed, for a topic or by default."""
         self._enable_unclean_elections = enable
+
+    def on_fetcher_count(self, share_out: Callable[[], None]) -> None:
+        """Call `share_out` when `num.replica.fetchers` has changed."""
+        self._share_partitions_out = share_out
 
     async def load_topics(self, topics: Iterable[TopicPartition]) -> None:
         """Read the overrides of topics whose first log is about to be made."""
@@ -48,9 +53,12 @@ class SettingsUpdates:
         self._logs.update_topic_config(topic, self._settings.of_topic(topic))
 
     def _on_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
-        was_unclean = self._settings.config.replication.unclean_leader_election_enable
+        before = self._settings.config.replication
         self._settings.broker_changed(entity, overrides)
-        if self._settings.config.replication.unclean_leader_election_enable and not was_unclean:
+        after = self._settings.config.replication
+        if after.unclean_leader_election_enable and not before.unclean_leader_election_enable:
             self._enable_unclean_elections(None)
+        if after.num_replica_fetchers != before.num_replica_fetchers:
+            self._share_partitions_out()
         for log in self._logs.all_logs():
             log.update_config(self._settings.of_topic(log.topic_partition.topic))

@@ -126,7 +126,7 @@ def _bounds(key: ConfigKey) -> str:
     if key.at_most is not None:
         found.append(f"at most {key.at_most}")
     if key.one_of or key.list_of:
-        allowed = ", ".join(f"`{value}`" for value in key.one_of or key.list_of)
+        allowed = ", ".join(f"`{value}`" for value in key.one_of or key.list_of if value)
         found.append(f"{'one' if key.one_of else 'some'} of {allowed}")
     return f" ({'; '.join(found)})" if found else ""
 

@@ -69,6 +69,9 @@ class OneSegment:
     def active(self) -> OneSegment:
         return self
 
+    def from_offset(self, offset: int) -> list[OneSegment]:
+        return []
+
     def distrust(self, end_offset: int) -> None:
         pass
 

@@ -7,8 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
+from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
-from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.log.log import Log
+from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, read_any_header
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
@@ -18,7 +21,14 @@ from tests.faults.cluster_process import LOG_DIRS, BrokerProcess, SimulatedDisk
 STANDING_WISHES = frozenset({"delete_topics"})  # the parent of wishes
 # Tasks that a broker at rest has; "controller to broker N" only where it is the controller.
 STANDING_TASKS = frozenset(
-    {"controller events", "dynamic settings", "notifications of /config/changes", "upkeep"}
+    {
+        "ISR changes",
+        "controller events",
+        "dynamic settings",
+        "notifications of /config/changes",
+        "request",  # of a follower, which waits for records
+        "upkeep",
+    }
 )
 
 
@@ -83,18 +93,44 @@ class RestCheck:
             yield f"wishes that wait: {wishes}"
         for name, assignment in tree.topics.items():
             for index, partition in assignment.partitions.items():
-                state = tree.states.get(TopicPartition(name, index))
-                if partition.adding_replicas or partition.removing_replicas:
-                    yield f"{name}-{index} is being reassigned: {partition}"
-                if state is None:
-                    yield f"{name}-{index} has no state"
-                elif state.leader_and_isr.leader not in partition.replicas:
-                    yield f"{name}-{index} has no leader: {state.leader_and_isr}"
-                elif state.leader_and_isr.leader not in tree.brokers:
-                    yield f"{name}-{index} is led by a dead broker: {state.leader_and_isr}"
+                yield from self._of_a_partition(TopicPartition(name, index), partition)
         for process in self.processes:
             if tree.brokers.get(process.broker_id) != process.broker_epoch:
                 yield f"{process} is registered as {tree.brokers.get(process.broker_id)}"
+
+    def _of_a_partition(self, name: TopicPartition, partition: ReplicaAssignment) -> Iterator[str]:
+        state = self.tree.states.get(name)
+        if partition.adding_replicas or partition.removing_replicas:
+            yield f"{name} is being reassigned: {partition}"
+        if state is None:
+            yield f"{name} has no state"
+        elif state.leader_and_isr.leader not in partition.replicas:
+            yield f"{name} has no leader: {state.leader_and_isr}"
+        elif state.leader_and_isr.leader not in self.tree.brokers:
+            yield f"{name} is led by a dead broker: {state.leader_and_isr}"
+        elif set(state.leader_and_isr.isr) != set(partition.replicas):
+            yield f"{name} has not all in sync: {state.leader_and_isr}"
+        else:
+            yield from self._of_copies(name, state)
+
+    def _of_copies(self, partition: TopicPartition, state: PartitionStateZnode) -> Iterator[str]:
+        """The logs of all replicas are the leader's, byte for byte."""
+        logs = {
+            process.broker_id: log
+            for process in self.processes
+            if (log := process.logs.get_log(partition)) is not None
+        }
+        leader = logs.get(state.leader_and_isr.leader)
+        for broker_id, log in logs.items() if leader is not None else ():
+            if broker_id not in state.leader_and_isr.isr:
+                continue
+            ends = (log.log_end_offset, log.high_watermark)
+            if ends != (leader.log_end_offset, leader.high_watermark):
+                yield f"{partition} on {broker_id} ends at {ends}, on its leader at " + str(
+                    (leader.log_end_offset, leader.high_watermark)
+                )
+            elif bytes_of(log) != bytes_of(leader):
+                yield f"{partition} on {broker_id} differs from its leader's"
 
     def _of_a_broker(self, process: BrokerProcess) -> Iterator[str]:
         yield from self._of_metadata(process)
@@ -213,7 +249,9 @@ class RestCheck:
 
     def _of_tasks(self, process: BrokerProcess) -> Iterator[str]:
         names = sorted(task.get_name() for task in process.owner.tasks if not task.done())
-        left = [name for name in names if name not in STANDING_TASKS]
+        left = [
+            name for name in names if name not in STANDING_TASKS and not name.startswith("fetcher ")
+        ]
         if process.controller.is_active:
             wanted = [f"controller to broker {b}" for b in sorted(self.tree.brokers)]
             if left != wanted:
@@ -222,6 +260,28 @@ class RestCheck:
             yield f"tasks are left: {left}"
         if process.controller.queue._events:
             yield f"events are queued: {list(process.controller.queue._events)[:3]}"
+
+
+def bytes_of(log: Log) -> bytes:
+    """All batches of a log."""
+    return b"".join(data for _, data in batches_in(log))
+
+
+def batches_in(log: Log) -> Iterator[tuple[int, bytes]]:
+    """(base offset, bytes) of all batches of a log."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        info = log.read(offset, 1 << 20, FetchIsolation.LOG_END, True)
+        data = bytes(info.records.read())
+        if not data:
+            return
+        position = 0
+        while len(data) - position >= HEADER_SIZE_UP_TO_MAGIC:
+            header = read_any_header(data, position)
+            end = position + header.size_bytes
+            if header.next_offset > offset:
+                yield header.base_offset, data[position:end]
+            position, offset = end, header.next_offset
 
 
 def directories_on(disk: SimulatedDisk) -> Iterator[str]:
@@ -248,22 +308,26 @@ def topic_id_in(disk: SimulatedDisk, directory: str) -> UUID | None:
 
 
 def lost_records(processes: Sequence[BrokerProcess], model: ClusterModel) -> Iterator[str]:
-    """Records that producers were told of, and that their log lacks while its topic lives."""
-    for (broker_id, partition, topic_id), records in model.acknowledged.items():
+    """Records that producers were told of, and that their leader lacks while their topic lives."""
+    for (partition, topic_id), records in model.acknowledged.items():
         life = model.lives[topic_id]
-        process = next((p for p in processes if p.broker_id == broker_id), None)
-        if life.is_gone or life.is_marked or process is None:
+        if life.is_gone or life.is_marked:
             continue
-        log = process.logs.get_log(partition)
-        if log is None or log.topic_id != topic_id:
-            yield f"{process} has no log of {partition}, which had {len(records)} records"
+        led = [
+            log
+            for process in processes
+            if (held := process.replicas.hosted.find(partition)) is not None
+            and held.is_leader
+            and (log := held.log).topic_id == topic_id
+        ]
+        if not led:
+            yield f"nobody leads {partition}, which had {len(records)} records"
             continue
-        content = b"".join(
-            bytes(segment.records.read(0, segment.size_bytes)) for segment in log.segments
-        )
-        lost = [record for record in records if record.value not in content]
+        held_bytes = [(offset, data) for log in led for offset, data in batches_in(log)]
+        content = dict(held_bytes)
+        lost = [record for record in records if record.value not in content.get(record.offset, b"")]
         if lost:
-            yield f"{process} has lost {len(lost)} of {len(records)} records of {partition}"
+            yield f"{len(lost)} of {len(records)} records of {partition} are lost: {lost[:5]}"
 
 
 def _difference(has: dict[str, UUID], wants: dict[str, UUID]) -> str:

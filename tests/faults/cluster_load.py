@@ -11,10 +11,9 @@ from uuid import UUID
 
 from kbroker.admin.config_admin import AlterConfigsResource
 from kbroker.admin.config_changes import AlterableConfig
-from kbroker.controller.state_machines.isr_change import AlterPartition
 from kbroker.controller.state_machines.requested_elections import ElectionType, ElectLeaders
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.replication.partition import Partition
@@ -214,25 +213,6 @@ class ClusterLoad:
             found += [TopicPartition(name, n) for n in zk_paths.decode_topic(name, data).partitions]
         return self._random.sample(found, min(2, len(found)))
 
-    def follow(self, processes: list[BrokerProcess]) -> None:
-        """Followers have caught up, as far as they can be: leaders ask for larger ISRs.
-
-        There is no replication yet, so it is made believe.
-        """
-        controller = next((p for p in processes if p.controller.is_active), None)
-        if controller is None:
-            return
-        for process in processes:
-            changes = {
-                partition.topic_partition: wanted
-                for partition in process.replicas.hosted
-                if partition.is_leader and (wanted := _whole_isr(process, partition))
-            }
-            if changes:
-                event = AlterPartition(process.broker_id, process.broker_epoch, changes)
-                asked = _awaited(controller.controller.ask(event))
-                self._wish(controller, asked, f"larger ISRs of {process}")
-
     async def append(self, processes: list[BrokerProcess]) -> None:
         """To some partitions, each wherever somebody takes itself for its leader."""
         led = [
@@ -244,17 +224,18 @@ class ClusterLoad:
         for process, partition in self._random.sample(led, min(APPENDS_AT_ONCE, len(led))):
             self._values += 1
             value = f"value-{self._values:06d}".encode()
-            offset = append(
-                process, partition.topic_partition, batch(value, timestamp=self._clock.now_ms())
-            )
-            if offset is not None:
-                self.appended += 1
-                self._model.on_append(
-                    process,
-                    partition.topic_partition,
-                    partition.topic_id,
-                    Acknowledged(offset, value),
-                )
+            data = batch(value, timestamp=self._clock.now_ms())
+            work = self._append(process, partition, data, value)
+            self._loop.start(work, process.owner, "wish")
+
+    async def _append(
+        self, process: BrokerProcess, partition: Partition, data: memoryview, value: bytes
+    ) -> None:
+        offset = await append(process, partition.topic_partition, data)
+        if offset is not None:
+            self.appended += 1
+            acknowledged = Acknowledged(offset, value)
+            self._model.on_append(partition.topic_partition, partition.topic_id, acknowledged)
 
     # ---- inside
 
@@ -272,22 +253,6 @@ class ClusterLoad:
             outcome = repr(error)
         self.fulfilled += outcome == "NONE"
         self._model.say(f"{process}: {text}: {outcome}")
-
-
-def _whole_isr(process: BrokerProcess, partition: Partition) -> LeaderAndIsr | None:
-    """The ISR with all replicas on live brokers; None where they are in it."""
-    state = process.metadata.partition_state(partition.topic_partition)
-    if state is None or state.leader != process.broker_id:
-        return None
-    isr = [b for b in state.replicas if process.metadata.broker(b) is not None or b in state.isr]
-    if set(isr) <= set(state.isr):
-        return None
-    return LeaderAndIsr(
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=tuple(isr),
-        partition_epoch=state.zk_version,
-    )
 
 
 async def _awaited(election: Coroutine[Any, Any, object]) -> str:

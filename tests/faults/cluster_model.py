@@ -53,6 +53,7 @@ class Acknowledged(NamedTuple):
 
 
 LogKey = tuple[int, TopicPartition, UUID]  # broker, partition, topic id
+PartitionKey = tuple[TopicPartition, UUID]
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class ClusterModel:
     violations: list[Violation] = field(default_factory=list)
     topics: dict[str, TopicLife] = field(default_factory=dict)  # those in the tree
     lives: dict[UUID, TopicLife] = field(default_factory=dict)
-    acknowledged: dict[LogKey, list[Acknowledged]] = field(default_factory=dict)
+    acknowledged: dict[PartitionKey, list[Acknowledged]] = field(default_factory=dict)
     replicas: set[LogKey] = field(default_factory=set)  # as ordered by the tree
     removed: set[LogKey] = field(default_factory=set)  # that were taken away by a reassignment
     created: dict[UUID, int] = field(default_factory=dict)  # told so: partitions at least
@@ -161,7 +162,6 @@ class ClusterModel:
             if key[0] not in replicas.replicas:
                 self.replicas.discard(key)
                 self.removed.add(key)
-                self.acknowledged.pop(key, None)
         for number, replicas in assignment.partitions.items():
             self.replicas |= {
                 (b, TopicPartition(life.name, number), assignment.topic_id)
@@ -276,21 +276,13 @@ class ClusterModel:
     # ---- the producers
 
     def on_append(
-        self,
-        process: BrokerProcess,
-        partition: TopicPartition,
-        topic_id: UUID,
-        acknowledged: Acknowledged,
+        self, partition: TopicPartition, topic_id: UUID, acknowledged: Acknowledged
     ) -> None:
-        """A producer was told that its record is written."""
-        key = (process.broker_id, partition, topic_id)
-        leader, _ = self.leader_epochs.get((topic_id, partition.partition), (None, -1))
-        if key in self.removed and (key not in self.replicas or leader != process.broker_id):
-            return  # of a replica that was taken away, perhaps given back, and has not heard of it
+        """A producer was told that all replicas in sync have its record."""
         life = self.lives.get(topic_id)
-        if life is None or life.is_gone:
-            self.violate("append to a deleted topic", f"{process}: {partition} {_short(topic_id)}")
-        self.acknowledged.setdefault(key, []).append(acknowledged)
+        if life is None:
+            self.violate("append to a deleted topic", f"{partition} {_short(topic_id)}")
+        self.acknowledged.setdefault((partition, topic_id), []).append(acknowledged)
 
 
 class ObservedTree(EmbeddedTree):

@@ -197,7 +197,7 @@ class SimulatedClient:
         return True
 
     def close(self) -> None:
-        """What has been asked is answered all the same."""
+        """Keep the answers to what has been asked."""
 
 
 class SimulatedChannel:

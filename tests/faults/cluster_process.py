@@ -302,12 +302,13 @@ async def _nobody_answers(_end_point: EndPoint) -> bool:
     return False
 
 
-def append(process: BrokerProcess, topic_partition: TopicPartition, data: memoryview) -> int | None:
-    """Append as a producer with acks=1 would; the offset, None where it was refused."""
+async def append(
+    process: BrokerProcess, topic_partition: TopicPartition, data: memoryview
+) -> int | None:
+    """Append as a producer with acks=all does; the offset, None where it was not acknowledged."""
     try:
-        results = process.replicas.appends.append_records([(topic_partition, data)], 1, 1000)
+        results = process.replicas.appends.append_records([(topic_partition, data)], -1, 5_000)
+        (result,) = results if isinstance(results, list) else await results
     except KafkaError:
         return None
-    assert isinstance(results, list)
-    (result,) = results
     return None if result.error_code else result.base_offset

@@ -210,7 +210,6 @@ class ClusterHistory:
             self._append: 12,
             load.prefer_by_hand: 1,
             load.reassign_by_hand: 3,
-            self._follow: 4,
         }
         trouble: dict[Callable[[], Any], int] = {
             _soon(faults.kill): 5,
@@ -241,9 +240,6 @@ class ClusterHistory:
 
     async def _append(self) -> None:
         await self.load.append(self._running())
-
-    async def _follow(self) -> None:
-        self.load.follow(self._running())
 
     async def _stop_one(self) -> None:
         running = self._running()
@@ -326,9 +322,7 @@ class ClusterHistory:
         began = self.loop.time()
         findings: list[str] = []
         while self.loop.time() - began < REST_BOUND_S:
-            await asyncio.sleep(REST_LOOKS_S)
-            self.load.follow(self._running())
-            await asyncio.sleep(REST_LOOKS_S)
+            await asyncio.sleep(2 * REST_LOOKS_S)
             findings = self._findings()
             if not findings:
                 break

@@ -18,6 +18,7 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
+from kbroker.log.producers.producer_state import advance_sequence
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     BatchHeader,
@@ -33,6 +34,7 @@ from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.time_search import first_at
 from tests.fakes.virtual_time import VirtualTime
 from tests.faults.crash_model import PartitionPromise, Promises, split
+from tests.faults.crash_producers import faults_of_remembered
 from tests.faults.crash_storage import CrashStorage
 
 KINDS = (
@@ -51,6 +53,7 @@ KINDS = (
     "wrong producer state",
     "wrong transactions",
     "refused append",
+    "new batch taken for an old one",
     "wrong restart",  # a clean restart right after shows something else
 )
 ALL_BYTES = 1 << 20
@@ -283,6 +286,8 @@ class ImageCheck:
 
     def _check_producers(self, log: Log, found: Found, cleaned_up_to: int) -> None:
         """The last batch of each producer, sent again, is known; the next one is accepted."""
+        for fault in faults_of_remembered(log, (header for header, _ in found), cleaned_up_to):
+            self.report("wrong producer state", f"{log.topic_partition} {fault}")
         last: dict[int, tuple[BatchHeader, bytes]] = {}
         for header, data in found:
             if header.producer_id >= 0:
@@ -298,7 +303,7 @@ class ImageCheck:
                 continue  # the cleaner has taken its last one: a later one was there, and is lost
             if not header.is_control and header.record_count > header.last_offset_delta:
                 self._check_sent_again(log, header, data)
-        for producer_id in last:
+        for producer_id in list(log.producer_state.producers):
             if not self.violations:
                 self._check_next(log, producer_id)
 
@@ -320,7 +325,7 @@ class ImageCheck:
             flags=flags,
             producer_id=producer_id,
             producer_epoch=entry.producer_epoch,
-            base_sequence=entry.last_sequence + 1,
+            base_sequence=advance_sequence(entry.last_sequence, 1),
         )
         end_offset = log.log_end_offset
         batch = build([Record(0, self.time.now_ms(), b"k", b"after")], options=options)
@@ -330,7 +335,13 @@ class ImageCheck:
         except KafkaError as error:
             self.report("refused append", f"{log.topic_partition}: {error}")
             return
-        if info.first_offset != end_offset:
+        if info.duplicate:
+            self.report(
+                "new batch taken for an old one",
+                f"{log.topic_partition} producer {producer_id}: {info}, {log.log_start_offset=}, "
+                f"{end_offset=}",
+            )
+        elif info.first_offset != end_offset:
             self.report("refused append", f"{log.topic_partition}: {info}, {end_offset=}")
 
     def _check_restart(self, storage: CrashStorage, _found: dict[TopicPartition, Found]) -> None:

@@ -279,20 +279,21 @@ class CrashLoad:
             )
         finally:
             self._in_flight = before
-        stored = bytes(records)
-        if partition.log.log_end_offset > end_before:
-            # In another codec, where the topic wants one.
-            found = partition.log.read(end_before, len(records), FetchIsolation.LOG_END, True)
-            batches = split(found.records.read())
-            assert batches, f"{topic_partition} has no batch at {end_before}"
-            stored = batches[0][1]
-            promise.grew(stored)
         if isinstance(answer, list):
             assert answer[0].error_code is ErrorCode.NONE, answer
-            if acks == -1:
+        # All batches are new.
+        assert partition.log.log_end_offset > end_before, f"taken for an old batch: {answer}"
+        # In another codec, where the topic wants one.
+        found = partition.log.read(end_before, len(records), FetchIsolation.LOG_END, True)
+        batches = split(found.records.read())
+        assert batches, f"{topic_partition} has no batch at {end_before}"
+        stored = batches[0][1]
+        promise.grew(stored)
+        if acks == -1:
+            if isinstance(answer, list):
                 self._acknowledged(topic_partition, stored)
-        elif acks == -1:
-            self._waiting.append((answer, topic_partition, stored))  # type: ignore[arg-type]
+            else:
+                self._waiting.append((answer, topic_partition, stored))  # type: ignore[arg-type]
 
     def _acknowledged(self, topic_partition: TopicPartition, data: bytes) -> None:
         """An acks=all answer has left: with group commit, that is a promise."""

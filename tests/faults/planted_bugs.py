@@ -22,6 +22,11 @@ from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.producers.producer_state import (
+    BATCHES_TO_RETAIN,
+    BatchMetadata,
+    ProducerStateEntry,
+)
 from kbroker.log.recovery import segment_recovery
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import LogLoader
@@ -94,6 +99,16 @@ def stale_clean_marker() -> Iterator[None]:
 def forgotten_producers() -> AbstractContextManager[Any]:
     """Recovery does not replay the producers."""
     return patch.object(segment_recovery, "replay_batch", lambda *_: None)
+
+
+def rows_of_sequences_mixed() -> AbstractContextManager[Any]:
+    """A producer that was forgotten and starts anew keeps the batches of before."""
+
+    def add_batch(entry: ProducerStateEntry, batch: BatchMetadata) -> None:
+        entry.batches = [*entry.batches, batch][-BATCHES_TO_RETAIN:]
+        entry.last_timestamp = batch.timestamp
+
+    return patch.object(ProducerStateEntry, "add_batch", add_batch)
 
 
 def recovery_point_ahead_of_fsync() -> AbstractContextManager[Any]:
@@ -239,6 +254,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     rename_without_fsync_of_the_content: frozenset({"start failure", "lost log", "lost record"}),
     stale_clean_marker: frozenset({"wrong bytes", "wrong read", "lost record", "hole"}),
     forgotten_producers: frozenset({"wrong producer state", "wrong transactions"}),
+    rows_of_sequences_mixed: frozenset({"wrong producer state", "new batch taken for an old one"}),
     recovery_point_ahead_of_fsync: frozenset({"wrong bytes", "wrong read", "hole", "lost record"}),
     torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole", "refused append"}),
     later_segments_kept: frozenset({"hole", "wrong read"}),

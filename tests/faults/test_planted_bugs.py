@@ -16,6 +16,7 @@ from tests.faults.planted_bugs import (
     deleted_partition_comes_back,
     no_fsync_of_the_partitions_name,
     recovery_point_ahead_of_fsync,
+    rows_of_sequences_mixed,
 )
 
 SEED = 7
@@ -27,6 +28,7 @@ HUNTS = {
     deleted_partition_comes_back: ("acks-all", 10),
     no_fsync_of_the_partitions_name: ("acks-all", 1),
     recovery_point_ahead_of_fsync: ("acks-all", 8),
+    rows_of_sequences_mixed: ("never", 7),
 }
 ENOUGH_IMAGES = 960
 

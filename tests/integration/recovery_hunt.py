@@ -101,8 +101,8 @@ def draw_injury(partition: Path, noted: int, draw: random.Random) -> Injury:
     """An injury after which nothing may differ; `noted` is the recovery point.
 
     A log that ends before its noted start is thrown away by Kafka; here its records stay, as the
-    number may be what is wrong. And below the recovery point, which only cleaned logs have moved,
-    Kafka believes every offset and time index; here they are checked and made anew. So are
+    number may be what is wrong. And below the recovery point, which cleanings and DeleteRecords have
+    moved, Kafka believes every offset and time index; here they are checked and made anew. So are
     producers and transactions of a log that ends before its recovery point.
     """
     injury = draw.choice(INJURIES)
@@ -110,7 +110,7 @@ def draw_injury(partition: Path, noted: int, draw: random.Random) -> Injury:
     ends_earlier = noted > int(max(partition.glob("*.log")).stem) and name.startswith("changing")
     if injury in {cut, flip} and (ends_earlier or name.startswith("all-deleted")):
         return nothing
-    if name.startswith(("compacted", "changing")) and injury in {lose_index, cut_index}:
+    if (noted or name.startswith(("compacted", "changing"))) and injury in {lose_index, cut_index}:
         return nothing
     return injury
 

@@ -54,7 +54,7 @@ class LeaderOfThreeReplicas(RuleBasedStateMachine):
     @rule(broker=st.sampled_from((1, 2)), behind=st.integers(0, 3))
     def fetch(self, broker: int, behind: int) -> None:
         offset = max(0, self.end_offset - behind)
-        self.state.followers[broker].fetched(offset, 0, self.now_ms, self.end_offset)
+        self.state = self.state.follower_fetched(broker, offset, 0, self.now_ms, self.end_offset)
         expanded = self.state.expanded_isr(broker, self.high_watermark)
         if expanded is not None:
             self.state = self.state.proposing(expanded)

@@ -231,6 +231,8 @@ class BrokerChanges:
         followed = [r for r in shared if self._leader(r.topic_partition) != broker_id]
         await self._states.partitions_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN)
         await self._states.replicas_offline(followed)
+        if not context.live_broker_ids():  # all brokers stop: nobody is left to wait for
+            return []
         return sorted(p for p in led if self._leader(p) == broker_id)
 
     def _is_shared(self, replica: Replica) -> bool:

@@ -47,11 +47,18 @@ def first_epoch(segment: LogSegment) -> int:
     return header.partition_leader_epoch if header is not None else -1
 
 
-def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
-    """The end of a log whose last segment does not end where its recovery point was noted."""
+def sound_end_offset(segment: LogSegment, recovery_point: int, *, has_snapshot: bool) -> int:
+    """The end of a log whose last segment does not end where its recovery point was noted;
+    `has_snapshot`: the producers of that offset were noted, too.
+    """
     segment.distrust(segment.base_offset + MAX_RELATIVE_OFFSET + 1)
-    sound = _last_sound_headers(segment)
-    return end_after_clean_stop(sound, segment.base_offset, segment.size_bytes, recovery_point)
+    return end_after_clean_stop(
+        _last_sound_headers(segment),
+        segment.base_offset,
+        segment.size_bytes,
+        recovery_point,
+        is_noted_twice=has_snapshot,
+    )
 
 
 def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:

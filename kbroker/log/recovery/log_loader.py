@@ -184,11 +184,18 @@ class LogLoader:
         end_offset = tail[-1].next_offset if tail else active.base_offset
         if not self._was_clean:
             return end_offset
-        if not self._epochs.agree_with(tail, self._request.log_start_offset):
+        told = tail or tail_of(self._last_with_batches())
+        if not self._epochs.agree_with(told, self._request.log_start_offset):
             self._epochs.find_in(self._believed())
         if end_offset != self._recovery_point or (active.size_bytes and not tail):
-            return sound_end_offset(active, self._recovery_point)
+            return sound_end_offset(
+                active, self._recovery_point, has_snapshot=self._has_snapshot(self._recovery_point)
+            )
         return end_offset
+
+    def _last_with_batches(self) -> LogSegment:
+        segments = reversed(list(self._segments))
+        return next((s for s in segments if s.size_bytes), self._segments.active)
 
     def _keep_offsets(self, end_offset: int) -> int:
         """The log end where the end of the last segment is missing although it was stopped cleanly:
@@ -197,7 +204,7 @@ class LogLoader:
         A number alone may be wrong, so the stop must have noted the producers of that offset, too.
         """
         noted = self._recovery_point
-        if file_name(noted, PRODUCER_SNAPSHOT_SUFFIX) not in self._names:
+        if not self._has_snapshot(noted):
             _log.error(
                 "%s ends at %d, but ended at %d after its last clean stop, as its recovery point "
                 "says: records may be lost, and new ones reuse their offsets",
@@ -218,6 +225,9 @@ class LogLoader:
         self._segments.active.records.create()
         self._file_system.sync_directory(self._directory)
         return noted
+
+    def _has_snapshot(self, offset: int) -> bool:
+        return file_name(offset, PRODUCER_SNAPSHOT_SUFFIX) in self._names
 
     def _distrust(self, end_offset: int) -> None:
         """Let what was not recovered be checked when it is read."""

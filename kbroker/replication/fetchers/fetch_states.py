@@ -31,7 +31,7 @@ class FetchState:
 
     @property
     def position(self) -> tuple[int, int, int, int]:
-        """What a leader is told of the partition: it is named again where this has changed."""
+        """The place that a leader is told: the partition is named again where it has changed."""
         return (
             self.fetch_offset,
             self.log_start_offset,
@@ -43,16 +43,19 @@ class FetchState:
 class FetchStates:
     """The partitions of one fetcher, in the order in which they were taken up.
 
-    `changed` has those of which the leader has yet to hear, `gone` those that it is to forget: a
-    request is made of these alone, however many partitions there are.
+    A request is made of those alone of which the leader has yet to hear, and of those that it is to
+    forget, however many partitions there are. One that is taken up again is forgotten first: the
+    leader leaves out what it has told before, and an answer may have come in between.
     """
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, FetchState] = {}
         self._delayed: dict[TopicPartition, FetchState] = {}
         self._truncating: dict[TopicPartition, FetchState] = {}
-        self.changed: dict[TopicPartition, FetchState] = {}
-        self.gone: dict[TopicPartition, UUID] = {}
+        self._changed: dict[TopicPartition, FetchState] = {}
+        self._gone: dict[TopicPartition, UUID] = {}
+        self._returning: dict[TopicPartition, FetchState] = {}  # asked for when they are forgotten
+        self._ids: dict[UUID, dict[TopicPartition, None]] = {}  # of topics, by the id asked for
         self.find = self._states.get
 
     def __len__(self) -> int:
@@ -66,6 +69,7 @@ class FetchStates:
         topic_partition = state.topic_partition
         self.remove(topic_partition)
         self._states[topic_partition] = state
+        self._ids.setdefault(state.topic_id, {})[topic_partition] = None
         if state.is_truncating:
             self._truncating[topic_partition] = state
         else:
@@ -75,9 +79,18 @@ class FetchStates:
         """Give up a partition, if it is there."""
         state = self._states.pop(topic_partition, None)
         if state is not None:
+            named = self._ids[state.topic_id]
+            del named[topic_partition]
+            if not named:
+                del self._ids[state.topic_id]
             self._delayed.pop(topic_partition, None)
             self._truncating.pop(topic_partition, None)
             self._leave_out(state)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic that is followed under an id; this broker's metadata may not know it yet."""
+        named = self._ids.get(topic_id)
+        return next(iter(named)).topic if named else None
 
     def moved(self, state: FetchState) -> None:
         """It has another position now, from which it goes on fetching."""
@@ -123,14 +136,49 @@ class FetchStates:
         return len(self._states) > len(self._truncating.keys() | self._delayed.keys())
 
     def is_ready(self, state: FetchState) -> bool:
-        """Whether an answer for it counts: it is still fetched, and not delayed."""
+        """Whether it is still followed, and not delayed."""
         topic_partition = state.topic_partition
         return self._states.get(topic_partition) is state and topic_partition not in self._delayed
 
+    def next_request(
+        self, *, is_full: bool
+    ) -> tuple[list[FetchState], list[tuple[TopicPartition, UUID]]]:
+        """(partitions to name, partitions to forget); a full request names all, and the leader has
+        nothing to forget.
+        """
+        asked = self.fetching() if is_full else list(self._changed.values())
+        forgotten = [] if is_full else list(self._gone.items())
+        self._changed.clear()
+        self._gone.clear()
+        if not is_full:
+            self._changed.update(self._returning)
+        self._returning.clear()
+        return asked, forgotten
+
+    @property
+    def must_ask(self) -> bool:
+        """Whether a leader with a session is to hear of something."""
+        return bool(self._changed or self._gone)
+
+    @property
+    def must_hurry(self) -> bool:
+        """Whether partitions wait for the next request after this one."""
+        return bool(self._changed)
+
+    def is_expected(self, state: FetchState) -> bool:
+        """Whether an answer for it counts: it was asked for as it is now, and not delayed."""
+        topic_partition = state.topic_partition
+        return self.is_ready(state) and not (
+            state.is_truncating
+            or topic_partition in self._changed
+            or topic_partition in self._returning
+        )
+
     def _ask_for(self, state: FetchState) -> None:
-        self.gone.pop(state.topic_partition, None)
-        self.changed[state.topic_partition] = state
+        waiting = self._returning if state.topic_partition in self._gone else self._changed
+        waiting[state.topic_partition] = state
 
     def _leave_out(self, state: FetchState) -> None:
-        self.changed.pop(state.topic_partition, None)
-        self.gone[state.topic_partition] = state.topic_id
+        self._changed.pop(state.topic_partition, None)
+        self._returning.pop(state.topic_partition, None)
+        self._gone[state.topic_partition] = state.topic_id

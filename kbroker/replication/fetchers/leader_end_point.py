@@ -58,15 +58,19 @@ class LeaderEndPoint:
         forgotten: Iterable[tuple[TopicPartition, UUID]],
         *,
         by_name: bool,
+        may_wait: bool,
     ) -> FetchResponse:
-        """The answer to one Fetch; `by_name` where a topic has no id. Raises OSError."""
+        """The answer to one Fetch; `by_name` where a topic has no id, `may_wait` for records.
+
+        Raises OSError.
+        """
         config, broker_id = self._follower.config, self._follower.broker_id
         request = FetchRequest(
             replica_id=broker_id,
             replica_state=FetchRequest.ReplicaState(
                 replica_id=broker_id, replica_epoch=self._follower.broker_epoch()
             ),
-            max_wait_ms=config.replica_fetch_wait_max_ms,
+            max_wait_ms=config.replica_fetch_wait_max_ms if may_wait else 0,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_id=step.session_id,

@@ -152,7 +152,7 @@ class ReplicaFetcher:
         states, now_ms = self.states, self._parts.clock.monotonic_ms()
         states.end_delays(now_ms)
         truncating = states.truncating()
-        if not truncating and not states.has_fetching() and not self._must_forget():
+        if not truncating and not states.has_fetching() and not states.must_ask:
             await self._wait(states.next_delay_ms(now_ms))
             return
         leader = self._leader
@@ -173,9 +173,6 @@ class ReplicaFetcher:
             await asyncio.wait_for(waiting, None if delay_ms is None else delay_ms / 1000)
         except TimeoutError:
             return
-
-    def _must_forget(self) -> bool:
-        return bool(self.states.gone) and not self._session.next.is_full
 
     # Truncation.
 
@@ -213,7 +210,10 @@ class ReplicaFetcher:
                 cut.offset,
                 log.high_watermark,
             )
+        asked_from = state.position
         self._cut(state, cut.offset, is_complete=cut.is_complete)
+        if state.position == asked_from and self.states.is_ready(state):
+            self._delay(state)  # the same answer would come at once, for ever
 
     def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> None:
         partition = self._partition(state)
@@ -234,19 +234,18 @@ class ReplicaFetcher:
 
     async def _fetch(self, leader: LeaderEndPoint) -> None:
         states, step = self.states, self._session.next
-        asked = states.fetching() if step.is_full else list(states.changed.values())
-        forgotten = [] if step.is_full else list(states.gone.items())
-        if not asked and not states.has_fetching() and not forgotten:
+        asked, forgotten = states.next_request(is_full=step.is_full)
+        if not asked and not forgotten and not states.has_fetching():
             return
         positions = {state.topic_partition: state.position for state in asked}
-        states.changed.clear()
-        states.gone.clear()
-        by_name = any(state.topic_id == ZERO_UUID for state in states)
-        response = await leader.fetch(step, asked, forgotten, by_name=by_name)
+        response = await leader.fetch(
+            step,
+            asked,
+            forgotten,
+            by_name=any(state.topic_id == ZERO_UUID for state in states),
+            may_wait=not states.must_hurry,
+        )
         if not self._session.on_answer(response.error_code, response.session_id):
-            for state in asked:
-                if states.find(state.topic_partition) is state:
-                    states.changed[state.topic_partition] = state
             if not is_session_error(response.error_code):
                 raise ConnectionError(f"the leader answered {ErrorCode(response.error_code).name}")
             return
@@ -261,16 +260,12 @@ class ReplicaFetcher:
     ) -> None:
         """Store what came. Of a partition whose position has changed since, it counts no more."""
         taken_bytes = 0
-        names = self._parts.hosted.metadata.topic_name
-        for topic_partition, data in answered_partitions(response, names):
+        for topic_partition, data in answered_partitions(response, self.states.topic_name):
             state = self.states.find(topic_partition)
-            if state is None or not self.states.is_ready(state) or state.is_truncating:
+            if state is None or not self.states.is_expected(state):
                 continue
-            asked = positions.get(topic_partition)
-            if asked is not None and asked != state.position:
+            if positions.get(topic_partition, state.position) != state.position:
                 continue
-            if topic_partition in self.states.changed:
-                continue  # taken up anew since it was asked for
             self._take_partition(state, data)
             taken_bytes += len(data.records or b"")
             if taken_bytes > _SLICE_BYTES:

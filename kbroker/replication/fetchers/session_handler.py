@@ -2,7 +2,7 @@
 what an answer means for the next one.
 
 PURE. Law: the leader is told of a partition once, and again when its position has changed; after
-anything that leaves a doubt about what the leader knows, everything is named anew.
+anything that leaves a doubt about what the leader knows, everything is named again.
 """
 
 from __future__ import annotations

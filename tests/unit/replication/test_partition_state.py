@@ -18,13 +18,6 @@ def leader(
     return state.as_leader(change, ReplicaAssignment(replicas=replicas), 1, end_offset, now_ms)
 
 
-def fetched(
-    state, broker_id, offset, log_start_offset, now_ms, leader_end_offset
-) -> PartitionState:
-    state.followers[broker_id].fetched(offset, log_start_offset, now_ms, leader_end_offset)
-    return state
-
-
 def high_watermark(state, current, end, *, now_ms=0, min_isr=1) -> int:
     return next_high_watermark(
         state, current, end, min_insync_replicas=min_isr, now_ms=now_ms, lag_time_max_ms=LAG_MS
@@ -36,7 +29,7 @@ def test_a_single_replica_commits_what_it_holds():
 
 
 def test_the_slowest_in_sync_replica_bounds_the_high_watermark():
-    state = fetched(leader(), 1, 7, 0, 0, 12)
+    state = leader().follower_fetched(1, 7, 0, 0, 12)
 
     assert high_watermark(state, 5, 12) == 7
 
@@ -46,19 +39,19 @@ def test_a_follower_that_never_fetched_holds_the_high_watermark():
 
 
 def test_a_lagging_replica_outside_the_isr_does_not_count():
-    state = fetched(leader((0,), (0, 1)), 1, 2, 0, 0, 12)
+    state = leader((0,), (0, 1)).follower_fetched(1, 2, 0, 0, 12)
 
     assert high_watermark(state, 5, 12, now_ms=LAG_MS + 1) == 12
 
 
 def test_a_caught_up_replica_outside_the_isr_counts():
-    state = fetched(leader((0,), (0, 1)), 1, 10, 0, 50_000, 10)
+    state = leader((0,), (0, 1)).follower_fetched(1, 10, 0, 50_000, 10)
 
     assert high_watermark(state, 5, 12, now_ms=50_001) == 10
 
 
 def test_replicas_of_a_pending_isr_count():
-    state = fetched(leader((0,), (0, 1)), 1, 8, 0, 0, 12).proposing((0, 1))
+    state = leader((0,), (0, 1)).follower_fetched(1, 8, 0, 0, 12).proposing((0, 1))
 
     assert high_watermark(state, 5, 12, now_ms=LAG_MS + 1) == 8
 
@@ -95,7 +88,7 @@ def test_a_follower_refuses_what_only_the_leader_may_answer():
 
 
 def test_a_new_epoch_forgets_what_followers_reported():
-    old = fetched(leader(), 1, 7, 0, 0, 12)
+    old = leader().follower_fetched(1, 7, 0, 0, 12)
 
     assert leader(before=old, epoch=4).followers[1].log_end_offset == -1
     assert leader(before=old, epoch=3).followers[1].log_end_offset == 7
@@ -108,35 +101,35 @@ def test_a_repeated_message_keeps_the_start_of_the_epoch():
 
 
 def test_a_lagging_follower_leaves_the_isr():
-    state = fetched(leader(now_ms=0), 1, 7, 0, 0, 12)
+    state = leader(now_ms=0).follower_fetched(1, 7, 0, 0, 12)
 
     assert state.shrunk_isr(leader_end_offset=12, now_ms=LAG_MS, lag_time_max_ms=LAG_MS) is None
     assert state.shrunk_isr(leader_end_offset=12, now_ms=LAG_MS + 1, lag_time_max_ms=LAG_MS) == (0,)
 
 
 def test_a_follower_at_the_log_end_stays_however_long_ago_it_fetched():
-    state = fetched(leader(), 1, 12, 0, 0, 12)
+    state = leader().follower_fetched(1, 12, 0, 0, 12)
 
     assert state.shrunk_isr(leader_end_offset=12, now_ms=10**9, lag_time_max_ms=LAG_MS) is None
 
 
 def test_a_follower_joins_the_isr_at_the_high_watermark():
-    state = fetched(leader((0,), (0, 1), end_offset=4), 1, 7, 0, 0, 12)
+    state = leader((0,), (0, 1), end_offset=4).follower_fetched(1, 7, 0, 0, 12)
 
     assert state.expanded_isr(1, 8) is None
     assert state.expanded_isr(1, 7) == (0, 1)
 
 
 def test_a_follower_joins_the_isr_only_past_the_start_of_the_epoch():
-    state = fetched(leader((0,), (0, 1), end_offset=10), 1, 9, 0, 0, 12)
+    state = leader((0,), (0, 1), end_offset=10).follower_fetched(1, 9, 0, 0, 12)
 
     assert state.expanded_isr(1, 5) is None
 
 
 def test_one_isr_change_at_a_time():
-    state = fetched(leader((0,), (0, 1, 2)), 1, 12, 0, 0, 12).proposing((0, 1))
+    state = leader((0,), (0, 1, 2)).follower_fetched(1, 12, 0, 0, 12).proposing((0, 1))
 
-    assert fetched(state, 2, 12, 0, 0, 12).expanded_isr(2, 5) is None
+    assert state.follower_fetched(2, 12, 0, 0, 12).expanded_isr(2, 5) is None
     with pytest.raises(AssertionError):
         state.proposing((0, 2))
 
@@ -149,7 +142,6 @@ def test_a_settled_isr_ends_the_change():
 
 def test_reading_to_the_previous_end_counts_as_caught_up_then():
     state = ReplicaState()
-
     state.fetched(5, 0, 100, 10)
     state.fetched(10, 0, 200, 20)
 
@@ -176,3 +168,12 @@ def test_another_leadership_does_not_take_over_how_far_a_follower_was():
 
 def test_a_stopped_replica_does_not_lead():
     assert not leader().stopped().is_leader
+
+
+def test_a_fetch_is_noted_of_one_follower_and_forgotten_in_the_next_epoch():
+    before = leader((0,), (0, 1, 2)).follower_fetched(1, 7, 0, 5, 10)
+
+    after = leader((0,), (0, 1, 2), epoch=4, before=before)
+
+    assert [before.followers[broker].log_end_offset for broker in (1, 2)] == [7, -1]
+    assert [after.followers[broker].log_end_offset for broker in (1, 2)] == [-1, -1]

@@ -20,6 +20,7 @@ from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.batch_audit import BatchAudit, ReadableFile
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import MAX_OFFSET, MAX_RELATIVE_OFFSET, log_file
+from kbroker.log.producers.producer_snapshot import snapshot_offsets
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from kbroker.record.batch_order import (
     end_after_clean_stop,
@@ -52,7 +53,13 @@ def clean_end(
         size_bytes = file.size()
         highest_end = base_offset + MAX_RELATIVE_OFFSET + 1
         audit = BatchAudit(ReadableFile(file), size_bytes, highest_end)
-        return end_after_clean_stop(_last_sound(audit, lookup), base_offset, size_bytes, noted)
+        return end_after_clean_stop(
+            _last_sound(audit, lookup),
+            base_offset,
+            size_bytes,
+            noted,
+            is_noted_twice=noted in snapshot_offsets(file_system.list(directory)),
+        )
 
 
 def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int, BatchHeader]]:

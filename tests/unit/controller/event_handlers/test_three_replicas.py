@@ -137,6 +137,13 @@ async def test_a_broker_that_alone_is_in_sync_keeps_leading_while_it_stops(
     assert [(leader, isr) for leader, isr, _ in states(cluster)] == [(1, [1])] * 3
 
 
+async def test_the_last_of_all_brokers_that_stop_need_not_wait(cluster: FollowingCluster) -> None:
+    for broker_id in sorted(set(cluster.brokers) - {1}):
+        await stop_controlled(cluster, broker_id)
+    assert leaders(cluster) == [1, 1, 1]
+    assert await stop_controlled(cluster, 1) == []
+
+
 async def test_a_failed_directory_is_as_a_dead_broker_for_its_replicas_only(
     cluster: FollowingCluster,
 ) -> None:

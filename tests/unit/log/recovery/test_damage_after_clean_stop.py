@@ -13,6 +13,7 @@ from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.found_records import DamagedBatchError
 from kbroker.log.log import Log
+from kbroker.log.log_replay import Gap, LogReplay
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, ControlRecord, build_marker
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
 
@@ -231,3 +232,73 @@ def test_a_recovery_point_in_front_of_a_damaged_segment_hides_no_batch_of_it(
     log = reopened(tmp_path, recovery_point=BASES[-1])
 
     assert (log.log_end_offset, served(log)) == (COUNT - 1, list(range(COUNT - 1)))
+
+
+def test_a_moved_last_batch_behind_a_damaged_one_does_not_move_the_end_that_was_noted_twice(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    damage(tmp_path, COUNT - 2)
+    path = data_of(tmp_path, BASES[-1])
+    content = bytearray(path.read_bytes())
+    content[-BATCH_BYTES + 6] ^= 2  # its offset is 523 now
+    path.write_bytes(content)
+
+    log = reopened(tmp_path)
+
+    assert (log.log_end_offset, served(log)) == (COUNT, all_but(COUNT - 2, COUNT - 1))
+
+
+def test_damage_at_the_begin_of_a_segment_is_not_passed_over_from_the_one_before(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    damage(tmp_path, 4)
+    path = data_of(tmp_path, 0)
+    path.write_bytes(path.read_bytes()[:-BATCH_BYTES])  # offset 3 is gone, as if it was cleaned
+
+    log = reopened(tmp_path)
+
+    with pytest.raises(DamagedBatchError):
+        log.read(3, 1, FetchIsolation.LOG_END, min_one_message=True)
+
+
+@pytest.mark.parametrize("recovery_point", [0, COUNT])
+@pytest.mark.parametrize("batches_left", [0, 2])
+def test_a_file_cut_between_batches_is_a_gap_although_the_cleaner_was_there(
+    tmp_path: Path, recovery_point: int, batches_left: int
+) -> None:
+    stopped(tmp_path)
+    path = data_of(tmp_path, 4)
+    path.write_bytes(path.read_bytes()[: batches_left * BATCH_BYTES])
+
+    log = reopened(tmp_path, recovery_point=recovery_point, was_clean=recovery_point > 0)
+    log.cleaned_end_offset = COUNT
+    gaps = [(found.offset, found.next_offset) for found in LogReplay(log) if isinstance(found, Gap)]
+
+    assert gaps == [(4 + batches_left, 8)]
+
+
+def test_what_the_cleaner_took_is_no_gap(tmp_path: Path) -> None:
+    log = open_log(tmp_path, **SETTINGS)
+    for offset in (0, 1, 5, 9, 10, 11):
+        log.append_as_follower(batch(b"%02d" % offset * 45, base_offset=offset))
+    log.close()
+
+    log = reopened(tmp_path)
+    log.cleaned_end_offset = COUNT
+
+    assert not any(isinstance(found, Gap) for found in LogReplay(log))
+
+
+def test_leader_epochs_that_a_power_loss_took_are_found_although_the_last_segment_is_empty(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    log = reopened(tmp_path)
+    entries = log.leader_epoch_cache.entries
+    log.roll(NOW_MS)
+    log.close()
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"")
+
+    assert reopened(tmp_path).leader_epoch_cache.entries == entries
