@@ -49,7 +49,7 @@ class Listener(Protocol):
     """Hears once that something changed, before the operations that wait for it."""
 
     def changed(self, key: Any, /) -> None:
-        """What `key` stands for has changed."""
+        """Hear that what `key` stands for has changed."""
         ...
 
 

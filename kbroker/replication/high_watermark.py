@@ -27,13 +27,10 @@ def next_high_watermark(
     """
     if current >= log_end_offset or state.is_under_min_isr(min_insync_replicas):
         return current
-    isr, pending = state.isr, state.pending_isr or ()
+    in_sync = state.maximal_isr
     lowest = log_end_offset
     for broker, follower in state.followers.items():
-        if follower.log_end_offset < lowest and (
-            broker in isr
-            or broker in pending
-            or follower.is_caught_up(log_end_offset, now_ms, lag_time_max_ms)
-        ):
+        counts = broker in in_sync or follower.is_caught_up(log_end_offset, now_ms, lag_time_max_ms)
+        if counts and follower.log_end_offset < lowest:
             lowest = follower.log_end_offset
     return max(current, lowest)

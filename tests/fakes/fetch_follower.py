@@ -51,7 +51,7 @@ class FetchFollower:
         """Ask; `finish` where the answer is to be waited for."""
         replicas = self.cluster.replicas
         context = replicas.fetch_sessions.context(
-            self._request(), VERSION, {topic_id_of(self.topic): self.topic}.get, is_follower=True
+            self.request(), VERSION, {topic_id_of(self.topic): self.topic}.get, is_follower=True
         )
         params = FetchParams(
             isolation=FetchIsolation.LOG_END,
@@ -75,7 +75,8 @@ class FetchFollower:
         self._take(context.response(answers.result()))
         return self
 
-    def _request(self) -> FetchRequest:
+    def request(self) -> FetchRequest:
+        """Return what it asks next; it names the partitions of which it has something to say."""
         partitions = [
             FetchRequest.FetchPartition(
                 partition=partition,

@@ -260,7 +260,7 @@ def test_busy_partitions_do_not_starve_others(cluster, partitions, follower):
 
 def test_consumers_sessions_read_everything(cluster, partitions, reads):
     context = cluster.replicas.fetch_sessions.context(
-        FetchFollower(cluster, SIZE)._request(), 15, lambda _id: "t", is_follower=False
+        FetchFollower(cluster, SIZE).request(), 15, lambda _id: "t", is_follower=False
     )
 
     assert context.quiet is None
