@@ -21,7 +21,6 @@ WILL_BE_USED = {
     ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
     # replication
     ("log/format.py", "future_directory_name"): "replicas that move between data directories",
-    ("zk/nodes/zk_notifications.py", "propagate_isr_changes"): "leaders that change an ISR",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

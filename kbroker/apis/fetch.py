@@ -90,7 +90,9 @@ def _fetch(
     replicas = ctx.services.replicas
     is_new = version >= FIRST_VERSION_WITH_FORMAT_2
     read: Read = replicas.fetches.fetch if is_new else replicas.down_conversion.fetch
-    if replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
+    if context.quiet is not None:
+        answers = replicas.fetches.fetch(params, context.asked_for, context.quiet)
+    elif replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
         answers = read(params, context.asked_for)
     else:
         answers = _read_authorized(ctx, read, params, context.asked_for)

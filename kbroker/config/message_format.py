@@ -17,7 +17,7 @@ _FIRST_THAT_IGNORES: Final = (3, 0)
 
 def message_format(version: str) -> int:
     """0, 1 or 2 for a version such as 0.9.0, 0.10.2-IV0 or 2.8."""
-    numbers = _numbers(version)
+    numbers = version_numbers(version)
     if numbers < _FIRST_WITH_FORMAT_1:
         return 0
     return 1 if numbers < _FIRST_WITH_FORMAT_2 else 2
@@ -25,7 +25,7 @@ def message_format(version: str) -> int:
 
 def is_format_version_ignored(inter_broker_protocol_version: str) -> bool:
     """True where the format versions of broker and topics do not count."""
-    return _numbers(inter_broker_protocol_version) >= _FIRST_THAT_IGNORES
+    return version_numbers(inter_broker_protocol_version) >= _FIRST_THAT_IGNORES
 
 
 def ignored_format_warning(
@@ -42,7 +42,8 @@ def ignored_format_warning(
     )
 
 
-def _numbers(version: str) -> tuple[int, int]:
+def version_numbers(version: str) -> tuple[int, int]:
+    """The first two numbers of a release, which orders releases."""
     match = _NUMBERS.match(version)
     assert match is not None, f"{version} has passed the check of the setting"
     return int(match[1]), int(match[2])

@@ -62,7 +62,8 @@ class ServerConfig(ConfigGroup):
     )
     inter_broker_protocol_version: str = define(
         "3.9-IV0",
-        "Version that brokers speak among themselves; below 3.0 topics may have old formats.",
+        "Version that brokers speak among themselves; below 3.0 topics may have old formats, below "
+        "2.7 leaders write in-sync replicas into the tree themselves.",
         check=kafka_version,
     )
     eligible_leader_replicas_enable: bool = define(

@@ -29,7 +29,7 @@ class DelayedFetch(DelayedOperation):
     def __init__(
         self,
         params: FetchParams,
-        asked: Sequence[FetchPartition],
+        asked: list[FetchPartition],
         first: FetchOutcome,
         read: Read,
         future: asyncio.Future[list[FetchResponse.PartitionData]],
@@ -41,6 +41,11 @@ class DelayedFetch(DelayedOperation):
         self._future = future
         self._available = first.available
         self._total = first.available_bytes
+
+    def add(self, asked: FetchPartition) -> None:
+        """Wait for one partition more, to which something has happened."""
+        self._asked.append(asked)
+        self._available.append(0)
 
     def try_complete(self, key: Hashable) -> bool:
         """Look at the partition that changed."""

@@ -14,7 +14,7 @@ import asyncio
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
 
@@ -30,7 +30,7 @@ class DelayedOperation(ABC):
 
     def __init__(self) -> None:
         self.is_completed = False  # or expired, or dropped
-        self.watch_keys: tuple[Hashable, ...] = ()
+        self.watch_keys: list[Hashable] = []
 
     @abstractmethod
     def try_complete(self, key: Hashable) -> bool:
@@ -43,6 +43,14 @@ class DelayedOperation(ABC):
     @abstractmethod
     def on_expiration(self) -> None:
         """The deadline has passed: give what there is."""
+
+
+class Listener(Protocol):
+    """Hears once that something changed, before the operations that wait for it."""
+
+    def changed(self, key: Any, /) -> None:
+        """Hear that what `key` stands for has changed."""
+        ...
 
 
 OperationT = TypeVar("OperationT", bound=DelayedOperation)
@@ -65,6 +73,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._operations_max = operations_max
         self._purge_interval = purge_interval
         self._watchers: dict[Hashable, dict[OperationT, None]] = {}
+        self._listeners: dict[Hashable, dict[Listener, None]] = {}
         # A heap; completed operations stay in it until they are purged.
         self._deadlines: list[tuple[float, int, OperationT]] = []
         self._sequence = 0
@@ -88,7 +97,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
             operation.is_completed = True
             operation.on_expiration()
             return
-        operation.watch_keys = tuple(keys)
+        operation.watch_keys = list(keys)
         for key in operation.watch_keys:
             self._watchers.setdefault(key, {})[operation] = None
         self._size += 1
@@ -113,6 +122,9 @@ class DelayedOperationPurgatory(Generic[OperationT]):
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something changed for `key`: complete what can be completed. Returns how many were."""
+        if self._listeners:
+            for listener in self._listeners.pop(key, ()):
+                listener.changed(key)
         watching = self._watchers.get(key)
         if watching is None:
             return 0
@@ -123,6 +135,22 @@ class DelayedOperationPurgatory(Generic[OperationT]):
                 operation.on_complete()
                 completed += 1
         return completed
+
+    def watch_also(self, operation: OperationT, key: Hashable) -> None:
+        """Watch an operation that waits under one key more."""
+        operation.watch_keys.append(key)
+        self._watchers.setdefault(key, {})[operation] = None
+
+    def tell_once(self, key: Hashable, listener: Listener) -> None:
+        """Tell `listener` of the next change, however long that takes."""
+        self._listeners.setdefault(key, {})[listener] = None
+
+    def no_longer_tell(self, key: Hashable, listener: Listener) -> None:
+        """Take `tell_once` back."""
+        listeners = self._listeners[key]
+        del listeners[listener]
+        if not listeners:
+            del self._listeners[key]
 
     def drop(self, operation: OperationT) -> None:
         """Forget an operation, without an answer; nothing happens when it is gone already."""

@@ -167,6 +167,7 @@ class RecordDeletions:
         result = deletion.result
         try:
             log = self._hosted.get(result.topic_partition).log
-            log.maybe_increment_log_start_offset(deletion.required_offset)
+            if log.maybe_increment_log_start_offset(deletion.required_offset):
+                self._waiting.fetches.check_and_complete(result.topic_partition)  # followers hear
         except KafkaError as error:
             result.error_code = error.code

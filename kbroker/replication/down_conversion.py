@@ -25,7 +25,7 @@ from kbroker.replication.long_work import LongWork
 
 PartitionData = FetchResponse.PartitionData
 Answers = list[PartitionData]
-Fetch = Callable[[FetchParams, Sequence[FetchPartition]], Answers | Awaitable[Answers]]
+Fetch = Callable[[FetchParams, list[FetchPartition]], Answers | Awaitable[Answers]]
 
 _AT_ONCE_BYTES_MAX = 16 * 1024
 

@@ -62,8 +62,10 @@ class FetchReader:
     def __init__(self, hosted: HostedPartitions) -> None:
         self._hosted = hosted
 
-    def read(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> FetchOutcome:
-        """Read what is there now."""
+    def read(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition], others: int = 0
+    ) -> FetchOutcome:
+        """Read what is there now; `others` is how many more the fetcher waits for."""
         outcome = FetchOutcome()
         remaining_bytes = params.max_bytes
         min_one_message = not params.is_hard_limit
@@ -88,7 +90,7 @@ class FetchReader:
             outcome.available.append(counted)
             outcome.available_bytes += counted
             outcome.partitions.append(data)
-        if unknown and unknown == len(asked_for):
+        if unknown and unknown == len(asked_for) + others:
             outcome.must_answer = True
         return outcome
 

@@ -25,6 +25,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_params import NO_EPOCH, FetchPartition
+from kbroker.replication.quiet_partitions import QuietPartitions
 
 PartitionData = FetchResponse.PartitionData
 TopicName = Callable[[UUID], str | None]
@@ -49,15 +50,70 @@ class FetchSession:
     request.
     """
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "origin", "partitions", "session_id")
+    __slots__ = (
+        "created_ms",
+        "epoch",
+        "last_used_ms",
+        "origin",
+        "partitions",
+        "quiet",
+        "session_id",
+    )
 
-    def __init__(self, session_id: int, origin: FetchOrigin, now_ms: float) -> None:
+    def __init__(
+        self,
+        session_id: int,
+        origin: FetchOrigin,
+        now_ms: float,
+        quiet: QuietPartitions | None = None,
+    ) -> None:
         self.session_id = session_id
         self.origin = origin
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[Hashable, FetchPartition] = {}
+        self.quiet = quiet  # a follower's
+
+    @property
+    def to_read(self) -> Iterable[FetchPartition]:
+        """The partitions of which there may be something new."""
+        return (self.partitions if self.quiet is None else self.quiet.noisy).values()
+
+    def name(self, key: Hashable, asked: FetchPartition) -> None:
+        """Take over what a request says of a partition."""
+        known = self.partitions.get(key)
+        if known is None:
+            known = self.partitions[key] = asked
+        else:
+            known.fetch_offset = asked.fetch_offset
+            known.max_bytes = asked.max_bytes
+            known.current_leader_epoch = asked.current_leader_epoch
+            known.last_fetched_epoch = asked.last_fetched_epoch
+            known.log_start_offset = asked.log_start_offset
+        if self.quiet is not None:
+            self.quiet.named(key, known)
+
+    def forget(self, key: Hashable) -> None:
+        """Fetch a partition no more."""
+        known = self.partitions.pop(key, None)
+        if self.quiet is not None and known is not None:
+            self.quiet.forgotten(key, known)
+
+    def answered(self, key: Hashable, asked: FetchPartition, data: PartitionData) -> None:
+        """The client is told `data`. A busy partition goes to the end of the line, so that it does
+        not starve the others.
+        """
+        if self.quiet is not None:
+            self.quiet.answered(key, asked, data)
+        elif data.records is not None and len(data.records) and self.partitions.get(key) is asked:
+            del self.partitions[key]
+            self.partitions[key] = asked
+
+    def close(self) -> None:
+        """It is used no more."""
+        if self.quiet is not None:
+            self.quiet.end_all()
 
 
 class FetchContext:
@@ -80,6 +136,11 @@ class FetchContext:
         self.asked_for = asked_for
         self.session = session
 
+    @property
+    def quiet(self) -> QuietPartitions | None:
+        """Those of the session that are not asked for until something happens to them."""
+        return None if self.session is None else self.session.quiet
+
     def response(self, answers: list[PartitionData]) -> FetchResponse:
         """The response for `answers`, which are in the order of `asked_for`."""
         session = self.session
@@ -101,23 +162,21 @@ class FetchContext:
             )
         news = []
         for asked, data in zip(self.asked_for, answers, strict=True):
-            if not _note_news(asked, data):
-                continue
-            news.append((asked, data))
-            if data.records is not None and len(data.records):
-                # To the end of the line, so that a busy partition does not starve the others.
-                key = _session_key(asked, self.origin)
-                if session.partitions.get(key) is asked:
-                    del session.partitions[key]
-                    session.partitions[key] = asked
+            if _note_news(asked, data):
+                news.append((asked, data))
+            session.answered(_session_key(asked, self.origin), asked, data)
         return FetchResponse(session_id=session.session_id, responses=_by_topic(news, self.origin))
 
 
 class FetchSessions:
     """All sessions of a broker, by session id."""
 
-    def __init__(self, slots: int, clock: Clock) -> None:
+    def __init__(
+        self, slots: int, clock: Clock, make_quiet: Callable[[], QuietPartitions] | None = None
+    ) -> None:
+        """Followers' sessions get what `make_quiet` makes; without it all is read each time."""
         self._slots = slots
+        self._make_quiet = make_quiet
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
         self.evictions = Counter()
@@ -144,7 +203,7 @@ class FetchSessions:
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._next(request, origin, topic_name)
         if request.session_id != NO_SESSION:
-            self._sessions.pop(request.session_id, None)
+            self._remove(request.session_id)
         named = _named(request, origin, topic_name)
         return FetchContext(self, origin, list(named.values()), epoch=epoch)
 
@@ -162,12 +221,14 @@ class FetchSessions:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         named = _apply_changes(session, request, topic_name)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._remove(session.session_id)
             return FetchContext(self, origin, named)
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
-        asked_for = list(session.partitions.values())
+        if session.quiet is not None:
+            session.quiet.fetched(_follower(request), self._clock.now_ms())
+        asked_for = list(session.to_read)
         return FetchContext(self, origin, asked_for, session, epoch=request.session_epoch)
 
     def create(
@@ -182,10 +243,11 @@ class FetchSessions:
         session_id = randrange(1, EPOCH_MAX)
         while session_id in self._sessions:
             session_id = randrange(1, EPOCH_MAX)
-        session = FetchSession(session_id, origin, now_ms)
+        quiet = self._make_quiet() if origin.is_follower and self._make_quiet is not None else None
+        session = FetchSession(session_id, origin, now_ms, quiet)
         for asked, data in zip(asked_for, answers, strict=True):
             _note_news(asked, data)
-            session.partitions[_session_key(asked, origin)] = asked
+            session.name(_session_key(asked, origin), asked)
         self._sessions[session_id] = session
         return session_id
 
@@ -206,9 +268,14 @@ class FetchSessions:
             if smallest is None or _weight(smallest)[:2] >= (origin.is_follower, size):
                 return False
             victim = smallest
-        del self._sessions[victim.session_id]
+        self._remove(victim.session_id)
         self.evictions.value += 1
         return True
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
 
 def next_epoch(epoch: int) -> int:
@@ -216,6 +283,12 @@ def next_epoch(epoch: int) -> int:
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+def _follower(request: FetchRequest) -> tuple[int, int]:
+    """Its broker id and epoch, as its version says them."""
+    state = request.replica_state
+    return max(request.replica_id, state.replica_id), state.replica_epoch
 
 
 def _weight(session: FetchSession) -> tuple[bool, int, int]:
@@ -258,21 +331,13 @@ def _apply_changes(
     """Change the session; the partitions that the request names."""
     named = _named(request, session.origin, topic_name)
     for key, asked in named.items():
-        known = session.partitions.get(key)
-        if known is None:
-            session.partitions[key] = asked
-        else:
-            known.fetch_offset = asked.fetch_offset
-            known.max_bytes = asked.max_bytes
-            known.current_leader_epoch = asked.current_leader_epoch
-            known.last_fetched_epoch = asked.last_fetched_epoch
-            known.log_start_offset = asked.log_start_offset
+        session.name(key, asked)
     for forgotten in request.forgotten_topics_data:
         topic: UUID | str = forgotten.topic_id if session.origin.uses_topic_ids else forgotten.topic
         for index in forgotten.partitions:
-            session.partitions.pop((topic, index), None)
+            session.forget((topic, index))
     if session.origin.uses_topic_ids:
-        _find_names(session.partitions.values(), topic_name)
+        _find_names(session.to_read, topic_name)
     return list(named.values())
 
 

@@ -17,6 +17,7 @@ from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.purgatories import Purgatories
+from kbroker.replication.quiet_partitions import QuietPartitions
 
 Answers = list[FetchResponse.PartitionData]
 
@@ -31,25 +32,32 @@ class Fetches:
         self._reader = FetchReader(hosted)
 
     def fetch(
-        self, params: FetchParams, asked_for: Sequence[FetchPartition]
+        self,
+        params: FetchParams,
+        asked_for: list[FetchPartition],
+        quiet: QuietPartitions | None = None,
     ) -> Answers | Awaitable[Answers]:
         """Read from each partition; a plain list where nothing has to be waited for.
 
         Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
-        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`).
+        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`). Those of a session
+        that are `quiet` are waited for too; where something happens, they are added to `asked_for`.
         """
-        outcome = self._reader.read(params, asked_for)
+        others = 0 if quiet is None else len(quiet)
+        outcome = self._reader.read(params, asked_for, others)
         if params.replica_id >= 0:
             self._note_follower(params, asked_for, outcome)
         if (
             outcome.available_bytes >= params.min_bytes
             or outcome.must_answer
             or params.max_wait_ms <= 0
-            or not asked_for
+            or not (asked_for or others)
         ):
             return outcome.partitions
         future: asyncio.Future[Answers] = self._waiting.create_future()
         operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future)
+        if quiet is not None:
+            quiet.wait(operation)
         keys = [asked.topic_partition for asked in asked_for]
         return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
 

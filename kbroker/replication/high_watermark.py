@@ -25,7 +25,7 @@ def next_high_watermark(
     high watermark stands still, so that what was acked with acks=all is all that consumers see as
     committed.
     """
-    if state.is_under_min_isr(min_insync_replicas):
+    if current >= log_end_offset or state.is_under_min_isr(min_insync_replicas):
         return current
     in_sync = state.maximal_isr
     lowest = log_end_offset

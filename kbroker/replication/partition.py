@@ -62,7 +62,6 @@ class Partition:
     """A replica of a partition. `leader_epoch`, `is_leader` and offsets are as of now."""
 
     __slots__ = (
-        "_follower_epochs",
         "_is_alone",
         "_isr_changes",
         "_lag_time_max_ms",
@@ -86,7 +85,6 @@ class Partition:
         self.state = PartitionState(local_id=local_broker_id)
         self._lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes
-        self._follower_epochs: dict[int, int] = {}
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
         # The last append has moved the high watermark past earlier ones, which waited for a
         # follower that counts no more.
@@ -322,9 +320,9 @@ class Partition:
         replica_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> bool:
         """Note how far a follower is; True when that moved the high watermark."""
-        self._follower_epochs[replica_id] = replica_epoch
         end_offset = self.log.log_end_offset
         self.state.follower_fetched(replica_id, fetch_offset, log_start_offset, now_ms, end_offset)
+        self.state.followers[replica_id].broker_epoch = replica_epoch
         grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
         if grown is not None and self._isr_changes.may_join(replica_id):
             self._propose(grown)
@@ -343,8 +341,11 @@ class Partition:
             self._propose(shrunk)
 
     def follower_epoch(self, replica_id: int) -> int:
-        """The broker epoch under which a follower fetched last, unknown (-1) where it said none."""
-        return self._follower_epochs.get(replica_id, UNKNOWN_BROKER_EPOCH)
+        """The broker epoch under which a follower fetched last from this leader, unknown (-1) where
+        it said none.
+        """
+        follower = self.state.followers.get(replica_id)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
     def isr_settled(self, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
         """The state znode holds that ISR now; True when that moved the high watermark."""

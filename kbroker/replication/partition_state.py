@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kbroker.errors import ErrorCode
-from kbroker.model import NO_LEADER, LeaderAndIsr, ReplicaAssignment
+from kbroker.model import NO_LEADER, UNKNOWN_BROKER_EPOCH, LeaderAndIsr, ReplicaAssignment
 
 UNKNOWN_OFFSET = -1  # a follower that has not fetched since this broker leads
 UNKNOWN_TIME_MS = -1
@@ -33,6 +33,7 @@ class ReplicaState:
     last_fetch_leader_end_offset: int = 0  # the leader's end offset at the follower's last fetch
     last_fetch_time_ms: int = 0
     last_caught_up_time_ms: int = 0  # the last moment at which it had all that the leader had
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH  # under which it fetched last, where it said that
 
     def fetched(
         self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int
@@ -54,6 +55,13 @@ class ReplicaState:
         )
         self.log_start_offset = log_start_offset
         self.last_fetch_time_ms = now_ms
+
+    def had_all(self, end_offset: int, last_fetch_ms: int) -> None:
+        """Until now the leader's log ended at `end_offset`, and the follower asked for what comes
+        after that, last at `last_fetch_ms`.
+        """
+        if self.log_end_offset == end_offset and last_fetch_ms > self.last_fetch_time_ms:
+            self.fetched(end_offset, self.log_start_offset, last_fetch_ms, end_offset)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """True when it lacks nothing, or lacked nothing within the allowed lag."""

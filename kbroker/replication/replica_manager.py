@@ -13,6 +13,8 @@ written, and sends it again as a new one (KAFKA-14034).
 
 from __future__ import annotations
 
+from functools import partial
+
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.log.log_manager import LogManager
@@ -35,6 +37,7 @@ from kbroker.replication.purgatories import (
     Purgatories,
     running_loop_future,
 )
+from kbroker.replication.quiet_partitions import QuietPartitions
 from kbroker.replication.shared_flush import FlushPolicy, RunInThread, SharedFlush
 
 
@@ -60,7 +63,11 @@ class ReplicaManager:
         work = LongWork()
         self.appends = Appends(hosted, clock, waiting, work)
         self.fetches = Fetches(hosted, clock, waiting)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots,
+            clock,
+            partial(QuietPartitions, hosted, waiting.fetches),
+        )
         self.down_conversion = DownConversion(self.fetches.fetch, work)
         self.offsets = OffsetLookup(hosted, work)
         self.deletions = RecordDeletions(hosted, log_manager.write_log_starts, waiting)
@@ -69,7 +76,6 @@ class ReplicaManager:
         self.leadership = Leadership(
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
         )
-
         self.last_replica: LastReplica | None = None  # while answers wait for no disk
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
@@ -94,9 +100,8 @@ class ReplicaManager:
         `partition_epoch`.
         """
         partition = self.hosted.find(topic_partition)
-        if partition is not None and partition.isr_settled(
-            isr, partition_epoch, self._clock.now_ms()
-        ):
+        if partition is not None:
+            partition.isr_settled(isr, partition_epoch, self._clock.now_ms())
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:

@@ -44,7 +44,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
-from kbroker.replication.alter_partition_manager import AlterPartitionManager
+from kbroker.replication.alter_partition_manager import AlterPartitionManager, AskController
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.fetchers.leader_end_point import Follower
 from kbroker.replication.fetchers.replica_fetcher import FetcherParts
@@ -63,6 +63,7 @@ from kbroker.server.membership.isr_questions import IsrQuestions
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
+from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controller
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
@@ -259,17 +260,22 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
             zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
         ),
         fetchers=fetchers,
-        isr_changes=_isr_changes(data, IsrQuestions(broker_id, broker_epoch, controller, way)),
+        isr_changes=_isr_changes(
+            data,
+            IsrQuestions(broker_id, broker_epoch, controller, way).ask
+            if asks_controller(config.server.inter_broker_protocol_version)
+            else ZkIsrManager(zk).ask,
+        ),
     )
 
 
-def _isr_changes(data: DataParts, questions: IsrQuestions) -> AlterPartitionManager:
+def _isr_changes(data: DataParts, ask: AskController) -> AlterPartitionManager:
     def is_alive(broker_id: int) -> bool:
         return data.metadata.broker(broker_id) is not None
 
     replicas, last_replica = data.replicas, data.replicas.last_replica
     before_shrink = last_replica.is_flushed if last_replica is not None else None
-    manager = AlterPartitionManager(questions.ask, replicas, is_alive, before_shrink)
+    manager = AlterPartitionManager(ask, replicas, is_alive, before_shrink)
     replicas.leadership.isr_changes = manager
     return manager
 

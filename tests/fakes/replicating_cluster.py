@@ -19,6 +19,7 @@ from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.membership.isr_questions import IsrQuestions
+from kbroker.server.membership.zk_isr_manager import ZkIsrManager
 from tests.fakes.forwarding_cluster import ForwardingBroker, ForwardingCluster
 from tests.fakes.memory_log import MemoryLogManager
 from tests.fakes.replication_cluster import batch
@@ -38,8 +39,11 @@ class ReplicatingBroker(ForwardingBroker):
         questions = IsrQuestions(
             broker_id, lambda: self.broker_epoch, self.controller, self.channel
         )
+        writes = isinstance(cluster, ReplicatingCluster) and cluster.leaders_write_isrs
         self.manager = AlterPartitionManager(
-            questions.ask, self.replicas, lambda other: self.metadata.broker(other) is not None
+            ZkIsrManager(self.zk).ask if writes else questions.ask,
+            self.replicas,
+            lambda other: self.metadata.broker(other) is not None,
         )
         self.replicas.leadership.isr_changes = self.manager
 
@@ -88,7 +92,9 @@ class ReplicatingBroker(ForwardingBroker):
 
 
 class ReplicatingCluster(ForwardingCluster):
-    """A cluster of them."""
+    """A cluster of them; with `leaders_write_isrs` as before Kafka 2.7."""
+
+    leaders_write_isrs = False
 
     def make_broker(self, broker_id: int, rack: str | None) -> ReplicatingBroker:
         return ReplicatingBroker(self, broker_id, rack)

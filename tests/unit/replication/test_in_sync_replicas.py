@@ -174,3 +174,79 @@ async def test_the_first_isr_of_a_leader_ends_its_recovery(cluster: ReplicatingC
 
     assert {*isrs(cluster)} == {(LEADER, OTHER)}
     assert context.leadership[T].leader_and_isr.leader_recovery_state == RECOVERED
+
+
+async def test_below_min_isr_what_was_appended_is_not_committed_until_a_follower_joins(
+    cluster: ReplicatingCluster,
+) -> None:
+    partition = leader(cluster).partition(T)
+    partition.log.config.min_insync_replicas = 3
+    answer = asyncio.ensure_future(leader(cluster).append(T, -1, 600_000))
+    fetch(cluster, OTHER, 1)
+    await lag(cluster)
+    assert {*isrs(cluster)} == {(LEADER, OTHER)}
+    assert (partition.high_watermark, answer.done()) == (0, False)
+
+    fetch(cluster, FOLLOWER, 1)
+    await cluster.settle()
+
+    (taken,) = await answer
+    assert (taken.error_code, partition.high_watermark) == (ErrorCode.NONE, 1)
+
+
+async def test_records_that_all_have_when_they_are_too_few_are_told_so(
+    cluster: ReplicatingCluster,
+) -> None:
+    partition = leader(cluster).partition(T)
+    answer = asyncio.ensure_future(leader(cluster).append(T, -1))
+    fetch(cluster, OTHER, 1)
+    partition.log.update_high_watermark(1)
+    partition.log.config.min_insync_replicas = 3
+
+    await lag(cluster)
+
+    (told,) = await answer
+    assert told.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+async def test_a_broker_about_to_stop_does_not_join(cluster: ReplicatingCluster) -> None:
+    await shrunk(cluster, OTHER)
+    await cluster.controller.controller.controlled_shutdown(FOLLOWER)
+    await cluster.settle()
+
+    fetch(cluster, FOLLOWER, 1)
+    await cluster.settle()
+
+    assert leader(cluster).partition(T).state.pending_isr is None
+    assert {*isrs(cluster)} == {(LEADER, OTHER)}
+
+
+async def test_a_leader_that_is_controller_asks_itself(cluster: ReplicatingCluster) -> None:
+    replicas = ReplicaAssignment(replicas=(OTHER, LEADER))  # OTHER is controller
+    topic = TopicAssignment(topic_id=UUID(int=8), partitions={0: replicas})
+    await create_topic(cluster.controller.zk, "own", topic)
+    await cluster.settle()
+    partition = cluster.broker(OTHER).partition(TopicPartition("own", 0))
+    cluster.broker(OTHER).append(partition.topic_partition, 1)
+    await asyncio.sleep(LAG_S + 1)
+
+    cluster.broker(OTHER).replicas.maybe_shrink_isr()
+    await cluster.settle()
+
+    assert (partition.state.isr, partition.state.pending_isr) == ((OTHER,), None)
+    assert cluster.asked == []
+
+
+async def test_a_topic_that_is_deleted_is_asked_about_no_more(cluster: ReplicatingCluster) -> None:
+    cluster.faults.append(hang)
+    await shrunk(cluster, OTHER)
+    assert len(cluster.asked) == 1
+
+    await cluster.controller.zk.create_delete_topics(["t"])
+    await cluster.settle()
+    await asyncio.sleep(60)
+
+    assert leader(cluster).replicas.hosted.find(T) is None
+    asked = len(cluster.asked)
+    await asyncio.sleep(60)
+    assert len(cluster.asked) == asked

@@ -148,6 +148,24 @@ def test_reading_to_the_previous_end_counts_as_caught_up_then():
     assert state.last_caught_up_time_ms == 100
 
 
+def test_a_follower_that_had_all_until_now_was_caught_up_at_its_last_fetch():
+    state = ReplicaState()
+    state.fetched(10, 0, 100, 10)
+
+    state.had_all(10, 500)
+    state.fetched(10, 0, 900, 12)  # two records more came since
+
+    assert state.last_caught_up_time_ms == 500
+
+
+def test_another_leadership_does_not_take_over_how_far_a_follower_was():
+    state = ReplicaState()
+
+    state.had_all(10, 500)
+
+    assert (state.log_end_offset, state.last_caught_up_time_ms) == (-1, 0)
+
+
 def test_a_stopped_replica_does_not_lead():
     assert not leader().stopped().is_leader
 
