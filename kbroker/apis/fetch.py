@@ -3,8 +3,7 @@
 v0, v1: message format 0. v2, v3: format 1; what is stored in a newer one is converted. v3: limit of
 the whole answer. v4: format 2, isolation level. v7: sessions (KIP-227). v9: leader epochs
 (KIP-320). v10: zstd. v11: consumers may read from followers. v12: diverging epochs. v13: topics by
-id. v16: who leads instead (KIP-951). v18: a follower's high watermark. Not served: rack aware
-replica selection (the preferred read replica is always -1), and tiered storage.
+id. v16: who leads instead (KIP-951). v18: a follower's high watermark. Not served: tiered storage.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
 from kbroker.replication.fetch_session import FetchContext
+from kbroker.replication.near_replicas import NearReplicas
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
 FIRST_VERSION_WITH_MAX_BYTES = 3
@@ -137,6 +137,10 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         replica_epoch=request.replica_state.replica_epoch,
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
     )
+    if request.rack_id and not is_follower and ctx.services.replicas.config.replica_selector_class:
+        params.near = NearReplicas(
+            ctx.services.metadata, ctx.services.clock, request.rack_id, ctx.connection.listener_name
+        )
     if ctx.api_version < FIRST_VERSION_WITH_ZSTD:
         _restrict(params, ctx.api_version)
     return params

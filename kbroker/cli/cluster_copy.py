@@ -5,6 +5,7 @@ into a ZooKeeper ensemble, and back.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -64,6 +65,8 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
         return await home.export_to(tree, connect, options)
 
+    # Of a damaged journal it says what a broker does at its start: an export refuses it instead.
+    logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
     move = _run(
         directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
     )
@@ -126,17 +129,28 @@ def _run(
 
 
 async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
-    from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree  # kazoo costs 100 ms
+    from kbroker.zk.ensemble.kazoo_tree import (  # kazoo costs 100 ms
+        EnsembleUnreachableError,
+        open_kazoo_tree,
+    )
     from kbroker.zk.tree import TreeUnavailableError
 
     try:
         return await open_kazoo_tree(
             connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
         )
+    except EnsembleUnreachableError as error:
+        *_, why = f"no answer: {error.complaint}".rstrip(": ").rsplit(": ", 1)
+        raise CommandError(
+            f"cannot connect to the ZooKeeper at {connect}: {why} (is it running? check "
+            "--zookeeper)",
+            ExitCode.CANNOT_CONNECT,
+            trouble_of(error),
+        ) from error
     except TreeUnavailableError as error:
         raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
     except ValueError as error:
-        raise CommandError(f"--zookeeper: {error}", ExitCode.USAGE) from error
+        raise CommandError(f"--zookeeper {error}", ExitCode.USAGE) from error
 
 
 @contextmanager
@@ -162,8 +176,9 @@ def _tell(move: Move, target: str, *, dry_run: bool) -> None:
         f"cluster {plan.cluster_id}: {counted(len(image.topics), 'topic')}, "
         f"{counted(image.partition_count, 'partition')}, {counted(len(image.nodes), 'node')}"
     )
-    verb = "would be" if dry_run else "were"
+    were = "was" if plan.created == 1 else "were"
+    verb = "would be" if dry_run else were
     say(
-        f"{plan.created} nodes {verb} created, {plan.changed} changed, {plan.deleted} deleted in "
-        f"{target}"
+        f"{counted(plan.created, 'node')} {verb} created, {plan.changed} changed, "
+        f"{plan.deleted} deleted in {target}"
     )

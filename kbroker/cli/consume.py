@@ -136,7 +136,7 @@ def consume(  # one parameter per option
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
         views = choice.views(cluster)
         if group is None:
-            _print_all(choice.batches(cluster, views), count, printer)
+            print_all(choice.batches(cluster, views), count, printer, follow=follow)
     if group is not None:
         from kbroker.cli.group_records import GroupRecords  # 130 ms that nobody else pays
 
@@ -147,7 +147,7 @@ def consume(  # one parameter per option
             # A member that is told to end leaves its group, else the others wait for it.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             try:
-                is_all = _print_all(member.batches(follow=follow), count, printer)
+                is_all = print_all(member.batches(follow=follow), count, printer, follow=follow)
             finally:
                 member.leave(None if is_all else printer.next_offsets)  # not what was polled
     if printer.failures:
@@ -223,7 +223,7 @@ class _Choice:
         return named if self.pattern is None else [*named, *matching(cluster, self.pattern)]
 
 
-def _print_all(batches: Batches, count: int | None, printer: RecordPrinter) -> bool:
+def print_all(batches: Batches, count: int | None, printer: RecordPrinter, *, follow: bool) -> bool:
     """Print up to `count` records; whether all were printed that there are."""
     line = TerminalLine(sys.stderr, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
     is_silent = not sys.stdout.isatty()
@@ -237,7 +237,9 @@ def _print_all(batches: Batches, count: int | None, printer: RecordPrinter) -> b
             if is_silent and line.is_due(now_s := time.monotonic()):
                 line.show(counted(printer.printed, "record"), now_s)
     except KeyboardInterrupt:
-        return False  # Ctrl-C is how --follow ends
+        if not follow:
+            raise
+        return False  # Ctrl-C is how it ends
     finally:
         line.end()
         printer.end()

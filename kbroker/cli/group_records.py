@@ -17,6 +17,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.client.addresses import cannot_connect
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
@@ -45,12 +46,14 @@ class GroupRecords:
     ) -> None:
         """`begins_at_end`: where the group has no offset, else it begins at the start.
 
-        `tell` gets a sentence when the brokers go away and when they are back.
+        `tell` gets a sentence when the brokers or a topic go away and when they are back.
         """
         self._links = ClusterLinks(bootstrap)
         self._topics = topics
         self._tell = tell
         self._away_since_s: float | None = None
+        self._there: set[str] = set()  # topics that the cluster has told of
+        self._deleted: set[str] = set()
         self._behind: dict[TopicPartition, int] = {}  # what `batches` gave of partitions it has
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
@@ -66,7 +69,8 @@ class GroupRecords:
 
     def batches(self, *, follow: bool) -> Batches:
         """Records as they come; without `follow`, until every partition has reached the end it had
-        at first. Raises ClientError where the brokers stay away and it does not follow.
+        at first. Raises ClientError where the brokers stay away or a topic is deleted, and it does
+        not follow.
         """
         consumer = self._consumer
         consumer.subscribe(self._topics, listener=_Handover(self._hand_over, self._behind.clear))
@@ -81,6 +85,7 @@ class GroupRecords:
                 if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
                     return
             found = consumer.poll(timeout_ms=_POLL_MS)
+            self._look_at_topics(follow=follow)
             if not found:
                 self._look(follow=follow)
             for place, batch in found.items():
@@ -108,6 +113,21 @@ class GroupRecords:
         if self._away_since_s is not None:
             self._away_since_s = None
             self._tell(f"a broker of {bootstrap} answers again")
+
+    def _look_at_topics(self, *, follow: bool) -> None:
+        """Which of them are deleted, by what the library has learnt: it says nothing of them."""
+        cluster = self._consumer._cluster
+        there = {name for name in self._topics if cluster.partitions_for_topic(name)}
+        for topic in sorted(self._there - there - self._deleted):
+            reason = f"the topic {topic} was deleted"
+            if not follow:
+                raise ClientError(reason)
+            self._tell(f"{reason}; waiting")
+            self._deleted.add(topic)
+        for topic in sorted(self._deleted & there):
+            self._tell(f"{topic} can be read again")
+        self._deleted -= there
+        self._there |= there
 
     def leave(self, next_offsets: Mapping[TopicPartition, int] | None) -> None:
         """Commit these offsets, None: those of all that `batches` gave, and leave the group."""

@@ -107,8 +107,6 @@ def _leaders(
         }
     else:
         places = set(target.of_file if target.of_file is not None else group.committed)
-    if target.of_file is not None:
-        places &= set(target.of_file)
     there = {
         TopicPartition(name, partition.partition_index)
         for name, topic in described.items()
@@ -122,8 +120,38 @@ def _leaders(
             for place in sorted(places - there)
         ]
     )
+    if target.of_file is not None:
+        places = _in_file(places, target.of_file, wanted)
     leaders = leaders_of(described.values())
     return {place: leaders.get(place) for place in sorted(places)}
+
+
+def _in_file(
+    places: set[TopicPartition],
+    offsets: Mapping[TopicPartition, int],
+    wanted: Mapping[str, frozenset[int]],
+) -> set[TopicPartition]:
+    """Those of which the file gives an offset. It need not have all of a whole topic: others are
+    said; it refuses what was named by number, and a topic of which the file has nothing.
+    """
+    found = places & set(offsets)
+    absent = sorted(places - found)
+    topics = {place.topic for place in found}
+    refuse(
+        [
+            f"{place}: the file has no offset of it"
+            for place in absent
+            if place.topic in topics and wanted[place.topic]
+        ]
+        + [
+            f"{topic}: the file has no offset of this topic"
+            for topic in sorted({place.topic for place in absent} - topics)
+        ]
+    )
+    if absent:
+        names = ", ".join(map(str, absent))
+        say(f"not in the file, so left as {'it is' if len(absent) == 1 else 'they are'}: {names}")
+    return found
 
 
 def _places(

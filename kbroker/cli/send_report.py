@@ -36,7 +36,8 @@ class SendReport:
             yield
         except KeyboardInterrupt:
             self._line.end()
-            say(f"interrupted: {self._acknowledged()} written to {self._topic}")
+            more = ", others may or may not be" if self._sender.uncertain else ""
+            say(f"interrupted: {self._acknowledged()} written to {self._topic}{more}")
             raise
         except (ClientError, KafkaError, OSError) as error:
             raise self._failure(str(error), trouble_of(error)) from error
@@ -55,10 +56,16 @@ class SendReport:
         return f"{self._sender.acknowledged} of {counted(self.read, 'record')}"
 
     def _failure(self, reason: str, trouble: Trouble | None = None) -> CommandError:
-        missing = self.read - self._sender.acknowledged
-        were = "was" if missing == 1 else "were"
+        uncertain = self._sender.uncertain
+        missing = self.read - self._sender.acknowledged - uncertain
+        said = f"{missing or uncertain} of {counted(self.read, 'record')}"
+        if missing:
+            said += f" {'was' if missing == 1 else 'were'} not written"
+            said += f", {uncertain} may or may not be written" if uncertain else ""
+        else:
+            said += " may or may not be written"
         return CommandError(
-            f"{missing} of {counted(self.read, 'record')} {were} not written: {reason}",
+            f"{said}: {reason}",
             ExitCode.ITEM_FAILED,
             trouble,
         )

@@ -125,13 +125,13 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
     """Delete topics with all their records."""
     from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 
-    failures = []
+    failures, missing = [], []
     with cluster_links(bootstrap) as links:
         known = {str(topic.name): topic for topic in links.describe(None).topics}
         wanted = []
         for name in dict.fromkeys(names):
             if name not in known:
-                failures += _missing(name, known, if_exists=if_exists)
+                missing += _missing(name, known, if_exists=if_exists)
             elif known[name].is_internal and not force:
                 lost = _LOST.get(name, "the brokers keep their own records in it")
                 failures.append(f"{name} was not deleted: {lost} (--force deletes it anyway)")
@@ -146,10 +146,10 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
         if result.error_code == ErrorCode.NONE:
             say(f"{result.name}: deleted")
         elif result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # since it was described
-            failures += _missing(str(result.name), known, if_exists=if_exists)
+            missing += _missing(str(result.name), known, if_exists=if_exists)
         else:
             failures.append(_refusal(result, {}))
-    refuse(failures)
+    refuse([*failures, *missing], Trouble.UNKNOWN_TOPIC if missing else None)
 
 
 @click.command()

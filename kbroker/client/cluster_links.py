@@ -68,6 +68,7 @@ class ClusterLinks:
         self._nodes: dict[int, tuple[str, int]] = {}
         self._links: dict[tuple[str, int], BrokerLink] = {}
         self._asking: dict[tuple[str, int], BrokerLink] = {}
+        self._repeated: Message | None = None
         try:
             self.describe([])
         except OSError as error:
@@ -192,6 +193,12 @@ class ClusterLinks:
         """
         return self._ask(self._address(node_id), request)
 
+    def is_repeated(self, request: Message) -> bool:
+        """Whether this request, the last one, was sent twice: a broker may have obeyed the first
+        time, and its answer got lost.
+        """
+        return self._repeated is request
+
     def close(self) -> None:
         """Close all links."""
         for link in (*self._links.values(), *self._asking.values()):
@@ -210,6 +217,7 @@ class ClusterLinks:
                 return self._asking[address].ask(request)
             except OSError:
                 self._asking.pop(address).close()
+                self._repeated = request
         link = BrokerLink(*address, _QUESTION_S, self._settings)
         try:
             answer = link.ask(request)

@@ -131,14 +131,20 @@ def commit_offsets(
 
 
 def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
-    """Delete a group without members; what came of it. Raises OSError, KafkaError."""
+    """Delete a group without members; what came of it. Raises OSError, KafkaError.
+
+    Where the answer got lost and the request was sent again, a group that is gone was deleted.
+    """
     from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
     def code(answer: DeleteGroupsResponse) -> int:
         return answer.results[0].error_code
 
     request = DeleteGroupsRequest(groups_names=[name])
-    return ErrorCode(code(ask_coordinator(links, name, request, lambda answer: [code(answer)])))
+    found = ErrorCode(code(ask_coordinator(links, name, request, lambda answer: [code(answer)])))
+    if found == ErrorCode.GROUP_ID_NOT_FOUND and links.is_repeated(request):
+        return ErrorCode.NONE
+    return found
 
 
 def lag(committed: int | None, end: int | None) -> int | None:

@@ -34,6 +34,7 @@ class SentBatch:
     give_up_s: float
     sequence: int | None = None  # None: the next one, when it is sent
     packed: PackedBatch | None = None  # goes as it is, and `bodies` is empty
+    may_be_written: bool = False  # by a request whose answer got lost
 
     @property
     def count(self) -> int:
@@ -89,6 +90,13 @@ class PartitionQueue:
         oldest = [queue[0].give_up_s for queue in queues if queue]
         return min(oldest, default=None)
 
+    @property
+    def uncertain(self) -> int:
+        """How many records were sent of which nobody has told whether they are written."""
+        asked = sum(batch.count for batch in self._in_flight)
+        lost = (*self._failed, *self._waiting)
+        return asked + sum(batch.count for batch in lost if batch.may_be_written)
+
     def gather(self, bodies: Sequence[bytes], times: Sequence[int] = ()) -> None:
         """Records after those before; `times` (Unix ms): of each, where they have their own."""
         assert len(times) == len(bodies) or not (times or self._times), "each has one, or none has"
@@ -140,8 +148,9 @@ class PartitionQueue:
         self._in_flight.remove(batch)
         self._is_known = True
 
-    def fail(self, batch: SentBatch) -> None:
-        """It may be written or not: it is sent again, before those after it."""
+    def fail(self, batch: SentBatch, *, may_be_written: bool = True) -> None:
+        """It is sent again, before those after it. `may_be_written`: nobody has told."""
+        batch.may_be_written |= may_be_written
         self._in_flight.remove(batch)
         self._failed.append(batch)
 

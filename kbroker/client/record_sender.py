@@ -36,6 +36,7 @@ _DELIVERY_S = 30.0  # a person waits, not a service
 _PAUSE_S = 0.1
 _LOOK_S = 1.0
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_UNSURE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -96,6 +97,11 @@ class RecordSender:
     def is_idle(self) -> bool:
         """Whether all that was put is written or refused."""
         return all(queue.is_idle for queue in self._queues.values())
+
+    @property
+    def uncertain(self) -> int:
+        """How many records may or may not be written."""
+        return sum(queue.uncertain for queue in self._queues.values())
 
     @property
     def wait_s(self) -> float | None:
@@ -241,9 +247,9 @@ class RecordSender:
         if code in _WRITTEN:
             self._accept(queue, batch)
         elif is_disordered and queue.fails_by_another(batch):
-            queue.fail(batch)
+            queue.fail(batch, may_be_written=False)
         elif code.retriable:
-            queue.fail(batch)
+            queue.fail(batch, may_be_written=code in _UNSURE)
             self._pause(code.name)
         elif code in _TOO_LARGE and batch.count > 1:
             batch.unpack()

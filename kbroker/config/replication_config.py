@@ -76,7 +76,9 @@ class ReplicationConfig(ConfigGroup):
         5000, "How often high watermarks are written.", type=ConfigType.LONG, importance="high"
     )
     replica_selector_class: str | None = define(
-        None, "Class that picks the replica a consumer reads from.", support="not yet"
+        None,
+        "Send consumers to a replica in their rack. None: they read from the leader.",
+        one_of=("", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
     )
     fetch_max_bytes: int = define(
         57_671_680, "Most bytes in one Fetch answer, whatever the client asks.", at_least=1024

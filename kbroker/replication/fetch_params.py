@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
+from kbroker.replication.partition import Partition
 
 CONSUMER_REPLICA_ID = -1
 NO_EPOCH = -1
+
+
+class Near(Protocol):
+    """Knows which replica is nearest to the fetcher (a NearReplicas)."""
+
+    def preferred(self, partition: Partition, fetch_offset: int) -> int:
+        """The follower to read from, -1 for none."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,6 +38,7 @@ class FetchParams:
     knows_zstd: bool = True
     is_hard_limit: bool = False  # a first batch larger than the limit does not come whole
     leader_only: bool = True  # consumers of version 11 and newer may read from followers (KIP-392)
+    near: Near | None = None  # asked for consumers that name their rack
 
 
 @dataclass(slots=True)

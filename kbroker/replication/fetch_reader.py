@@ -43,8 +43,8 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 class FetchOutcome:
     """What one read gave. `available` counts what each partition has for this fetch, of which the
-    limit of the whole answer may have left something out; one that diverged, or that a later
-    segment goes on with, counts as all that is wanted.
+    limit of the whole answer may have left something out; one that diverged, that is better read
+    elsewhere, or that a later segment goes on with, counts as all that is wanted.
     """
 
     __slots__ = ("available", "available_bytes", "must_answer", "partitions")
@@ -96,19 +96,11 @@ class FetchReader:
         self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
     ) -> tuple[PartitionData, int]:
         """Its entry, and how many bytes it has: all that are wanted where it does not wait."""
-        partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
-        state = partition.state
-        if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
-            partition.check_access(asked.current_leader_epoch, leader_only=params.leader_only)
-        if asked.topic_id is not ZERO_UUID:
-            _check_topic_id(partition, asked)
-        if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
-            # To a follower that knows the epoch it may be news that is still to come here.
-            is_old = asked.current_leader_epoch == NO_EPOCH
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"Broker {params.replica_id} is not a replica of {asked.topic_partition}",
-            )
+        partition = self._partition_for(params, asked)
+        if params.near is not None:
+            preferred = params.near.preferred(partition, asked.fetch_offset)
+            if preferred >= 0:
+                return _elsewhere(partition, asked, preferred), params.min_bytes
         if asked.last_fetched_epoch != NO_EPOCH:
             diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
             if diverged is not None:
@@ -140,6 +132,23 @@ class FetchReader:
             return data, params.min_bytes
         available = found.available_bytes
         return data, available if available < asked.max_bytes else asked.max_bytes
+
+    def _partition_for(self, params: FetchParams, asked: FetchPartition) -> Partition:
+        """The partition, or a KafkaError that says why this fetcher may not read it."""
+        partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
+        state = partition.state
+        if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
+            partition.check_access(asked.current_leader_epoch, leader_only=params.leader_only)
+        if asked.topic_id is not ZERO_UUID:
+            _check_topic_id(partition, asked)
+        if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
+            # To a follower that knows the epoch it may be news that is still to come here.
+            is_old = asked.current_leader_epoch == NO_EPOCH
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"Broker {params.replica_id} is not a replica of {asked.topic_partition}",
+            )
+        return partition
 
     def _absent(self, asked: FetchPartition) -> Partition:
         if asked.topic_id is not ZERO_UUID and not asked.topic_partition.topic:
@@ -175,6 +184,19 @@ def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
             f"message.downconversion.enable=false, and the fetcher knows formats up to "
             f"{params.max_magic}",
         )
+
+
+def _elsewhere(partition: Partition, asked: FetchPartition, preferred: int) -> PartitionData:
+    """No records: the consumer gets them from the replica that is nearest to it (KIP-392)."""
+    return PartitionData(
+        partition_index=asked.topic_partition.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.log.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        aborted_transactions=None,
+        preferred_read_replica=preferred,
+        records=b"",
+    )
 
 
 def _diverging(

@@ -299,6 +299,8 @@ def _note_news(asked: FetchPartition, data: PartitionData) -> bool:
         # The first answer after an error is always news: its offsets differ from this.
         asked.told_high_watermark = -1
         return True
+    if data.preferred_read_replica >= 0:
+        return True
     return is_news or (asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0)
 
 

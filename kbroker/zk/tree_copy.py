@@ -170,9 +170,10 @@ def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) ->
     is_new = target.cluster_id is None or target.broken_off is not None
     if (differing or extra or missing) and not is_new and not replace:
         example = next(iter([*differing, *missing, *extra]))
+        count = len(differing) + len(missing) + len(extra)
         raise CopyRefusedError(
             f"the target holds a tree of cluster {cluster_id} that differs in "
-            f"{len(differing) + len(missing) + len(extra)} nodes, such as {example}: add --replace "
+            f"{count} {'node' if count == 1 else 'nodes'}, such as {example}: add --replace "
             "to replace it with the source's"
         )
     writes: list[Sequence[Op]] = [
@@ -229,7 +230,10 @@ def _broken_off(mark: bytes | None) -> str:
 def _check(source: TreeImage, target: TreeImage) -> str:
     cluster_id = source.cluster_id
     if cluster_id is None:
-        raise CopyRefusedError("the source holds no cluster: it has no node /cluster/id")
+        raise CopyRefusedError(
+            "the source holds no cluster: it has no node /cluster/id; check the directory, or the "
+            "address with its chroot"
+        )
     if source.broken_off is not None:
         raise CopyRefusedError("the source is itself an interrupted copy: repeat that one first")
     for name, image in (("source", source), ("target", target)):

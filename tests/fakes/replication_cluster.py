@@ -35,7 +35,7 @@ def batch(*values: bytes, timestamp: int = 1000, **fields) -> memoryview:
 
 
 def update_metadata(
-    *states, brokers=(0, 1, 2), epoch=CONTROLLER_EPOCH, controller_id=0, host="", kind=1
+    *states, brokers=(0, 1, 2), racks=None, epoch=CONTROLLER_EPOCH, controller_id=0, host="", kind=1
 ):
     """`states` are (topic, UpdateMetadataPartitionState)."""
     return UpdateMetadataRequest(
@@ -56,7 +56,7 @@ def update_metadata(
                         port=9092 + broker, host=host, listener="PLAINTEXT", security_protocol=0
                     )
                 ],
-                rack=None,
+                rack=(racks or {}).get(broker),
             )
             for broker in brokers
         ],

@@ -35,11 +35,11 @@ import tempfile
 import termios
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 HOME = Path(__file__).parent / "cli"
 SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
@@ -136,7 +136,7 @@ class Player:
     """Plays sessions against one broker, in one directory."""
 
     def __init__(self, address: str, directory: Path) -> None:
-        self._address = address
+        self.address = address
         self._directory = directory
         properties = (directory / "data" / "meta.properties").read_text()
         (self._cluster_id,) = re.findall(r"^cluster\.id=(.*)$", properties, re.MULTILINE)
@@ -147,13 +147,13 @@ class Player:
         beside: list[Running] = []
         for line in session.splitlines():
             if line.startswith("$ "):
-                command = parsed(line.replace(SHOWN_ADDRESS, self._address))
+                command = parsed(line.replace(SHOWN_ADDRESS, self.address))
                 lines.append(line)
                 if command.manner == "until the end":
-                    beside.append(started(command, self._address))
+                    beside.append(started(command, self.address))
                     beside[-1].read(lines=1)
                 else:
-                    lines += self._settled(recorded(command, self._address))
+                    lines += self._settled(recorded(command, self.address))
             elif not re.match(r"[12]\||exit ", line):
                 lines.append(line)
                 if line.startswith("% "):
@@ -166,17 +166,22 @@ class Player:
 
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            text = line.replace(self._address, SHOWN_ADDRESS)
+            text = line.replace(self.address, SHOWN_ADDRESS)
             text = text.replace(str(self._directory), "/work")
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
             text = re.sub(r"(?<=127\.0\.0\.1:)\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
+            text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
             text = text.replace(self._cluster_id, _CLUSTER_ID)
+            text = re.sub(rf"\bcluster (?!{_CLUSTER_ID})[\w-]{{22}}", f"cluster {_OTHER_ID}", text)
+            text = re.sub(r"^1\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", f"1| {_NOW}", text)
             text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", _UUID, text)
             yield text.replace("\x1b", "ESC")
 
 
 _CLUSTER_ID = "kQ1-Jc7xQ5yZ0b9wT3rLaA"
+_OTHER_ID = "Zt8uYw2mSx-0aK5nDfPq1g"
+_NOW = "2026-11-21 10:00:00 UTC"
 _UUID = "01234567-89ab-cdef-0123-456789abcdef"
 
 
@@ -253,6 +258,7 @@ def _become(streams: tuple[int, int, int], command: Command, address: str) -> No
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
+        before_running()
         _run(command.arguments)
     except SystemExit as ended:
         code = int(ended.code or 0)
@@ -265,18 +271,48 @@ def _become(streams: tuple[int, int, int], command: Command, address: str) -> No
     os._exit(code)
 
 
+def before_running() -> None:
+    """Do nothing before the command of a fork; `command_ends` puts something else here."""
+
+
 def _run(arguments: list[str]) -> None:
     from kbroker.cli.__main__ import main
 
     main(arguments)
 
 
+def _reach_an_ensemble_of_files() -> None:
+    """For the commands of the forks, `ensemble:2181/PATH` is a tree in the directory ensemble/PATH;
+    other servers of a ZooKeeper are given less time than people need.
+    """
+    from kbroker.log.file_system import RealFileSystem
+    from kbroker.server.metadata_tree.tree_files import TreeDirectory
+    from kbroker.server.system_clock import SystemClock
+    from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+    from kbroker.zk.ensemble import kazoo_tree
+
+    open_kazoo_tree = kazoo_tree.open_kazoo_tree
+
+    async def open_tree(connect: str, *_timeouts_ms: int, makes_chroot: bool) -> Any:
+        hosts, chroot = kazoo_tree.parse_connect(connect)
+        if hosts != "ensemble:2181":
+            return await open_kazoo_tree(connect, 300, 300, makes_chroot=makes_chroot)
+        path = Path("ensemble", chroot.strip("/"))
+        path.mkdir(parents=True, exist_ok=True)
+        return EmbeddedTree(SystemClock(), TreeDirectory(RealFileSystem(), str(path))).session()
+
+    kazoo_tree.open_kazoo_tree = open_tree
+
+
 def _import_commands() -> None:
     """Import, once, what any command would import."""
     import kafka  # noqa: F401
 
-    from kbroker.cli import __main__, consume, lazy_commands, produce  # noqa: F401
+    from kbroker.cli import __main__, consume, group_records, lazy_commands, produce  # noqa: F401
     from kbroker.client import cluster_links, connection  # noqa: F401
+    from kbroker.pipeline.audit import audit_job, audit_plan, audit_report  # noqa: F401
+    from kbroker.pipeline.lag import cluster_look, lag_figures  # noqa: F401
+    from kbroker.server import launch  # noqa: F401
 
     def walk(group: lazy_commands.LazyGroup) -> None:
         import click
@@ -290,8 +326,8 @@ def _import_commands() -> None:
 
 
 @contextmanager
-def playing() -> Iterator[Callable[[str], str]]:
-    """Something that plays sessions, while its broker runs."""
+def playing() -> Iterator[Player]:
+    """A player, while its broker runs."""
     from kbroker.testing import Broker
 
     for name in [name for name in os.environ if name.startswith(("KAFKA_", "KBROKER_"))]:
@@ -306,15 +342,21 @@ def playing() -> Iterator[Callable[[str], str]]:
     ):
         os.chdir(temporary)
         _import_commands()
-        yield Player(broker.bootstrap, Path(temporary)).play
+        _reach_an_ensemble_of_files()
+        yield Player(broker.bootstrap, Path(temporary))
 
 
 def main(target: str) -> None:
     """Write the sessions to a directory as they are played now; `--record`: over those there are."""
     directory = HOME if target == "--record" else Path(target).resolve()
-    with playing() as play:
-        for path in sorted(HOME.glob("*.txt")):
-            (directory / path.name).write_text(play(path.read_text()))
+    with playing() as player:
+        play_all(player, directory)
+
+
+def play_all(player: Player, directory: Path) -> None:
+    """Write all sessions there as they are played now."""
+    for path in sorted(HOME.glob("*.txt")):
+        (directory / path.name).write_text(player.play(path.read_text()))
 
 
 if __name__ == "__main__":

@@ -199,7 +199,7 @@ def test_what_is_not_asked_for_is_not_opened(spark: Any, tmp_path: Path) -> None
     [
         ({"topicz": "t"}, "no option topicz, did you mean topics"),
         ({"columns": "offest"}, "no column offest, did you mean offset"),
-        ({"topics": "u"}, "there is no topic u in"),
+        ({"topics": "u"}, "no such topic in"),
         (
             {"startingOffsets": '{"t": {"0": 99}}'},
             "t-0 is to be read from offset 99 to 3, and .* has 0 to 3",

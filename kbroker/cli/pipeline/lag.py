@@ -23,6 +23,8 @@ from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import duration, names
 from kbroker.cli.pipeline.written_paths import prepare_file
+from kbroker.cli.refusals import no_such
+from kbroker.errors import Trouble
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
@@ -256,8 +258,8 @@ def _plotter(path: Path) -> Callable[[Report], None]:
 def _check(report: Report, max_lag: int | None) -> None:
     """Refuse what was named and is not there, and a lag beyond the limit."""
     look = report.look
-    complaints = [f"no such topic: {name}" for name in look.unknown_topics]
-    complaints += [f"no such group: {name}" for name in look.unknown_groups]
+    complaints = [no_such("topic", name, ()) for name in look.unknown_topics]
+    complaints += [no_such("group", name, ()) for name in look.unknown_groups]
     if max_lag is not None:
         beyond = [row for row in report.groups if row["lag"] is not None and row["lag"] > max_lag]
         beyond.sort(key=lambda row: -int(row["lag"]))
@@ -269,4 +271,5 @@ def _check(report: Report, max_lag: int | None) -> None:
         if len(beyond) > _COMPLAINTS_SHOWN:
             complaints.append(f"and {len(beyond) - _COMPLAINTS_SHOWN} more rows")
     if complaints:
-        raise CommandError("; ".join(complaints), ExitCode.ITEM_FAILED)
+        trouble = Trouble.UNKNOWN_TOPIC if look.unknown_topics else None
+        raise CommandError("; ".join(complaints), ExitCode.ITEM_FAILED, trouble)

@@ -159,7 +159,7 @@ def _check_topics(request: AuditRequest, sides: Iterable[TopicPartition]) -> Non
     if missing:
         places = [*request.directories, request.archive, request.bootstrap]
         raise PipelineError(
-            f"there is no topic {', '.join(missing)} in {', '.join(filter(None, places))}"
+            f"no such topic in {', '.join(filter(None, places))}: {', '.join(missing)}"
         )
 
 

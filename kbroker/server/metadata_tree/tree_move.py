@@ -31,6 +31,7 @@ from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.tree_journal import DAMAGED_NAME
 from kbroker.zk.tree import Tree
 from kbroker.zk.tree_copy import CopyPlan, Progress, TreeImage, carry_out, plan_copy, read_tree
 
@@ -74,6 +75,11 @@ class TreeHome:
             raise StartError(f"{self.directory} has no tree to export")
         files = UnwrittenFiles(TreeDirectory(self._file_system, self.directory))
         source = await read_tree(EmbeddedTree(SystemClock(), files).session())
+        if files.is_changed(DAMAGED_NAME):
+            raise StartError(
+                f"the tree of {self.directory} is damaged, and a copy would lack what was changed "
+                "last: start its broker once, which keeps the damaged file, and export then"
+            )
         target = await read_tree(ensemble, options.progress)
         self._refuse_past_tree(target)
         plan = plan_copy(source, target, replace=options.replace)

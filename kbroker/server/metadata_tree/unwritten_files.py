@@ -23,6 +23,10 @@ class UnwrittenFiles:
         data = self._changed[name]
         return None if data is None else bytes(data)
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a store would have written this file."""
+        return name in self._changed
+
     def open_append(self, name: str) -> UnwrittenFile:
         """Open a copy in memory for appending."""
         data = bytearray(self.read(name) or b"")

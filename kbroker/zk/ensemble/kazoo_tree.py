@@ -48,6 +48,7 @@ class EnsembleUnreachableError(TreeUnavailableError):
     def __init__(self, connect: str, waited_ms: int, complaint: str) -> None:
         super().__init__("/")
         why = f" ({complaint})" if complaint else ""
+        self.complaint = complaint
         self.args = (
             f"no connection to ZooKeeper at {connect} within {waited_ms} ms{why}: "
             "check zookeeper.connect and whether the ensemble runs, or give it longer with "
@@ -92,9 +93,9 @@ def parse_connect(connect: str) -> tuple[str, str]:
     for host in hosts.split(","):
         name, _, port = host.strip().rpartition(":")
         if port and not (name and port.isdecimal() and 0 < int(port) < 65536) and ":" in host:
-            raise ValueError(f"{connect!r} names no servers as host:port,host:port/chroot: {host}")
+            raise ValueError(f"{connect!r} is not HOST:PORT[,HOST:PORT ...]/chroot")
         if not host.strip():
-            raise ValueError(f"{connect!r} names no servers as host:port,host:port/chroot")
+            raise ValueError(f"{connect!r} is not HOST:PORT[,HOST:PORT ...]/chroot")
     if "//" in chroot or any(part in {".", ".."} for part in chroot.split("/")):
         raise ValueError(f"{connect!r} has a chroot that is not a path: {chroot}")
     return hosts, chroot

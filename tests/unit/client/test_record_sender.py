@@ -226,3 +226,45 @@ def test_a_packed_batch_goes_behind_what_was_gathered_and_in_two_where_it_is_too
 
     assert setting.broker.written == [(0, [b"before"]), (1, [b"v0", b"v1"]), (3, [b"v2", b"v3"])]
     assert setting.sender.acknowledged == 5
+
+
+def test_what_was_sent_and_not_answered_when_time_was_up_may_be_written() -> None:
+    setting = Setting()
+    setting.put(b"a", b"b")
+    setting.sender.pump()
+    setting.now_s = 40.0  # as after a stop of the process
+
+    setting.put(b"c")
+    with pytest.raises(ClientError):
+        setting.sender.pump()
+
+    assert setting.sender.uncertain == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "uncertain"),
+    [(ErrorCode.NOT_ENOUGH_REPLICAS, 0), (ErrorCode.REQUEST_TIMED_OUT, 1)],
+)
+def test_a_broker_that_refuses_leaves_nothing_uncertain_and_one_that_is_slow_does(
+    code: ErrorCode, uncertain: int
+) -> None:
+    setting = Setting()
+    setting.broker.codes = [code] * 1_000
+
+    setting.put(b"a")
+    with pytest.raises(ClientError):
+        setting.run()
+
+    assert setting.sender.uncertain == uncertain
+
+
+def test_a_record_whose_answer_got_lost_stays_uncertain_until_it_is_written() -> None:
+    setting = Setting()
+    setting.put(b"a")
+    setting.sender.pump()
+    setting.broker.is_cut = True
+    setting.sender.take(cast(BrokerLink, setting.broker))
+    lost = setting.sender.uncertain
+    setting.run()
+
+    assert (lost, setting.sender.uncertain) == (1, 0)

@@ -158,7 +158,7 @@ async def test_another_state_of_the_same_cluster_is_given_up_only_on_demand(
 ) -> None:
     await copy(source, target)
     await target.set("/controller_epoch", b"77")
-    with pytest.raises(CopyRefusedError, match=r"1 nodes, such as /controller_epoch.*--replace"):
+    with pytest.raises(CopyRefusedError, match=r"1 node, such as /controller_epoch.*--replace"):
         await copy(source, target)
     assert (await target.get("/controller_epoch"))[0] == b"77"
     await copy(source, target, replace=True)

@@ -114,6 +114,6 @@ def check_topics(
     named = selection.topics or frozenset()
     missing = sorted(named - found if looked_for is None else (named & looked_for) - found)
     if missing and (selection.partitions is None or not found):
-        raise PipelineError(f"there is no topic {', '.join(missing)} in {', '.join(paths)}")
+        raise PipelineError(f"no such topic in {', '.join(paths)}: {', '.join(missing)}")
     if selection.pattern is not None and not found and looked_for is None:
         raise PipelineError(f"no topic in {', '.join(paths)} matches {selection.pattern}")
