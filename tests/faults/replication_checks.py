@@ -20,7 +20,7 @@ def scan(processes: Sequence[BrokerProcess], ledger: Ledger) -> None:
             continue
         for partition in process.replicas.hosted:
             log, name = partition.log, partition.topic_partition
-            ledger.watermark(name, process.number, log.high_watermark)
+            ledger.watermark(name, (process.number, "scan"), log.high_watermark)
             for offset, value in records_in(log, log.high_watermark):
                 ledger.counts.scanned += 1
                 ledger.seen(name, offset, value, f"on broker {process.broker_id}")

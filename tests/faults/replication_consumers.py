@@ -77,7 +77,8 @@ class Consumer:
         if process is not None and self._version >= 9:
             if target == place.leader:
                 self._proved_epoch = max(self._proved_epoch, place.leader_epoch)
-            self._ledger.watermark(self.partition, process.number, data.high_watermark)
+            observer = (process.number, self._purpose)
+            self._ledger.watermark(self.partition, observer, data.high_watermark)
         self._read(data, target)
         return False
 

@@ -15,6 +15,9 @@ from kbroker.model import LeaderAndIsr, TopicPartition
 from tests.faults.cluster_model import ClusterModel
 
 
+Observer = tuple[int, str]  # number of the process, who looks at it
+
+
 @dataclass(slots=True)
 class Book:
     """One partition."""
@@ -22,7 +25,7 @@ class Book:
     values: dict[int, bytes] = field(default_factory=dict)  # committed, by offset
     acknowledged: dict[int, bytes] = field(default_factory=dict)  # under acks=all
     unplaced: list[bytes] = field(default_factory=list)  # acknowledged without an offset
-    watermarks: dict[int, int] = field(default_factory=dict)  # the highest seen, by process
+    watermarks: dict[Observer, int] = field(default_factory=dict)  # the highest seen
     highest: int = 0  # of all that were seen
     deleted_before: int = 0  # somebody asked for it
     tainted: set[int] = field(default_factory=set)  # brokers that have lost what was not synced
@@ -89,18 +92,16 @@ class Ledger:
             self.seen(partition, base_offset + index, value, "as acknowledged")
             book.acknowledged[base_offset + index] = value
 
-    def watermark(
-        self, partition: TopicPartition, process: int, high_watermark: int, end_offset: int = -1
-    ) -> None:
-        """A broker's run has shown a high watermark."""
+    def watermark(self, partition: TopicPartition, observer: Observer, high_watermark: int) -> None:
+        """A process has shown a high watermark to somebody."""
         book = self.book(partition)
-        before = book.watermarks.get(process, -1)
-        book.watermarks[process] = max(before, high_watermark)
+        before = book.watermarks.get(observer, -1)
+        book.watermarks[observer] = max(before, high_watermark)
         book.highest = max(book.highest, high_watermark)
         if high_watermark < before and not self.is_excused(partition) and not book.has_moved:
             self.model.violate(
                 "high watermark went back",
-                f"{partition} at process {process}: {high_watermark} after {before}",
+                f"{partition} at process {observer}: {high_watermark} after {before}",
             )
 
     def committed(self, group: str, offset: int) -> None:

@@ -363,14 +363,14 @@ def order_of(frame: bytearray, answer: bytes) -> tuple[ControlRequest, ControlRe
 
 def _info(source: int, broker_id: int) -> ConnectionInfo:
     listener, port = ("PLAINTEXT", 9092) if source > 0 else (CLIENTS, 9093)
-    host = f"b{source}" if source > 0 else f"c{-source}"
+    local, peer = f"10.0.0.{broker_id}", f"10.0.{int(source < 0)}.{abs(source)}"
     return ConnectionInfo(
-        connection_id=f"b{broker_id}:{port}-{host}:50000-0",
+        connection_id=f"{local}:{port}-{peer}:50000-0",
         listener_name=listener,
         security_protocol="PLAINTEXT",
-        local_host=f"b{broker_id}",
+        local_host=local,
         local_port=port,
-        peer_host=host,
+        peer_host=peer,
         peer_port=50000,
     )
 

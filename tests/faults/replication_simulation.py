@@ -79,22 +79,11 @@ class ReplicationHistory(ClusterHistory):
         random = self.random
         self.store = ObservedTree(self.clock)
         self.store.model = self.model
-        weather = TreeWeather(
-            random,
-            slow=random.choice((0.0, 0.05, 0.3)),
-            slow_s=random.choice((0.2, 1.0, 3.0)),
-            watch_slow=random.choice((0.0, 0.1, 0.5)),
-            failing=random.choice((0.0, 0.0, 0.01)),
-        )
-        self.ensemble = Ensemble(self.store, self.loop, weather)
-        network_weather = NetworkWeather(
-            random,
-            slow=random.choice((0.0, 0.05, 0.2)),
-            slow_s=random.choice((0.1, 0.5, 2.0)),
-            lost_requests=random.choice((0.0, 0.002, 0.02)),
-        )
+        calm = TreeWeather(random, slow=0.0, watch_slow=0.0)
+        self.ensemble = Ensemble(self.store, self.loop, calm)
         self.processes: dict[int, BrokerProcess] = {}
-        self.network = ReplicationNetwork(self.loop, network_weather, self.processes)
+        mild = NetworkWeather(random, slow=0.0, lost_requests=0.0)
+        self.network = ReplicationNetwork(self.loop, mild, self.processes)
         self.faults = ClusterFaults(
             random, self.loop, self.ensemble, self.network, self.model, self._start_later
         )
@@ -117,6 +106,16 @@ class ReplicationHistory(ClusterHistory):
             for node in CLIENT_NODES
         ]
         self.admin = ReplicationAdmin(self.machines[0], self.store)
+
+    def _change_weather(self) -> None:
+        random, tree, network = self.random, self.ensemble.weather, self.network.weather
+        tree.slow = random.choice((0.0, 0.05, 0.3))
+        tree.slow_s = random.choice((0.2, 1.0, 3.0))
+        tree.watch_slow = random.choice((0.0, 0.1, 0.5))
+        tree.failing = random.choice((0.0, 0.0, 0.01))
+        network.slow = random.choice((0.0, 0.05, 0.2))
+        network.slow_s = random.choice((0.1, 0.5, 2.0))
+        network.lost_requests = random.choice((0.0, 0.002, 0.02))
 
     def _settings(self, random: Random) -> dict[str, str]:
         """Of all brokers."""
@@ -151,6 +150,7 @@ class ReplicationHistory(ClusterHistory):
         if not await self._begin():
             self.model.violate("no start", f"{self._running()} serve")
             return
+        self._change_weather()
         kinds, weights = self._kinds()
         for number in range(self.steps):
             await self.random.choices(kinds, weights)[0]()
