@@ -22,6 +22,7 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Self
 
 from kbroker.log.file_system import Bytes, StorageError
 from tests.fakes.memory_file_system import MTIME_MS, MemoryFileSystem, Node
@@ -92,13 +93,13 @@ class RecordingFileSystem(MemoryFileSystem):
     def new_node(self, *, is_directory: bool) -> RecordedNode:
         return RecordedNode(is_directory=is_directory, modified_ms=self.now_ms())
 
-    def image(self, random: Random, mode: str | None = None) -> RecordingFileSystem:
+    def image(self, random: Random, mode: str | None = None) -> Self:
         """Return what a power loss at this moment may leave."""
         plan = CrashPlan(random, mode or random.choice(MODES))
         plan.keep = random.choice((0.1, 0.5, 0.9))
         plan.until = random.randrange(self._oldest_pending(), self.sequence + 2)
         plan.salt = random.getrandbits(31) | 1
-        image = RecordingFileSystem(capacity_bytes=self.capacity_bytes, now_ms=self.now_ms)
+        image = type(self)(capacity_bytes=self.capacity_bytes, now_ms=self.now_ms)
         image.made_as = plan.mode
         image.root = _image_of(self.root, plan)
         image.used_bytes = sum(len(node.data) for _, node in image.files())

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import cast
 from unittest.mock import patch
 
 from kbroker.admin.config_admin import ConfigAdmin
@@ -23,9 +24,11 @@ from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.server.background.flush_threads import FlushThreads
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.broker_parts import BrokerParts, Channels, Surroundings, assemble
 from kbroker.server.broker_storage import open_storage
@@ -34,8 +37,10 @@ from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.running_broker import membership
 from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.memory_file_system import MemoryFileSystem, Node
+from tests.fakes.power_disk import PowerDisk
 from tests.fakes.recording_replier import local_connection
 from tests.fakes.request_frames import answer_to
+from tests.fakes.simulated_flushes import SimulatedFlushes
 from tests.fakes.simulated_tree import Ensemble, SimulatedTree
 from tests.fakes.virtual_loop import LoopClock, Owner, OwnerState
 from tests.faults.crash_storage import InlineExecutor
@@ -43,6 +48,7 @@ from tests.faults.crash_storage import InlineExecutor
 CLUSTER_ID = "simulated-cluster-id00"
 LOG_DIRS = ("/a", "/b")
 UPKEEP_S = 5.0
+CLIENTS = "CLIENTS"  # the listener of those who are no brokers
 LAG_MAX_S = 10.0
 
 
@@ -85,10 +91,12 @@ class Machine:
     """What a process runs on."""
 
     broker_id: int
-    disk: SimulatedDisk
+    disk: SimulatedDisk | PowerDisk
     ensemble: Ensemble
     clock: LoopClock
     random: Random
+    settings: Mapping[str, str] = field(default_factory=dict)
+    flushes: SimulatedFlushes | None = None  # None: a sync is done at once
 
 
 class ProcessTree:
@@ -137,6 +145,7 @@ class BrokerProcess:
         self._failure = BrokerFailure()
         self._parts: BrokerParts | None = None
         self._apis: KafkaApis | None = None
+        self._flushes = machine.flushes
         self._upkeep: list[asyncio.Task[None]] = []
         self._undo = AsyncExitStack()
         session_timeout_ms = int(machine.ensemble.weather.session_timeout_s * 1000)
@@ -148,6 +157,7 @@ class BrokerProcess:
                 "num.recovery.threads.per.data.dir": "1",
                 "zookeeper.session.timeout.ms": str(session_timeout_ms),
                 "replica.lag.time.max.ms": str(int(LAG_MAX_S * 1000)),
+                **machine.settings,
             },
         )
 
@@ -213,6 +223,8 @@ class BrokerProcess:
             is_alive=_nobody_answers,
             random=self._random,
         )
+        if self._flushes is not None:
+            around = replace(around, flush_threads=cast(FlushThreads, self._flushes))
         self._parts = parts = assemble(storage, around)
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
@@ -221,6 +233,7 @@ class BrokerProcess:
         parts.cluster.isr_changes.start()
         self.is_listening = True
         await membership(parts, around, self._registration()).join()
+        parts.services.groups.start()
         upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
         self._upkeep.append(upkeep)
         self.is_serving = True
@@ -233,6 +246,9 @@ class BrokerProcess:
         for upkeep in self._upkeep:
             upkeep.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
+        if self._flushes is not None:
+            self._flushes.stop()
+        self.parts.services.groups.shutdown()
         await cluster.log_dir_events.stop()
         await cluster.controller.shutdown()
         await self.topics.close()
@@ -246,10 +262,10 @@ class BrokerProcess:
         await self._undo.aclose()
         self.has_ended = True
 
-    async def answer(self, frame: bytearray) -> bytes:
+    async def answer(self, frame: bytearray, connection: ConnectionInfo | None = None) -> bytes:
         """The answer to a request of another broker, or of a client."""
         assert self._apis is not None
-        return await answer_to(self._apis, frame, local_connection())
+        return await answer_to(self._apis, frame, connection or local_connection())
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
         """A request of a controller; see ControlRequests."""
@@ -267,7 +283,8 @@ class BrokerProcess:
     def _registration(self) -> Broker:
         host = f"b{self.broker_id}"
         end_point = EndPoint(listener_name="PLAINTEXT", host=host, port=9092)
-        return Broker(broker_id=self.broker_id, end_points=(end_point,))
+        clients = EndPoint(listener_name=CLIENTS, host=f"c{self.broker_id}", port=9093)
+        return Broker(broker_id=self.broker_id, end_points=(end_point, clients))
 
     async def _load_logs(self) -> None:
         topics = frozenset(await self.parts.storage.zk.topics())
@@ -276,7 +293,7 @@ class BrokerProcess:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(UPKEEP_S)
+            await asyncio.sleep(min(UPKEEP_S, self._config.replication.replica_lag_time_max_ms / 2000))
             self.replicas.maybe_shrink_isr()
             self.logs.cleanup(self._clock.now_ms())
             self.replicas.logs.checkpoint_high_watermarks()

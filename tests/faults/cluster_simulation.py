@@ -30,9 +30,11 @@ from zlib import crc32
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
+from kbroker.server.broker_parts import Channels
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ControllerMovedError
+from tests.fakes.power_disk import PowerDisk
 from tests.fakes.simulated_tree import Ensemble, TreeWeather
 from tests.fakes.virtual_loop import (
     LoopClock,
@@ -189,7 +191,7 @@ class ClusterHistory:
             random, self.loop, self.ensemble, self.network, self.model, self._start_later
         )
         self.load = ClusterLoad(random, self.loop, self.store, self.model)
-        self.disks = {
+        self.disks: dict[int, SimulatedDisk | PowerDisk] = {
             broker_id: SimulatedDisk(self.clock.now_ms)
             for broker_id in range(1, random.randrange(4, 7) if random.random() < 0.9 else 2)
         }
@@ -262,17 +264,9 @@ class ClusterHistory:
         if broker_id in self.processes or (self.ensemble.is_down and not self._is_healing):
             self._start_later(broker_id, 1.0)
             return
-        disk = self.disks[broker_id]
-        disk.failed.clear()  # repaired
+        self.disks[broker_id].failed.clear()  # repaired
         self._starts += 1
-        machine = Machine(
-            broker_id=broker_id,
-            disk=disk,
-            ensemble=self.ensemble,
-            clock=self.clock,
-            random=Random(self.random.getrandbits(64)),
-        )
-        process = BrokerProcess(machine, self._starts)
+        process = BrokerProcess(self._machine(broker_id), self._starts)
         process.on_order = self.model.on_order
         process.on_request = self.model.on_request
         self.processes[broker_id] = process
@@ -280,9 +274,21 @@ class ClusterHistory:
         self.model.say(f"{process}: starts")
         self.loop.start(self._run(process), process.owner, "start")
 
+    def _machine(self, broker_id: int) -> Machine:
+        return Machine(
+            broker_id=broker_id,
+            disk=self.disks[broker_id],
+            ensemble=self.ensemble,
+            clock=self.clock,
+            random=Random(self.random.getrandbits(64)),
+        )
+
+    def _channels(self, process: BrokerProcess) -> Channels:
+        return SimulatedChannels(self.network, process)
+
     async def _run(self, process: BrokerProcess) -> None:
         try:
-            await process.start(SimulatedChannels(self.network, process))
+            await process.start(self._channels(process))
         except (TreeError, BrokerIdInUseError, LogDirectoryError) as error:
             self.model.say(f"{process}: does not start: {error!r}")
             self.loop.call_soon(self._ended_early, process, context=nobody())
@@ -479,12 +485,13 @@ def live(
     *,
     traced: bool = False,
     tolerated: frozenset[str] = frozenset(),
+    history: type[ClusterHistory] = ClusterHistory,
 ) -> ClusterHistory:
     """One history, from its build to its burial."""
-    history = ClusterHistory(seed, steps, traced=traced, tolerated=tolerated)
-    with seeded_ids(Random(f"ids/{seed}")), watched_logs(history.model):
-        history.run(outcome)
-    return history
+    lived = history(seed, steps, traced=traced, tolerated=tolerated)
+    with seeded_ids(Random(f"ids/{seed}")), watched_logs(lived.model):
+        lived.run(outcome)
+    return lived
 
 
 def hunt(
@@ -494,13 +501,14 @@ def hunt(
     stops: bool = False,
     progress: bool = False,
     tolerated: frozenset[str] = frozenset(),
+    history: type[ClusterHistory] = ClusterHistory,
 ) -> Outcome:
     """Live many histories; `stops` at the first that is wrong."""
     outcome = Outcome()
     started = time.monotonic()
     for seed in seeds:
         before = len(outcome.violations)
-        live(seed, steps, outcome, tolerated=tolerated)
+        live(seed, steps, outcome, tolerated=tolerated, history=history)
         outcome.seconds = time.monotonic() - started
         if progress:
             for _, violation in outcome.violations[before : before + 2]:
@@ -512,8 +520,12 @@ def hunt(
     return outcome
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(
+    arguments: list[str],
+    history: type[ClusterHistory] = ClusterHistory,
+    description: str | None = __doc__,
+) -> int:
+    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
     parser.add_argument("--seeds", default="1-100", help="one seed, or the first and the last")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--trace", action="store_true", help="say all that happens")
@@ -525,10 +537,12 @@ def main(arguments: list[str]) -> int:
     if chosen.trace:
         outcome = Outcome()
         for seed in seeds:
-            history = live(seed, chosen.steps, outcome, traced=True, tolerated=tolerated)
-            print("\n".join(history.model.trace or ()))
+            lived = live(
+                seed, chosen.steps, outcome, traced=True, tolerated=tolerated, history=history
+            )
+            print("\n".join(lived.model.trace or ()))
     else:
-        outcome = hunt(seeds, chosen.steps, progress=True, tolerated=tolerated)
+        outcome = hunt(seeds, chosen.steps, progress=True, tolerated=tolerated, history=history)
     print(outcome.line())
     return 1 if outcome.violations else 0
 

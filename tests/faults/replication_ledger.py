@@ -1,0 +1,137 @@
+"""What clients of a simulated cluster were told of its records, and what must hold of that.
+
+Law: an offset has one value for good once anybody has seen it below a high watermark, or a producer
+was told of it under acks=all. Records may go where somebody asked for it, or allowed it: topics with
+unclean elections, topics whose records are deleted, and partitions whose new leader had lost what it
+had not synced (`excused`), which no broker can help without a sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kbroker.model import LeaderAndIsr, TopicPartition
+from tests.faults.cluster_model import ClusterModel
+
+
+Observer = tuple[int, str]  # number of the process, who looks at it
+
+
+@dataclass(slots=True)
+class Book:
+    """One partition."""
+
+    values: dict[int, bytes] = field(default_factory=dict)  # committed, by offset
+    acknowledged: dict[int, bytes] = field(default_factory=dict)  # under acks=all
+    unplaced: list[bytes] = field(default_factory=list)  # acknowledged without an offset
+    watermarks: dict[Observer, int] = field(default_factory=dict)  # the highest seen
+    highest: int = 0  # of all that were seen
+    deleted_before: int = 0  # somebody asked for it
+    tainted: set[int] = field(default_factory=set)  # brokers that have lost what was not synced
+    has_moved: bool = False  # a reassignment was asked for
+
+
+@dataclass(slots=True)
+class LedgerCounts:
+    acknowledged: int = 0
+    consumed: int = 0
+    scanned: int = 0
+    commits: int = 0
+    excuses: int = 0
+    abandoned: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """`unclean` and `shrinking` are topics that may lose records, and that delete old ones."""
+
+    model: ClusterModel
+    books: dict[TopicPartition, Book] = field(default_factory=dict)
+    excused: set[TopicPartition] = field(default_factory=set)
+    unclean: set[str] = field(default_factory=set)
+    shrinking: set[str] = field(default_factory=set)
+    sent: set[bytes] = field(default_factory=set)
+    idempotent: set[bytes] = field(default_factory=set)  # names of producers
+    ordered: set[bytes] = field(default_factory=set)  # those whose order is checked
+    commits: dict[str, int] = field(default_factory=dict)  # acknowledged, by group
+    counts: LedgerCounts = field(default_factory=LedgerCounts)
+
+    def book(self, partition: TopicPartition) -> Book:
+        found = self.books.get(partition)
+        if found is None:
+            found = self.books[partition] = Book()
+        return found
+
+    def is_excused(self, partition: TopicPartition) -> bool:
+        """Whether this partition may lose records."""
+        return partition in self.excused or partition.topic in self.unclean
+
+    # ---- what was seen
+
+    def seen(self, partition: TopicPartition, offset: int, value: bytes, where: str) -> None:
+        """A record lies below a high watermark."""
+        if self.is_excused(partition):
+            return
+        known = self.book(partition).values.setdefault(offset, value)
+        if known != value:
+            self.model.violate(
+                "two values", f"{partition} at {offset}: {value!r} {where}, before {known!r}"
+            )
+
+    def acknowledged(
+        self, partition: TopicPartition, base_offset: int, values: Iterable[bytes]
+    ) -> None:
+        """A producer was told so under acks=all; offset -1: that they are there."""
+        book = self.book(partition)
+        for index, value in enumerate(values):
+            self.counts.acknowledged += 1
+            if base_offset < 0:
+                book.unplaced.append(value)
+                continue
+            self.seen(partition, base_offset + index, value, "as acknowledged")
+            book.acknowledged[base_offset + index] = value
+
+    def watermark(self, partition: TopicPartition, observer: Observer, high_watermark: int) -> None:
+        """A process has shown a high watermark to somebody."""
+        book = self.book(partition)
+        before = book.watermarks.get(observer, -1)
+        book.watermarks[observer] = max(before, high_watermark)
+        book.highest = max(book.highest, high_watermark)
+        if high_watermark < before and not self.is_excused(partition) and not book.has_moved:
+            self.model.violate(
+                "high watermark went back",
+                f"{partition} at process {observer}: {high_watermark} after {before}",
+            )
+
+    def committed(self, group: str, offset: int) -> None:
+        """A group was told that its offset is stored."""
+        self.counts.commits += 1
+        self.commits[group] = max(self.commits.get(group, -1), offset)
+
+    # ---- what is forgiven
+
+    def may_move(self, partition: TopicPartition) -> None:
+        """Somebody wants other replicas: a log may be deleted, and begun anew in the same process."""
+        self.book(partition).has_moved = True
+
+    def lost_power(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """What these replicas had not synced may be gone."""
+        for partition in partitions:
+            self.book(partition).tainted.add(broker_id)
+
+    def on_state(self, partition: TopicPartition, leadership: LeaderAndIsr) -> None:
+        """The tree has another leader or ISR."""
+        book = self.books.get(partition)
+        if book is None or not book.tainted:
+            return
+        if leadership.leader in book.tainted:
+            self.excuse(partition, f"{leadership.leader} leads after a loss of power")
+        book.tainted &= set(leadership.isr)
+
+    def excuse(self, partition: TopicPartition, reason: str) -> None:
+        """From here on it may have lost records."""
+        if not self.is_excused(partition):
+            self.counts.excuses += 1
+            self.excused.add(partition)
+            self.model.say(f"excused: {partition}: {reason}")
