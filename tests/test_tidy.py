@@ -67,6 +67,8 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/crash_load.py",
     "tests/faults/loop_holds.py",
     "tests/faults/planted_bugs.py",
+    "tests/faults/replication_faults.py",
+    "tests/faults/replication_simulation.py",
     "tests/faults/test_planted_cleaning_bugs.py",
     "tests/integration/test_tree_on_an_ensemble.py",
     "tests/unit/pipeline/archive/upkeep/test_merge_and_expiry.py",

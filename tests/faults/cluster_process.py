@@ -293,7 +293,9 @@ class BrokerProcess:
 
     async def _keep_up(self) -> None:
         while True:
-            await asyncio.sleep(min(UPKEEP_S, self._config.replication.replica_lag_time_max_ms / 2000))
+            await asyncio.sleep(
+                min(UPKEEP_S, self._config.replication.replica_lag_time_max_ms / 2000)
+            )
             self.replicas.maybe_shrink_isr()
             self.logs.cleanup(self._clock.now_ms())
             self.replicas.logs.checkpoint_high_watermarks()

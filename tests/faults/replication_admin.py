@@ -75,7 +75,9 @@ class ReplicationAdmin:
         for name in sorted({partition.topic for partition in self.partitions}):
             await self._alter(name, config)
 
-    async def _alter(self, name: str, config: IncrementalAlterConfigsRequest.AlterableConfig) -> None:
+    async def _alter(
+        self, name: str, config: IncrementalAlterConfigsRequest.AlterableConfig
+    ) -> None:
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
             resource_type=TOPIC, resource_name=name, configs=[config]
         )
@@ -102,7 +104,9 @@ class ReplicationAdmin:
     async def elect(self) -> None:
         """Preferred leaders of all partitions."""
         self._say("elect preferred leaders")
-        await self._answer(ElectLeadersRequest(election_type=0, timeout_ms=3_000, topic_partitions=None))
+        await self._answer(
+            ElectLeadersRequest(election_type=0, timeout_ms=3_000, topic_partitions=None)
+        )
 
     async def elect_by_hand(self) -> None:
         """As kafka-preferred-replica-election did it."""

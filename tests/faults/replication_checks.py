@@ -38,7 +38,7 @@ def records_in(log: Log, end_offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def broken_promises(processes: Sequence[BrokerProcess], ledger: Ledger) -> Iterator[str]:
-    """What a cluster at rest lacks of all that clients were told."""
+    """List what a cluster at rest lacks of all that clients were told."""
     for name, book in sorted(ledger.books.items()):
         led = [
             held.log

@@ -212,9 +212,7 @@ class Producer:
         client = machine.client(place.leader, f"producer {self.name.decode()}")
         timeout_ms, version = REQUEST_TIMEOUT_MS, self._version
         sends = [
-            client.send(
-                self._request(batch, place), timeout_ms=timeout_ms, highest_version=version
-            )
+            client.send(self._request(batch, place), timeout_ms=timeout_ms, highest_version=version)
             for batch in self._window
         ]
         answers = await asyncio.gather(*sends, return_exceptions=True)

@@ -98,7 +98,7 @@ class Consumer:
         )
 
     def _read(self, data: Any, target: int) -> None:
-        """What came, record by record."""
+        """Take what came, record by record."""
         ledger, at = self._ledger, 0
         content = bytes(data.records or b"")
         while at + 61 <= len(content):

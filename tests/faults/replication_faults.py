@@ -36,6 +36,7 @@ class ReplicationFaults:
         network: ReplicationNetwork,
         ledger: Ledger,
         store: EmbeddedTree,
+        *,
         disks: dict[int, PowerDisk],
         clients: Sequence[int],
     ) -> None:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from kbroker.model import LeaderAndIsr, TopicPartition
 from tests.faults.cluster_model import ClusterModel
 
-
 Observer = tuple[int, str]  # number of the process, who looks at it
 
 
@@ -116,7 +115,7 @@ class Ledger:
         self.book(partition).has_moved = True
 
     def lost_power(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """What these replicas had not synced may be gone."""
+        """Note that what these replicas had not synced may be gone."""
         for partition in partitions:
             self.book(partition).tainted.add(broker_id)
 

@@ -27,7 +27,7 @@ from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from tests.fakes.request_frames import frame_of, response_of
-from tests.fakes.virtual_loop import VirtualLoop, nobody
+from tests.fakes.virtual_loop import nobody
 from tests.faults.cluster_network import SOCKET_TIMEOUT_S, ClusterNetwork
 from tests.faults.cluster_process import CLIENTS, BrokerProcess
 
@@ -99,7 +99,9 @@ class ReplicationNetwork(ClusterNetwork):
                 self.counts.requests_lost += 1
                 self._later(weather.delay_s(), lambda: fail("connection reset"))
                 return
-            self._at(lane.arrival(max(self.loop.time(), self.held(link)) + weather.delay_s()), deliver)
+            self._at(
+                lane.arrival(max(self.loop.time(), self.held(link)) + weather.delay_s()), deliver
+            )
             return
         self.cut_messages += 1
         if cut.kind is CutKind.REFUSED:
@@ -204,7 +206,9 @@ class Connection:
                 return
             link = (self.target.broker_id, self.source)
             self._network.counts.carried_out += 1
-            self._network.carry(link, self._back, lambda f=future, d=data: self._take(f, d), self.end)
+            self._network.carry(
+                link, self._back, lambda f=future, d=data: self._take(f, d), self.end
+            )
         self._is_working = False
 
     async def _answer(self, frame: bytearray) -> bytes:
@@ -273,7 +277,7 @@ class SimulatedClient:
         return version in registry.registered()[key].versions
 
     def close(self) -> None:
-        """What has arrived is carried out all the same."""
+        """Let what has arrived be carried out."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.end("the connection was closed")

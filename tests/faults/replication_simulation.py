@@ -20,7 +20,6 @@ from typing import Any
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.data_tree import DataTree
-from kbroker.zk.tree import Op
 from tests.fakes.power_disk import PowerDisk
 from tests.fakes.simulated_flushes import SimulatedFlushes
 from tests.fakes.simulated_tree import Ensemble, TreeWeather
@@ -95,8 +94,8 @@ class ReplicationHistory(ClusterHistory):
             self.network,
             self.ledger,
             self.store,
-            self.disks,
-            CLIENT_NODES,
+            disks=self.disks,
+            clients=CLIENT_NODES,
         )
         self.settings = self._settings(random)
         self.machines = [
@@ -295,7 +294,9 @@ class ReplicationHistory(ClusterHistory):
 
     def _findings(self) -> list[str]:
         findings = super()._findings()
-        findings += [f"{p} waits for answers" for p in self.producers if not (p.is_over and p.is_done)]
+        findings += [
+            f"{p} waits for answers" for p in self.producers if not (p.is_over and p.is_done)
+        ]
         findings += [repr(c) for c in self.committers if not c.is_done]
         return findings
 
