@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -129,7 +130,8 @@ def test_a_topic_whose_name_is_near_is_named(kbroker: Run, topic: str) -> None:
 
     refused = kbroker("consume", f"{topic}x").refused(ITEM_FAILED)
 
-    assert refused.endswith(f"no such topic: {topic}x, did you mean {topic}?")
+    _, _, near = refused.partition(f"no such topic: {topic}x, did you mean ")
+    assert topic in re.split(", | or ", near.rstrip("?")), "another test's may be near, too"
 
 
 def test_a_partition_that_there_is_not_is_told(kbroker: Run, topic: str) -> None:

@@ -182,7 +182,7 @@ def test_what_cannot_be_moved_is_refused_with_one_sentence(tmp_path: Path, conne
     sentences = [
         "is in use by a running broker", "has no tree to export",
         "is not a directory", "is not a broker's data directory", "the source holds no cluster",
-        "--zookeeper: ",
+        "--zookeeper '127.0.0.1:x/y' is not HOST:PORT",
     ]  # fmt: skip
     assert [s in said for s, (_, said) in zip(sentences, outcomes, strict=True)] == [True] * 6
 
