@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from struct import Struct
@@ -42,7 +42,7 @@ from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
-from kbroker.protocol.request import NoResponse, Piece, Request, Response
+from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
@@ -159,7 +159,7 @@ class KafkaApis:
             raise
         except Exception as error:  # the one place where bugs are caught
             return self._refuse(served, request, message, error)
-        return self._finish(served, request, message, answer)
+        return self._later(served, request, message, answer)
 
     async def _handle_large(self, served: _Served, request: Request) -> Result:
         """As `handle`, with other requests in between. Raises ProtocolError."""
@@ -186,15 +186,34 @@ class KafkaApis:
         except Exception as error:  # as in `handle`
             return self._refuse(served, request, message, error)
 
+    def _later(
+        self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
+    ) -> Awaitable[Result]:
+        """The rest of `handle` for a request that waits."""
+        if isinstance(answer, Accepted):
+            waiting = request.without_frame()
+            ended = partial(self._ended, served, waiting, message, answer.finish)
+            return Accepted(answer.outcome, ended)
+        return self._finish(served, request, message, answer)
+
     async def _finish(
         self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
     ) -> Result:
-        """The rest of `handle` for a request that waits."""
         try:
             response = await answer
             if isinstance(response, NoResponse):
                 return self._unanswered(served, request, response)
             return self._respond(served, request, response, message)
+        except ProtocolError:
+            raise
+        except Exception as error:  # as in `handle`
+            return self._refuse(served, request, message, error)
+
+    def _ended(
+        self, served: _Served, request: Request, message: Message, finish: Callable[[], Any]
+    ) -> Result:
+        try:
+            return self._respond(served, request, finish(), message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
@@ -242,7 +261,7 @@ class KafkaApis:
             principal=connection.principal,
             client_id=request.header.client_id,
             api_key=request.header.api_key,
-            request_bytes=len(request.frame),
+            request_bytes=request.size_bytes,
             response_bytes=response_bytes,
             now_ms=self._services.clock.monotonic_ms(),
         )

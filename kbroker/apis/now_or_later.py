@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple, cast
 
+from kbroker.protocol.request import Accepted
+
 T = TypeVar("T")
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -21,6 +23,8 @@ def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> No
     >>> then(2, max, 3)
     3
     """
+    if isinstance(outcome, Accepted):
+        return outcome.then(lambda value: shape(value, *args))
     if hasattr(outcome, "__await__"):
         return _later(cast(Awaitable[T], outcome), shape, *args)
     return shape(outcome, *args)

@@ -9,6 +9,8 @@ producer can notice.
 
 from __future__ import annotations
 
+import asyncio
+
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
@@ -17,7 +19,7 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kbroker.protocol.request import NoResponse
+from kbroker.protocol.request import Accepted, NoResponse
 from kbroker.replication.produce_request import ProduceWork
 from kbroker.replication.produce_result import PartitionProduceResult
 
@@ -50,6 +52,9 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
     )
     if isinstance(results, list):
         return _answer(results, ctx, request.acks, work)
+    if isinstance(results, asyncio.Future):  # all is appended
+        work.let_go_of(request)
+        results = Accepted(results, results.result)
     return then(results, _answer, ctx, request.acks, work)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import logging
 import socket
 import sys
@@ -25,6 +26,7 @@ from kbroker.network.wire import MakeWire
 from kbroker.protocol.request import ConnectionInfo
 
 _log = logging.getLogger(__name__)
+_NUMBERS = itertools.count(1)  # of the connections of all listeners
 
 _ACCEPTS_PER_TURN = 64
 # What the system charges for it is twice that; it may allow less (net.core.wmem_max).
@@ -207,6 +209,7 @@ class Acceptor:
             local_port=local_port,
             peer_host=peer_host,
             peer_port=peer_port,
+            number=next(_NUMBERS),
         )
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:

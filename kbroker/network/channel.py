@@ -1,8 +1,9 @@
 """One connection: collects frames, hands requests on, sends answers.
 
 A BufferedProtocol: the loop receives into the channel's own buffer and a frame is processed where
-it lies; that is the only copy of it. One request is in work at a time, so answers keep the order of
-requests; further frames wait in the buffer, and when that is full the channel stops reading.
+it lies; that is the only copy of it. One request is in work at a time; further frames wait in the
+buffer, and when that is full the channel stops reading. A request to produce that is appended is no
+longer in work: the next one may begin, and their answers stand in line (see `answer_line`).
 
 Law: bytes that a request being handled still views are never moved or overwritten, as its records
 are not copied. The buffer is compacted, replaced or given back only while no request views it.
@@ -18,6 +19,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from kbroker.errors import ProtocolError
+from kbroker.network.answer_line import AnswerLine, AnswerLines, AnswerToCome
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.response_writer import ResponseWriter
@@ -25,7 +27,7 @@ from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import Wire
 from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.protocol.request import NoResponse, Outcome, Request, Response
 from kbroker.unserved import UnservedError
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ _PIPELINED_BYTES_MAX = (
     256 * 1024
 )  # a buffer grows up to here for a client that fills it with requests
 _SIZE_BYTES = 4
+_PRODUCE = b"\0\0"  # an API key, as a frame begins with it
 _new_tuple = tuple.__new__
 
 
@@ -46,6 +49,7 @@ class ChannelOwner(Protocol):
     buffers: ReceiveBuffers
     max_frame_bytes: int
     unserved: UnservedClients
+    lines: AnswerLines
 
     def channel_opened(self, channel: Channel) -> None:
         """The channel may now receive."""
@@ -70,6 +74,7 @@ class Channel(asyncio.BufferedProtocol):
         "_end",
         "_eof",
         "_in_work",
+        "_line",
         "_loop",
         "_muted",
         "_opened",
@@ -94,6 +99,7 @@ class Channel(asyncio.BufferedProtocol):
         self.connection = wire.connection
         self._loop = asyncio.get_running_loop()
         self.writer = ResponseWriter(wire, self._answer_left, self._write_failed)
+        self._line = AnswerLine(owner.lines, self._answer_came, lambda: self._closing)
         self._buffer: bytearray | None = None
         self._start = 0  # first byte that belongs to no answered or running request
         self._end = 0  # end of the received bytes
@@ -106,7 +112,7 @@ class Channel(asyncio.BufferedProtocol):
         self._eof = False
         self._opened = False
         self._paused = False
-        self._muted = False  # busy, and not reading, until its time is over
+        self._muted = 0  # busy, and not reading, until so many times are over
         self._waiting_for_memory = False
         self._waiting_for_room = False  # a whole request is kept until the queue takes it
         self.bytes_in = 0
@@ -116,8 +122,8 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """True while a request is in work or its answer has not left."""
-        return self._busy
+        """True while a request is in work or an answer has not left."""
+        return self._busy or bool(self._line)
 
     @property
     def is_closed(self) -> bool:
@@ -137,7 +143,7 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def awaits_rest_of_frame(self) -> bool:
         """True when the client began a frame and it is the client's turn to send more."""
-        return self._end > self._start and not self._busy and not self._paused
+        return self._end > self._start and not self.is_busy and not self._paused
 
     def reclaim(self) -> None:
         """Give back a buffer that was taken for bytes that did not come."""
@@ -189,6 +195,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
+        self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers
         if self._buffer is not None and not (self._busy and self._viewed):
@@ -204,33 +211,63 @@ class Channel(asyncio.BufferedProtocol):
         """Send the answer of the request in work; then the next request may start."""
         if self._closing:
             return
+        if self._line:
+            self._line.join(result)
+            if isinstance(result, Response) or not result.close:
+                self._go_on()
+            return  # at the end of a connection nothing more begins
         self._in_work = self._viewed = False
+        if not self._send(result):
+            return  # still busy; `_answer_left` goes on
+        self._busy = self._muted > 0
+        if not self._running:
+            self._run()
+
+    def accept(self, outcome: Outcome) -> AnswerToCome:
+        """The request in work is carried out but for its answer: the next one may start."""
+        answer = self._line.join(outcome=outcome)
+        self._go_on()
+        return answer
+
+    def _go_on(self) -> None:
+        """The request in work is not any more; its answer stands in line."""
+        self._in_work = self._viewed = False
+        self._busy = self._muted > 0 or self.writer.is_blocked
+        if not self._running:
+            self._run()
+
+    def _send(self, result: Response | NoResponse) -> bool:
+        """True when the next answer may follow."""
         if result.throttle_ms:
             self.mute(result.throttle_ms)
         if isinstance(result, Response):
             try:
-                if not self.writer.write(result.pieces):
-                    return  # still busy; `_answer_left` goes on
+                return self.writer.write(result.pieces)
             except OSError as error:
                 self._write_failed(error)
-                return
-        elif result.close:
+                return False
+        if result.close:
             self.close()
-            return
-        self._busy = self._muted
-        if not self._running:
-            self._run()
+        return not result.close
 
     def mute(self, duration_ms: int) -> None:
         """Read nothing and start no request for so long; answers leave meanwhile (KIP-219)."""
         self._read(wanted=False)
-        self._muted = True
+        self._muted += 1
         self._loop.call_later(duration_ms / 1000, self._unmute)
 
     def fail(self, error: ProtocolError) -> None:
-        """Close the connection because of what it sent, with one line in the log."""
+        """Close the connection because of what it sent, when all before that is answered."""
         if self._closing:
             return
+        if self._line:
+            self._line.join(error)
+            self._busy = self._in_work = True
+            return
+        self._fail(error)
+
+    def _fail(self, error: ProtocolError) -> None:
+        """Close the connection, with one line in the log."""
         if isinstance(error, UnservedError):
             self._owner.unserved.name(self.connection, error.client_id, error.what)
         else:
@@ -240,7 +277,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def close_when_answered(self) -> None:
         """Close as soon as no request is in work."""
-        if self._busy and (self._in_work or not self._muted or self.writer.is_blocked):
+        if self._line or (
+            self._busy and (self._in_work or not self._muted or self.writer.is_blocked)
+        ):
             self._read(wanted=False)
             self._eof = True
         else:
@@ -251,6 +290,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._closing = True
+        self._line.give_up()
         with suppress(OSError):
             self.writer.release()
         self.writer.close()
@@ -259,7 +299,9 @@ class Channel(asyncio.BufferedProtocol):
     # Requests.
 
     def _run(self) -> None:
-        """Start requests as long as there are whole frames and none is in work."""
+        """Send the answers that are there, and start requests as long as there are whole frames and
+        none is in work.
+        """
         if self._running or self._closing:
             return
         self._running = True
@@ -267,6 +309,8 @@ class Channel(asyncio.BufferedProtocol):
         left = _REQUESTS_PER_TURN
         is_over = False
         try:
+            if self._line:
+                self._send_from_line()
             while not self._busy and not self._closing:
                 if not left:
                     self._loop.call_soon(self._run)
@@ -274,14 +318,13 @@ class Channel(asyncio.BufferedProtocol):
                 left -= 1
                 request = self._next_request()
                 if request is None:
-                    is_over = self._eof and not self._waiting_for_room
+                    is_over = self._eof and not self._waiting_for_room and not self._line
                     break
                 self._busy = self._in_work = True
                 self.requests += 1
                 self._owner.request_channel.send(self, request)
         except ProtocolError as error:
             self.fail(error)
-            return
         finally:
             self._running = False
         if not self._closing:
@@ -290,6 +333,21 @@ class Channel(asyncio.BufferedProtocol):
                 self.close()  # else `_answer_left` comes back here
             else:
                 self._settle()
+
+    def _send_from_line(self) -> None:
+        line = self._line
+        while not self.writer.is_blocked and (result := line.take()) is not None:
+            if isinstance(result, ProtocolError):
+                self._fail(result)
+                return
+            if not self._send(result):
+                self._busy = True
+                return
+            self._busy = self._busy or self._muted > 0
+
+    def _answer_came(self) -> None:
+        """Others may come in the same turn of the loop, and leave with it."""
+        self._loop.call_soon(self._run)
 
     def _release(self) -> None:
         """Let the answers of this turn leave; the next request waits until the client has taken
@@ -317,6 +375,8 @@ class Channel(asyncio.BufferedProtocol):
                 self._owner.request_channel.wait_for_room(self._room_made)
             return None
         start, end = frame
+        if self._line and (self._line.is_full or buffer[start : start + 2] != _PRODUCE):
+            return None
         # A small frame is copied, so that the buffer need not stay while the request waits (long
         # polls, joins).
         self._viewed = end - start > _COPIED_BYTES_MAX
@@ -326,7 +386,7 @@ class Channel(asyncio.BufferedProtocol):
         size = end - start + _SIZE_BYTES
         if size > self._size_hint:
             self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
-        return _new_tuple(Request, (header, view, body_offset, self.connection))
+        return _new_tuple(Request, (header, view, body_offset, self.connection, end - start))
 
     def _room_made(self) -> None:
         self._waiting_for_room = False
@@ -335,11 +395,12 @@ class Channel(asyncio.BufferedProtocol):
     def _answer_left(self) -> None:
         if not self._in_work and not self._muted:
             self._busy = False
+        if self._line or not self._busy:
             self._run()
 
     def _unmute(self) -> None:
-        self._muted = False
-        if not self._closing and not self.writer.is_blocked:
+        self._muted -= 1
+        if not self._muted and not self._closing and not self.writer.is_blocked:
             self._answer_left()
 
     def _write_failed(self, error: OSError) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.counters import Counter
+from kbroker.network.answer_line import AnswerLines
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
@@ -60,6 +61,7 @@ class Processor:
         self.request_channel = request_channel
         self.buffers = buffers
         self.unserved = unserved
+        self.lines = AnswerLines()
         self.max_frame_bytes, self._idle_ms = limits
         self._quotas = quotas
         self._clock = clock

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
-from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.protocol.request import NoResponse, Outcome, Request, Response
 
 
 class Replier(Protocol):
@@ -29,6 +29,13 @@ class Replier(Protocol):
 
     def complete(self, result: Response | NoResponse) -> None:
         """Send the answer; the next request of the connection may start."""
+        ...
+
+    def accept(self, outcome: Outcome) -> Replier:
+        """The request has been carried out, and its answer is to come: give it to what this
+        returns. The next request of the connection may start; `outcome` is cancelled when the
+        connection goes.
+        """
         ...
 
     def fail(self, error: ProtocolError) -> None:

@@ -2,7 +2,7 @@
 
 A handler that answers directly costs no task and no turn of the loop. One that has to wait returns
 an awaitable; such a request holds no slot: it has left the queue, like a request in Kafka's
-purgatory, and others go on.
+purgatory, and others go on. One that is `Accepted` does not even keep its own connection.
 
 While a broker starts, it must hear its controller before it may answer anybody else: then the pool
 runs the requests of some keys, and keeps the others; each connection has one of them at most.
@@ -15,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import Replier, RequestChannel
-from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.protocol.request import Accepted, NoResponse, Outcome, Request, Response
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class KafkaRequestHandlerPool:
     __slots__ = (
         "_admitted_keys",
         "_handle",
+        "_is_down",
         "_kept",
         "_kept_max",
         "_request_channel",
@@ -45,10 +47,11 @@ class KafkaRequestHandlerPool:
     def __init__(self, handle: Handle, request_channel: RequestChannel) -> None:
         self._handle = handle
         self._request_channel = request_channel
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._waiting: set[Outcome] = set()
         self._admitted_keys: frozenset[int] = frozenset()
         self._kept: list[tuple[Replier, Request]] = []
         self._kept_max = _KEPT_UNTIL_LOOKED_THROUGH
+        self._is_down = False
         self.waited = Counter()  # requests that could not be answered directly
 
     def start_for(self, keys: frozenset[int]) -> None:
@@ -71,10 +74,11 @@ class KafkaRequestHandlerPool:
     async def shutdown(self) -> None:
         """Take no more requests and cancel those that wait."""
         self._request_channel.detach()
+        self._is_down = True
         self._kept.clear()
-        tasks = list(self._waiting)
-        for task in tasks:
-            task.cancel()
+        tasks = [each for each in self._waiting if isinstance(each, asyncio.Task)]
+        for each in list(self._waiting):
+            each.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
 
@@ -98,6 +102,11 @@ class KafkaRequestHandlerPool:
             replier.complete(result)
             return
         self.waited.value += 1
+        if isinstance(result, Accepted):
+            outcome = result.outcome
+            self._waiting.add(outcome)
+            outcome.add_done_callback(partial(self._answer, replier.accept(outcome), result))
+            return
         header = request.header
         task = asyncio.get_running_loop().create_task(
             self._finish(replier, result),
@@ -106,11 +115,26 @@ class KafkaRequestHandlerPool:
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
 
+    def _answer(self, replier: Replier, accepted: Accepted[Result], outcome: Outcome) -> None:
+        self._waiting.discard(outcome)
+        if outcome.cancelled():
+            if not self._is_down:  # else a connection that is still there would wait for ever
+                replier.fail(ProtocolError("its request was given up"))
+            return
+        try:
+            replier.complete(accepted.finish())
+        except Exception as error:
+            _fail(replier, error)
+
     async def _finish(self, replier: Replier, result: Awaitable[Result]) -> None:
         try:
             replier.complete(await result)
-        except ProtocolError as error:
-            replier.fail(error)
-        except Exception:
-            _log.exception("a waiting request ended by a bug")
-            replier.fail(ProtocolError("its request could not be answered"))
+        except Exception as error:
+            _fail(replier, error)
+
+
+def _fail(replier: Replier, error: Exception) -> None:
+    if not isinstance(error, ProtocolError):
+        _log.error("a waiting request ended by a bug", exc_info=error)
+        error = ProtocolError("its request could not be answered")
+    replier.fail(error)

@@ -6,8 +6,9 @@ stays a view of it. The view is valid until the answer has been handed back.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kbroker.protocol.header import RequestHeader
 
@@ -32,6 +33,8 @@ class FileSlice(Protocol):
 
 Piece = bytes | bytearray | memoryview | FileSlice
 
+_NO_FRAME = memoryview(b"")
+
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionInfo:
@@ -48,15 +51,23 @@ class ConnectionInfo:
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     is_forwarded: bool = False  # of a client that asked another broker
+    number: int = 0  # rises with each connection of this process
 
 
 class Request(NamedTuple):
-    """A frame whose header has been read; `body_offset` is where the message starts in `frame`."""
+    """A frame whose header has been read; `body_offset` is where the message starts in `frame`, and
+    `size_bytes` what was received, also when the frame has been let go.
+    """
 
     header: RequestHeader
     frame: memoryview
     body_offset: int
     connection: ConnectionInfo
+    size_bytes: int
+
+    def without_frame(self) -> Request:
+        """Itself without what was received: an answer that waits must not keep that."""
+        return self._replace(frame=_NO_FRAME)
 
 
 class Response(NamedTuple):
@@ -75,3 +86,52 @@ class NoResponse:
 
     close: bool = False
     throttle_ms: int = 0
+
+
+class Outcome(Protocol):
+    """A future of the event loop."""
+
+    def result(self) -> Any:
+        """The value, once it is there."""
+        ...
+
+    def cancel(self) -> bool:
+        """Nobody waits for it any more."""
+        ...
+
+    def cancelled(self) -> bool:
+        """Whether nobody waited for it."""
+        ...
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        """Call `callback` with this when it is done."""
+        ...
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for it."""
+        ...
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Accepted(Generic[T]):
+    """The answer to come of a request that has been carried out: its frame is not read any more,
+    and what its connection sends next may begin. It is `finish()` when `outcome` is done.
+    """
+
+    __slots__ = ("finish", "outcome")
+
+    def __init__(self, outcome: Outcome, finish: Callable[[], T]) -> None:
+        self.outcome = outcome
+        self.finish = finish
+
+    def then(self, shape: Callable[[T], R]) -> Accepted[R]:
+        """The same request, with another form of its answer."""
+        finish = self.finish
+        return Accepted(self.outcome, lambda: shape(finish()))
+
+    def __await__(self) -> Generator[Any, None, T]:
+        yield from self.outcome.__await__()
+        return self.finish()

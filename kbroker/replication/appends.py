@@ -82,12 +82,13 @@ class Appends:
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> Results | Awaitable[Results]:
-        """Append to each partition; a plain list where nothing has to be waited for.
+    ) -> Results | asyncio.Future[Results] | Awaitable[Results]:
+        """Append to each partition; a plain list where nothing has to be waited for, a future where
+        all is appended, and waits for followers or the disk.
 
         Results are in the order of `entries`, which name each partition once. Buffers must be
-        writable, and stay as they are until the answer: offsets and leader epoch are written into
-        them.
+        writable, and stay as they are until all is appended: offsets and leader epoch are written
+        into them.
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return _invalid_acks(entries)
@@ -192,7 +193,7 @@ class Appends:
 
     def _answer(
         self, results: Results, pending: list[_Pending], required_acks: int, timeout_ms: int
-    ) -> Awaitable[Results]:
+    ) -> asyncio.Future[Results]:
         """The results, when those that are pending have what they wait for."""
         future = self._requests.create_future()
         is_settled = partial(self._is_settled, required_acks)
@@ -240,7 +241,7 @@ class _Pending(NamedTuple):
 
     def is_cut(self, partition: Partition) -> bool:
         """Whether the log was cut since, or is another one: other records may have the offsets."""
-        return partition.log is not self.log or self.log.cuts != self.cuts
+        return not self.log.is_continued_in(partition.log, self.cuts)
 
 
 def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:

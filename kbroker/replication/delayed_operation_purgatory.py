@@ -18,7 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
 
-# A connection waits for one request at a time, so this is far above any connection limit.
+# A connection waits for one request at a time, but for a few hundred of those sent ahead, and what
+# it waits for goes with it: this is above any limit of connections.
 OPERATIONS_MAX = 100_000
 PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.requests`
 
@@ -135,6 +136,12 @@ class DelayedOperationPurgatory(Generic[OperationT]):
                 operation.on_complete()
                 completed += 1
         return completed
+
+    def complete(self, operation: OperationT) -> None:
+        """Complete an operation whose condition was found to hold, unless it has ended since."""
+        if not operation.is_completed:
+            self.drop(operation)
+            operation.on_complete()
 
     def watch_also(self, operation: OperationT, key: Hashable) -> None:
         """Watch an operation that waits under one key more."""

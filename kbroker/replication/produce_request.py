@@ -88,6 +88,13 @@ class ProduceWork:
         """Partitions with the records to append, each once."""
         return self._entries.items()
 
+    def let_go_of(self, request: ProduceRequest) -> None:
+        """Everything is appended: an answer that waits must not keep the records received."""
+        self._entries.clear()
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                data.records = None
+
     def fill(self, results: list[PartitionProduceResult]) -> ProduceResponse:
         """Enter what the appends came to: one result per entry, in their order."""
         for result, answers in zip(results, self._answers, strict=True):

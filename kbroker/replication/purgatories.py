@@ -35,6 +35,7 @@ class Purgatories:
         self, clock: Clock, timer: Timer, config: ReplicationConfig, create_future: CreateFuture
     ) -> None:
         self.create_future = create_future
+        self._timer = timer
         self.fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory(
             clock, timer, purge_interval=config.fetch_purgatory_purge_interval_requests
         )
@@ -63,6 +64,10 @@ class Purgatories:
             tags = (("delayedOperation", kind),)
             counters.add(purgatory("NumDelayedOperations", tags), waiting.__len__)
             counters.add(purgatory("PurgatorySize", tags), waiting.watched)
+
+    def complete_soon(self, operation: DelayedFetch) -> None:
+        """Complete a fetch in the next turn of the event loop."""
+        self._timer.call_later(0, partial(self.fetches.complete, operation))
 
     def wake(self, topic_partition: TopicPartition) -> None:
         """The partition's end, high watermark, last stable offset or flushed end has moved."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kbroker.clock import Clock, Timer
 from kbroker.log.file_system import StorageError
+from kbroker.log.log import Log
 from kbroker.log.log_state import PendingFlush
 from kbroker.log.write_runner import outcome
 from kbroker.model import TopicPartition
@@ -58,6 +59,7 @@ _WAITING_ACKS = {
 
 class _Flush(NamedTuple):
     partition: Partition
+    log: Log
     pending: PendingFlush
 
 
@@ -129,9 +131,10 @@ class SharedFlush:
         flushes = []
         for topic_partition in partitions:
             partition, _ = self._wanted.pop(topic_partition)
-            pending = partition.log.begin_flush()
+            log = partition.log
+            pending = log.begin_flush()
             if pending is not None:
-                flushes.append(_Flush(partition, pending))
+                flushes.append(_Flush(partition, log, pending))
                 self._flushing.add(topic_partition)
             else:  # a periodic flush was faster, and wakes nobody; later: this may be an append
                 self._timer.call_later(0, partial(self._wake, topic_partition))
@@ -161,17 +164,19 @@ class SharedFlush:
             self._start_waiting()
 
     def _settle(self, flush: _Flush, error: StorageError | None) -> None:
-        partition = flush.partition
+        partition, log = flush.partition, flush.log
         topic_partition = partition.topic_partition
         if error is None:
-            partition.log.complete_flush(flush.pending, self._clock.now_ms())
-        elif partition.log.flush_failed(flush.pending, error):
+            log.complete_flush(flush.pending, self._clock.now_ms())
+        elif log.successor is not None:
+            pass  # its files are elsewhere now: who still waits asks for a flush of those
+        elif log.flush_failed(flush.pending, error):
             self._timer.call_later(_AGAIN_AFTER_MS, partial(self._again, flush))
             return
         else:
             self._wanted.pop(topic_partition, None)
             self._flushing.discard(topic_partition)
-            if not partition.log.is_deleted:  # else a new topic of that name would be refused
+            if not log.is_deleted:  # else a new topic of that name would be refused
                 self._on_failure([topic_partition])
             return
         # Those who are woken and still wait ask again, all of them before the next flush begins.

@@ -149,7 +149,7 @@ def test_no_response_goes_through() -> None:
 
 @pytest.mark.parametrize(
     ("key", "version", "body"),
-    [(34, 0, b""), (12, 5, HEARTBEAT_V0), (12, -1, HEARTBEAT_V0), (0, 2, b""), (12, 0, b"\0")],
+    [(38, 0, b""), (12, 5, HEARTBEAT_V0), (12, -1, HEARTBEAT_V0), (0, 2, b""), (12, 0, b"\0")],
 )
 def test_what_is_not_served_or_cannot_be_read_is_a_protocol_error(
     key: int, version: int, body: bytes
@@ -161,7 +161,7 @@ def test_what_is_not_served_or_cannot_be_read_is_a_protocol_error(
 @pytest.mark.parametrize(
     ("key", "version", "text"),
     [
-        (34, 0, "does not serve AlterReplicaLogDirs: docs/compatibility"),
+        (38, 0, "does not serve CreateDelegationToken: docs/compatibility"),
         (12, 5, "does not serve Heartbeat version 5: it serves 0-4"),
     ],
 )

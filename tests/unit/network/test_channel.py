@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from kbroker.network.answer_line import AnswerLines
 from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
@@ -16,7 +17,9 @@ from tests.fakes.waiting import until
 
 
 async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
-    owner = cast(ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(1 << 20)))
+    owner = cast(
+        ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(1 << 20), lines=AnswerLines())
+    )
     ours, theirs = socket.socketpair()
     with ours, theirs:
         channel = Channel(owner, SocketWire(ours, local_connection()))
@@ -64,6 +67,7 @@ async def test_a_client_that_leaves_after_a_request_is_kept_until_the_queue_take
 async def opened(ours: socket.socket, queue: RequestChannel) -> Channel:
     owner = SimpleNamespace(
         buffers=ReceiveBuffers(1 << 20),
+        lines=AnswerLines(),
         request_channel=queue,
         max_frame_bytes=1 << 20,
         channel_opened=lambda _: None,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
-from kbroker.protocol.request import Request, Response
+from kbroker.protocol.request import Accepted, Request, Response
 from tests.fakes.recording_replier import RecordingReplier, request_of
 
 
@@ -64,6 +64,32 @@ async def test_shutdown_cancels_what_waits() -> None:
     assert pool.waiting == 1
     await pool.shutdown()
     assert (pool.waiting, replier.results) == (0, [])
+
+
+async def test_an_accepted_request_is_answered_when_its_outcome_is_there() -> None:
+    outcome: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    channel, replier, late = RequestChannel(1), RecordingReplier(), Response([b"late"])
+    pool = KafkaRequestHandlerPool(lambda request: Accepted(outcome, outcome.result), channel)
+    pool.start()
+    channel.send(replier, request_of(0, 0, b""))
+    assert (replier.results, pool.waiting) == ([], 1)
+    outcome.set_result(late)
+    await asyncio.sleep(0)
+    assert (replier.results, pool.waiting) == ([late], 0)
+
+
+async def test_a_bug_in_an_accepted_request_fails_its_connection() -> None:
+    outcome: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+    def bug() -> Response:
+        raise AssertionError("a bug")
+
+    channel, replier = RequestChannel(1), RecordingReplier()
+    KafkaRequestHandlerPool(lambda request: Accepted(outcome, bug), channel).start()
+    channel.send(replier, request_of(0, 0, b""))
+    outcome.set_result(Response([]))
+    await asyncio.sleep(0)
+    assert len(replier.failures) == 1
 
 
 async def test_a_bug_in_a_waiting_request_fails_its_connection() -> None:

@@ -1,0 +1,134 @@
+"""The answers of one connection that are to come, where requests begin before them.
+
+A producer sends several requests ahead. With acks=all each waits for followers or the disk: carried
+out one after the other, each would cost a round of replication of its own, or a flush. All that
+came are appended instead, and followers get them together.
+
+Law: answers leave in the order of their requests, because that is how a client tells them apart. So
+an answer that is there waits for those before it, and so does the end of a connection for what it
+sent: the records before that are stored, and their producer is told. Only requests to produce begin
+early: they are appended in the order they came in, and no other kind has its place between two of
+them. All lines together have a bound, for answers that come at once hold the loop; the fewer
+connections send ahead, the longer each may. What a connection waits for is given up when it is
+gone; one that only sends no more still reads.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from kbroker.errors import ProtocolError
+from kbroker.protocol.request import NoResponse, Outcome, Response
+
+LENGTH_MAX = 64  # librdkafka sends a million ahead if it is let
+TOTAL_MAX = 512  # but each connection has one
+
+Result = Response | NoResponse | ProtocolError
+
+
+class AnswerLines:
+    """What the lines of all connections share: how long each may be."""
+
+    __slots__ = ("_in_use", "length_max")
+
+    def __init__(self) -> None:
+        self._in_use = 0  # lines in which an answer stands
+        self.length_max = LENGTH_MAX
+
+    def changed(self, by: int) -> None:
+        """One line more is in use, or one fewer."""
+        self._in_use += by
+        self.length_max = max(1, min(LENGTH_MAX, TOTAL_MAX // max(1, self._in_use)))
+
+
+class AnswerLine:
+    """`send_next` is called, in a moment, when the first in line has come."""
+
+    __slots__ = ("_answers", "_is_closed", "_lines", "_send_next")
+
+    def __init__(
+        self, lines: AnswerLines, send_next: Callable[[], None], is_closed: Callable[[], bool]
+    ) -> None:
+        self._lines = lines
+        self._send_next = send_next
+        self._is_closed = is_closed
+        self._answers: deque[AnswerToCome] = deque()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request has to wait."""
+        return len(self._answers) >= self._lines.length_max
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is gone or going."""
+        return self._is_closed()
+
+    def join(self, result: Result | None = None, outcome: Outcome | None = None) -> AnswerToCome:
+        """Stand in line for the request that was begun last; `result` where it is there, `outcome`
+        where it is to come.
+        """
+        answer = AnswerToCome(self, result, outcome)
+        if not self._answers:
+            self._lines.changed(1)
+        self._answers.append(answer)
+        return answer
+
+    def came(self, answer: AnswerToCome) -> None:
+        """One of them is there."""
+        if self._answers and self._answers[0] is answer:
+            self._send_next()
+
+    def take(self) -> Result | None:
+        """The next answer to send; None where it is yet to come."""
+        answers = self._answers
+        if not answers or answers[0].result is None:
+            return None
+        result = answers.popleft().result
+        if not answers:
+            self._lines.changed(-1)
+        return result
+
+    def give_up(self) -> None:
+        """The connection is gone: what its answers wait for need not come."""
+        answers, self._answers = self._answers, deque()
+        if answers:
+            self._lines.changed(-1)
+        for answer in answers:
+            if answer.outcome is not None:
+                answer.outcome.cancel()
+
+
+class AnswerToCome:
+    """The end of a connection that a request is answered at which begins no other (Replier)."""
+
+    __slots__ = ("_line", "outcome", "result")
+
+    def __init__(self, line: AnswerLine, result: Result | None, outcome: Outcome | None) -> None:
+        self._line = line
+        self.result = result
+        self.outcome = outcome
+
+    @property
+    def is_closed(self) -> bool:
+        """True when no answer can be sent any more."""
+        return self._line.is_closed
+
+    def complete(self, result: Result) -> None:
+        """Send the answer when it is its turn."""
+        self.result = result
+        self._line.came(self)
+
+    def accept(self, outcome: Outcome) -> AnswerToCome:  # noqa: ARG002  as a connection does
+        """Its request has been carried out before."""
+        return self
+
+    def fail(self, error: ProtocolError) -> None:
+        """Close the connection when it is its turn."""
+        self.complete(error)
