@@ -16,4 +16,4 @@ from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, Leader
 @api(LeaderAndIsrRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
     """Lead and follow as ordered; each partition has its own outcome."""
-    return await ctx.services.control.leader_and_isr(request)
+    return await ctx.services.control.leader_and_isr(request, ctx.connection.number)

@@ -2,10 +2,13 @@
 
 Consumers ask after a change of the leader epoch, to learn whether records they read were lost
 (KIP-320). v0: no epoch in the answer. v2: the epoch that the asker believes to be in force is
-checked. v3: who asks.
+checked. v3: who asks. To `ANY_REPLICA_ID`, the name by which our controllers ask, each replica
+tells where its own log ends, whatever epoch is asked for; Kafka's brokers take it for a consumer.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
@@ -17,8 +20,10 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
+from kbroker.replication.offset_lookup import ANY_REPLICA_ID, OffsetLookup, OffsetResult
 
 Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+_Find = Callable[[OffsetLookup, TopicPartition, Asked], OffsetResult]
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
@@ -36,25 +41,32 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Answer each partition; only its leader does."""
+    """Answer each partition; only its leader does, unless any replica is asked."""
+    find = _log_end if request.replica_id == ANY_REPLICA_ID else _epoch_end
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_answer(ctx, topic.topic, asked) for asked in topic.partitions],
+                partitions=[_answer(ctx, topic.topic, asked, find) for asked in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(ctx: RequestContext, topic: str, asked: Asked) -> EpochEndOffset:
-    result = ctx.services.replicas.offsets.end_offset_for_epoch(
-        TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
-    )
+def _answer(ctx: RequestContext, topic: str, asked: Asked, find: _Find) -> EpochEndOffset:
+    result = find(ctx.services.replicas.offsets, TopicPartition(topic, asked.partition), asked)
     return EpochEndOffset(
         error_code=result.error_code,
         partition=asked.partition,
         leader_epoch=result.leader_epoch,
         end_offset=result.offset,
     )
+
+
+def _epoch_end(offsets: OffsetLookup, partition: TopicPartition, asked: Asked) -> OffsetResult:
+    return offsets.end_offset_for_epoch(partition, asked.current_leader_epoch, asked.leader_epoch)
+
+
+def _log_end(offsets: OffsetLookup, partition: TopicPartition, _asked: Asked) -> OffsetResult:
+    return offsets.log_end(partition)

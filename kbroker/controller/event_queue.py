@@ -107,7 +107,9 @@ class EventQueue:
 
 def not_controller() -> KafkaError:
     """Return the error for requests to a broker that is not, or no longer, the controller."""
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller.")
+    return KafkaError(
+        ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster."
+    )
 
 
 def _fail(event: Event, answer: asyncio.Future[Any] | None, error: Exception) -> None:

@@ -36,7 +36,11 @@ from kbroker.controller.event_handlers.leader_elections import (
     NO_LEADER_BALANCE,
     LeaderBalanceSettings,
 )
-from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.event_handlers.state_changes import (
+    AskLogEnds,
+    StateChanges,
+    nobody_tells,
+)
 from kbroker.controller.event_queue import EventQueue, not_controller
 from kbroker.controller.state_machines import events
 from kbroker.controller.state_machines.controller_context import ControllerContext
@@ -72,6 +76,7 @@ class ControllerSettings:
     inter_broker_listener: str | None = None  # None: the first one a broker names
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
     supported_features: tuple[SupportedFeature, ...] = SUPPORTED_FEATURES
+    gives_topic_ids: bool = True  # to topics that were made without
 
 
 @dataclass(slots=True)
@@ -96,8 +101,9 @@ class KafkaController:
         connect: Callable[[Broker], BrokerChannel],
         on_activity_change: Callable[[bool], None] | None = None,
         register_broker: Callable[[], Awaitable[int]] | None = None,
+        ask_log_ends: AskLogEnds = nobody_tells,
     ) -> None:
-        """`connect` opens the channel to a broker.
+        """`connect` opens the channel to a broker, `ask_log_ends` asks one.
 
         `on_activity_change` hears when this broker becomes controller. `register_broker` registers
         it in the tree after a session has ended, and returns the new broker epoch.
@@ -107,6 +113,7 @@ class KafkaController:
         self._connect = connect
         self._on_activity_change = on_activity_change
         self._register_broker = register_broker
+        self._ask_log_ends = ask_log_ends
         self.queue = EventQueue(self._process)
         self._watches = ClusterWatches(self.queue.put)
         self._elector = ZookeeperLeaderElector(
@@ -383,12 +390,14 @@ class KafkaController:
         context = ControllerContext()
         context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
         context.inter_broker_listener = self._settings.inter_broker_listener
+        context.gives_topic_ids = self._settings.gives_topic_ids
         states = StateChanges(
             context,
             self._zk,
             ControllerChannelManager(self._connect, self.on_response),
             broker_id=self._settings.broker_id,
             unclean_by_default=self._settings.unclean_leader_election_enable,
+            ask_log_ends=self._ask_log_ends,
         )
         return ClusterChanges(
             states,

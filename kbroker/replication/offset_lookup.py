@@ -39,6 +39,7 @@ _FIRST_VERSION = {
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 DEBUGGING_REPLICA_ID = -2
+ANY_REPLICA_ID = -4  # ours alone, of OffsetForLeaderEpoch; Kafka has -1, -2 and -3
 _NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
 
 
@@ -150,6 +151,16 @@ class OffsetLookup:
             return OffsetResult(error.code)
         found = partition.end_offset_for_epoch(leader_epoch)
         return OffsetResult(ErrorCode.NONE, -1, found.end_offset, found.epoch)
+
+    def log_end(self, topic_partition: TopicPartition) -> OffsetResult:
+        """The end of this replica's log and the leader epoch of its last record, whoever leads."""
+        try:
+            log = self._hosted.get(topic_partition).log
+        except KafkaError as error:
+            return OffsetResult(error.code)
+        end_offset = log.log_end_offset
+        epoch = log.leader_epoch_cache.epoch_for_offset(end_offset - 1)
+        return OffsetResult(ErrorCode.NONE, -1, end_offset, -1 if epoch is None else epoch)
 
     def list_offsets_before(
         self, params: OffsetParams, query: OffsetQuery, max_offsets: int

@@ -132,6 +132,11 @@ class TreeError(Exception):
         self.path = path
         self.op_index = op_index
 
+    def __repr__(self) -> str:
+        """Return what a log line says of it: the path, and the first sentence about its kind."""
+        sentence = (type(self).__doc__ or "").partition(";")[0].partition(".")[0]
+        return f"{self.path}: {sentence[:1].lower()}{sentence[1:]}"
+
 
 class NoNodeError(TreeError):
     """The node, or the parent of a node to create, is not there."""
@@ -158,7 +163,7 @@ class NodeTooLargeError(TreeError):
 
 
 class TreeUnavailableError(TreeError):
-    """The store cannot be reached or cannot be written now; the operation may be tried again."""
+    """The metadata tree cannot be reached or written now; the operation may be tried again."""
 
 
 class TreeStorageError(TreeUnavailableError):

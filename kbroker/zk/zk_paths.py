@@ -55,6 +55,7 @@ EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
 ACL_RESOURCE_TYPES = ("User", "Topic", "Cluster", "DelegationToken", "Group", "TransactionalId")
 
 DEFAULT_ENTITY = "<default>"
+LOST_MEMORY = "kbroker_lost_memory"  # of a registration; Kafka has no such field
 TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
     "topics",
     "brokers",
@@ -100,6 +101,7 @@ class PartitionStateZnode:
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
+    zxid: int = 0  # of the transaction that wrote it; 0 where it was not read from the tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +216,8 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
     }
     if broker.rack is not None:
         document["rack"] = broker.rack
+    if broker.has_lost_memory:
+        document[LOST_MEMORY] = True  # Kafka's brokers pass it over
     document |= {
         "jmx_port": jmx_port,
         "port": plaintext.port if plaintext else -1,
@@ -254,18 +258,20 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
                 SupportedFeature(name, int32(levels["min_version"]), int32(levels["max_version"]))
                 for name, levels in document.get("features", {}).items()
             ),
+            has_lost_memory=document.get(LOST_MEMORY) is True,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
-    """Data of /brokers/topics/<topic>, version 3."""
+    """Data of /brokers/topics/<topic>, version 3; the zero id is left out, as in Kafka."""
     partitions = assignment.partitions
+    topic_id = assignment.topic_id
     return encode_json(
         {
             "partitions": {str(p): list(a.replicas) for p, a in partitions.items()},
-            "topic_id": encode_uuid(assignment.topic_id),
+            **({} if topic_id == ZERO_UUID else {"topic_id": encode_uuid(topic_id)}),
             "adding_replicas": {
                 str(p): list(a.adding_replicas) for p, a in partitions.items() if a.adding_replicas
             },

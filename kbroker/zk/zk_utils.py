@@ -334,7 +334,9 @@ class ZkUtils:
         wanted = list(partitions)
         found = await self._read_all(
             [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted],
-            lambda path, data, stat: zk_paths.decode_partition_state(path, data, stat.version),
+            lambda path, data, stat: replace(
+                zk_paths.decode_partition_state(path, data, stat.version), zxid=stat.mzxid
+            ),
         )
         return {p: s for p, s in zip(wanted, found, strict=True) if s is not None}
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.event_handlers.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
@@ -69,6 +70,9 @@ class FakeBroker:
                 leader_balance=cluster.leader_balance,
                 supported_features=cluster.supported_features,
                 unclean_leader_election_enable=lambda: cluster.unclean_by_default,
+                gives_topic_ids=gives_topic_ids(
+                    cluster.config.server.inter_broker_protocol_version
+                ),
             ),
             self.zk,
             cluster.channel,

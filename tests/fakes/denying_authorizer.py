@@ -55,7 +55,9 @@ async def answer_to(
     frame = memoryview(bytearray(encode(request, version, head)))
     header, offset = decode_request_header(frame)
     from_client = replace(local_connection(), **connection)
-    result = KafkaApis(registered(), services).handle(Request(header, frame, offset, from_client))
+    result = KafkaApis(registered(), services).handle(
+        Request(header, frame, offset, from_client, len(frame))
+    )
     return await result if inspect.isawaitable(result) else result
 
 

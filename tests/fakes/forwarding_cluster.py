@@ -96,7 +96,9 @@ class ForwardingBroker(FakeBroker):
         head = encode_request_header(RequestHeader(key, version, CORRELATION_ID, "client"))
         frame = memoryview(bytearray(encode(request, version, head)))
         header, offset = decode_request_header(frame)
-        answer = self.apis.handle(Request(header, frame, offset, connection or local_connection()))
+        answer = self.apis.handle(
+            Request(header, frame, offset, connection or local_connection(), len(frame))
+        )
         if inspect.isawaitable(answer):
             answer = await answer
         assert isinstance(answer, Response)

@@ -47,6 +47,7 @@ class MemoryLog:
         self.sync_error: StorageError | None = None
         self.flushes = 0
         self.cuts = 0
+        self.successor = None
         self.leader_epoch_cache = LeaderEpochCache([], lambda _entries: None)
         self.batches: list[tuple[int, int, bytes]] = []  # base offset, last offset, bytes
         self.fail_with: KafkaError | None = None
@@ -94,6 +95,9 @@ class MemoryLog:
         cut = bool(chosen) and max_bytes < len(chosen[0])
         return FetchDataInfo(offset, found[:max_bytes], aborted, cut, len(found))
 
+    def assign_topic_id(self, topic_id: UUID) -> None:
+        self.topic_id = topic_id
+
     def begin_leader_epoch(self, leader_epoch):
         self.leader_epoch_cache.assign(leader_epoch, self.log_end_offset)
 
@@ -121,6 +125,9 @@ class MemoryLog:
 
     def largest_timestamp(self):
         return max((r.timestamp for r in self._records()), default=-1)
+
+    def is_continued_in(self, log, cuts):
+        return log is self and self.cuts == cuts
 
     def begin_flush(self, up_to_offset=None):
         end = self.log_end_offset if up_to_offset is None else up_to_offset
@@ -179,9 +186,13 @@ class MemoryLogManager:
         self.refused_starts = False  # the disk takes no log start
         self.deleted: frozenset[TopicPartition] = frozenset()
         self.refused_deletions = False  # the disk takes no rename
+        self.futures = SimpleNamespace(find=lambda _: None)
 
     def all_logs(self):
         return list(self.logs.values())
+
+    def all_futures(self):
+        return []
 
     def directories(self):
         return list(self.data_directories)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Outcome, Request, Response
 
 
 class RecordingReplier:
@@ -18,6 +18,10 @@ class RecordingReplier:
     def complete(self, result: Response | NoResponse) -> None:
         """The answer of a request."""
         self.results.append(result)
+
+    def accept(self, outcome: Outcome) -> RecordingReplier:
+        """Its answer comes later."""
+        return self
 
     def fail(self, error: ProtocolError) -> None:
         """The connection would be closed."""
@@ -40,4 +44,4 @@ def local_connection() -> ConnectionInfo:
 def request_of(key: int, version: int, body: bytes, *, correlation_id: int = 7) -> Request:
     """A request whose frame is its body alone."""
     header = RequestHeader(key, version, correlation_id, "test")
-    return Request(header, memoryview(bytearray(body)), 0, local_connection())
+    return Request(header, memoryview(bytearray(body)), 0, local_connection(), len(body))

@@ -30,7 +30,7 @@ async def answer_to(apis: KafkaApis, frame: bytearray, connection: ConnectionInf
     """The bytes of a broker's answer; none where there is no answer. Raises ProtocolError."""
     view = memoryview(frame)
     header, offset = decode_request_header(view)
-    answer = apis.handle(Request(header, view, offset, connection))
+    answer = apis.handle(Request(header, view, offset, connection, len(view)))
     if inspect.isawaitable(answer):
         answer = await answer
     if isinstance(answer, NoResponse):

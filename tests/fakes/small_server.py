@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -93,6 +94,11 @@ class SmallServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(5)
         assert not self._thread.is_alive(), "the server did not stop"
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Have the server's event loop call it."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(callback)
 
     def connect(self) -> RawConnection:
         """A new connection to the server."""

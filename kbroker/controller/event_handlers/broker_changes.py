@@ -149,10 +149,10 @@ class BrokerChanges:
         context = self._context
         self._states.send_metadata(b for b in context.live_brokers if b not in come)
         await self._states.send_full_metadata(come)
-        await self._replicas_work(context.replicas_on(come))
+        await self.replicas_work(context.replicas_on(come))
         await self._reassignments.resume_on(come)
 
-    async def _replicas_work(self, replicas: list[Replica]) -> None:
+    async def replicas_work(self, replicas: list[Replica]) -> None:
         """Replicas can be used (again): they learn their leader, or become it."""
         topics = {replica.topic_partition.topic for replica in replicas}
         deleting = {topic for topic in topics if self._context.is_queued_for_deletion(topic)}
@@ -200,7 +200,7 @@ class BrokerChanges:
             await self._replicas_failed(sorted(failed))
         if mended:
             log.info("broker %d can use %d replicas again", event.broker_id, len(mended))
-            await self._replicas_work(sorted(mended))
+            await self.replicas_work(sorted(mended))
 
     # ---- controlled shutdown
 

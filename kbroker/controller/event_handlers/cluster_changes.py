@@ -15,6 +15,10 @@ from typing import Any, TypeVar
 from kbroker.controller.event_handlers.alter_partitions import AlterPartitions
 from kbroker.controller.event_handlers.broker_changes import BrokerChanges
 from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
+from kbroker.controller.event_handlers.doubtful_elections import (
+    DoubtfulElections,
+    LookAtDoubts,
+)
 from kbroker.controller.event_handlers.feature_updates import FeatureUpdates
 from kbroker.controller.event_handlers.leader_elections import (
     LeaderBalanceSettings,
@@ -40,6 +44,11 @@ from kbroker.controller.state_machines.requested_elections import (
     AutoPreferredReplicaLeaderElection,
     ElectLeaders,
     ZkPreferredElection,
+)
+from kbroker.controller.state_machines.unseen_returns import (
+    leaders_that_returned,
+    partitions_in_doubt,
+    replicas_that_returned,
 )
 from kbroker.model import SupportedFeature
 
@@ -75,6 +84,7 @@ class ClusterChanges:
         self._topics = TopicChanges(states, watches)
         self._alter_partitions = AlterPartitions(states, put)
         self._elections = LeaderElections(states, watches, put, leader_balance)
+        self._doubts = DoubtfulElections(states, put)
         self._features = FeatureUpdates(states, supported_features)
         self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
         self._register_all()
@@ -98,16 +108,24 @@ class ClusterChanges:
         self._check_epoch()
         # Before anything is led: a topic half deleted must not get its first leader once more.
         await self._deletions.read()
+        context.in_doubt.update(partitions_in_doubt(context, list(context.leadership)))
+        returned = sorted(replicas_that_returned(context))
+        context.replicas_away.update(returned)
+        await self._states.raise_leader_epochs(list(leaders_that_returned(context)))
         self._states.send_metadata(context.live_brokers)
         await self._start_replicas()
         self._states.partitions.initialize()
         await self._states.partitions_online(
             context.partitions_needing_leader(), ElectionStrategy.OFFLINE, fresh=True
         )
+        if returned:
+            context.replicas_away.clear()
+            await self._brokers.replicas_work(returned)
         await self._reassignments.start()
         await self._deletions.resume()
         await self._elections.start()
         await self._features.enable()
+        self._doubts.watch()
 
     def forget_orders(self) -> None:
         """Forget the orders that brokers have not been sent, or have not answered."""
@@ -116,6 +134,7 @@ class ClusterChanges:
     async def stop(self) -> None:
         """Another controller takes over."""
         self._elections.stop()
+        self._doubts.stop()
         await self._states.channels.stop()
 
     def register(self, kind: type[E], handler: Callable[[E], Awaitable[object]]) -> None:
@@ -127,7 +146,9 @@ class ClusterChanges:
         """Work one event; returns its answer, None for most."""
         handler = self._handlers.get(type(event))
         assert handler is not None, event
-        return await handler(event)
+        answer = await handler(event)
+        self._doubts.watch()
+        return answer
 
     def _register_all(self) -> None:
         brokers, topics, deletions = self._brokers, self._topics, self._deletions
@@ -150,6 +171,7 @@ class ClusterChanges:
         self.register(ElectLeaders, self._elections.on_elect_leaders)
         self.register(ZkPreferredElection, self._elections.on_zk_request)
         self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
+        self.register(LookAtDoubts, self._doubts.on_look)
         self.register(UpdateFeatures, self._features.on_update)
 
     async def _on_unclean_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -22,6 +22,7 @@ from kbroker.controller.state_machines.controller_context import (
     Replica,
     ReplicaState,
 )
+from kbroker.controller.state_machines.partition_leader_election import Elected
 from kbroker.controller.state_machines.partition_state_machine import (
     ElectionStrategy,
     PartitionStateMachine,
@@ -29,7 +30,9 @@ from kbroker.controller.state_machines.partition_state_machine import (
 )
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
-from kbroker.model import LeaderAndIsr, TopicPartition
+from kbroker.controller.state_machines.unseen_returns import partitions_in_doubt
+from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.model import Broker, LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_paths import PartitionStateWrite
@@ -39,6 +42,17 @@ log = logging.getLogger(__name__)
 
 MAX_CONFLICT_RETRIES = 5
 UNCLEAN_SETTING = "unclean.leader.election.enable"
+
+
+LogEnds = Mapping[TopicPartition, EpochEndOffset]
+AskLogEnds = Callable[[Broker, Sequence[TopicPartition]], Awaitable[LogEnds]]
+"""Asks a broker how far its logs reach: the last leader epoch, and the end. A log that it does not
+tell of is missing in the answer. Raises nothing."""
+
+
+async def nobody_tells(_broker: Broker, _partitions: Sequence[TopicPartition]) -> LogEnds:
+    """Answer for brokers that cannot be asked."""
+    return {}
 
 
 class StateChanges:
@@ -52,6 +66,7 @@ class StateChanges:
         *,
         broker_id: int,
         unclean_by_default: Callable[[], bool],
+        ask_log_ends: AskLogEnds = nobody_tells,
     ) -> None:
         self.context = context
         self.zk = zk
@@ -60,6 +75,7 @@ class StateChanges:
         self.replicas = ReplicaStateMachine(context)
         self._broker_id = broker_id
         self._unclean_by_default = unclean_by_default
+        self.ask_log_ends = ask_log_ends
 
     def batch(self) -> RequestBatch:
         """An empty batch of requests."""
@@ -158,6 +174,8 @@ class StateChanges:
         for attempt in range(MAX_CONFLICT_RETRIES):
             if attempt or not fresh:
                 await self._read_again(pending)
+            if strategy is ElectionStrategy.OFFLINE:
+                pending = self._without_doubt(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
             pending = self.partitions.written(writes, versions, batch)
@@ -168,6 +186,21 @@ class StateChanges:
             len(pending),
             pending,
         )
+
+    def _without_doubt(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Those that may be led by whoever is in sync; the others wait for `DoubtfulElections`."""
+        in_doubt = self.context.in_doubt
+        in_doubt.update(partitions_in_doubt(self.context, partitions))
+        return [partition for partition in partitions if partition not in in_doubt]
+
+    async def lead(self, chosen: Mapping[TopicPartition, Elected]) -> list[TopicPartition]:
+        """Let these lead. Returns partitions whose state has changed meanwhile: they stay."""
+        batch = self.batch()
+        writes = self.partitions.chosen_writes(chosen)
+        conflicts = self.partitions.written(writes, await self._write(writes), batch)
+        await self._read_again(conflicts)
+        await self._send_in_turns(batch)
+        return conflicts
 
     async def _topics_with_unclean_election(
         self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
@@ -209,6 +242,16 @@ class StateChanges:
                 return True
         log.error("the leader epoch of %s cannot be raised", partition)
         return False
+
+    async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> None:
+        """The same for many, whose states have just been read; what cannot be written stays."""
+        wanted = {}
+        for partition in partitions:
+            state = self.context.leadership[partition].leader_and_isr
+            wanted[partition] = replace(state, leader_epoch=state.leader_epoch + 1)
+        for partition, written in (await self.change_states(wanted)).items():
+            if written is None:
+                await self.raise_leader_epoch(partition)
 
     async def change_states(
         self, wanted: Mapping[TopicPartition, LeaderAndIsr]

@@ -3,9 +3,10 @@
 Law: as for brokers, what is read with a watch is read again when the watch fires. Of the node of a
 topic that is known, only partitions that were added count: replicas of known partitions are changed
 by a reassignment, and a node changed otherwise by hand says nothing until another controller reads
-it (as in Kafka). A topic without an id gets one; one whose id was lost to an old tool gets it back.
-A topic whose node was removed under the controller is forgotten, and the brokers serve it no
-longer; its records stay on disk, as nobody asked to have them deleted.
+it (as in Kafka). A topic without an id gets one, unless the protocol is older than ids; one whose
+id was lost to an old tool gets it back. A topic whose node was removed under the controller is
+forgotten, and the brokers serve it no longer; its records stay on disk, as nobody asked to have
+them deleted.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class TopicChanges:
                 await self._write(topic)
             return
         context.add_partitions(topic, added)
-        if found.topic_id == ZERO_UUID:
+        if found.topic_id != context.topic_id(topic):
             await self._write(topic)
         await self.on_new_partitions([TopicPartition(topic, p) for p in sorted(added)])
 
@@ -113,7 +114,8 @@ class TopicChanges:
         found = await self._zk.topic_assignments(topics, self._watches.topic)
         for topic, assignment in found.items():
             self._context.set_assignment(topic, assignment)
-            if assignment.topic_id == ZERO_UUID:  # made by a Kafka older than 2.8 (KIP-516)
+            # One without an id was made by a Kafka older than 2.8 (KIP-516).
+            if assignment.topic_id == ZERO_UUID and self._context.gives_topic_ids:
                 self._context.set_assignment(topic, replace(assignment, topic_id=uuid4()))
                 if not await self._write(topic):
                     self._context.set_assignment(topic, assignment)

@@ -50,6 +50,7 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_version = 0  # version of /controller_epoch, checked with every write
         self.inter_broker_listener: str | None = None  # None: the first of a broker
+        self.gives_topic_ids = True  # to topics that were made without
         self.live_brokers: dict[int, Broker] = {}
         self.shutting_down: set[int] = set()
         self.topic_ids: dict[str, UUID] = {}
@@ -61,6 +62,8 @@ class ControllerContext:
         self.topics_ineligible_for_deletion: set[str] = set()
         self.topics_with_deletion_started: set[str] = set()
         self.replicas_on_failed_dirs: set[Replica] = set()
+        self.replicas_away: set[Replica] = set()  # taken for offline, though their broker lives
+        self.in_doubt: set[TopicPartition] = set()  # see partitions_in_doubt
 
     def forget_cluster(self) -> None:
         """Be ready to read the cluster again within one reign.
@@ -76,6 +79,7 @@ class ControllerContext:
         self.topics_to_delete.clear()
         self.topics_ineligible_for_deletion.clear()
         self.topics_with_deletion_started.clear()
+        self.replicas_away.clear()
 
     # ---- brokers
 
@@ -99,7 +103,11 @@ class ControllerContext:
 
     def is_replica_online(self, replica: Replica) -> bool:
         """True when the replica's broker lives and its directory has not failed."""
-        return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs
+        return (
+            self.is_live(replica.broker_id)
+            and replica not in self.replicas_on_failed_dirs
+            and replica not in self.replicas_away
+        )
 
     # ---- topics
 

@@ -112,12 +112,14 @@ class PartitionStateMachine:
 
         Those for which nobody can be elected are left out.
         """
+        elected = {p: self._elect(p, strategy, allow_unclean) for p in partitions}
+        return self.chosen_writes({p: e for p, e in elected.items() if e is not None})
+
+    def chosen_writes(self, chosen: Mapping[TopicPartition, Elected]) -> list[PartitionStateWrite]:
+        """The same for leaders that have been chosen."""
         writes = []
-        for partition in partitions:
+        for partition, elected in chosen.items():
             state = self._context.leadership[partition].leader_and_isr
-            elected = self._elect(partition, strategy, allow_unclean)
-            if elected is None:
-                continue
             writes.append(
                 PartitionStateWrite(
                     topic_partition=partition,
@@ -184,8 +186,13 @@ class PartitionStateMachine:
 
 
 def remember(context: ControllerContext, write: PartitionStateWrite, version: int) -> None:
-    """Put a written state into the context, with the version its node has now."""
+    """Put a written state into the context, with the version its node has now.
+
+    It keeps the transaction of the one before: a new state makes nobody safer who returned since.
+    """
+    known = context.leadership.get(write.topic_partition)
     context.leadership[write.topic_partition] = PartitionStateZnode(
         leader_and_isr=replace(write.leader_and_isr, partition_epoch=version),
         controller_epoch=context.epoch,
+        zxid=known.zxid if known is not None else 0,
     )

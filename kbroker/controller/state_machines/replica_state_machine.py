@@ -67,8 +67,8 @@ class ReplicaStateMachine:
         """Replicas of new partitions, or added to old ones: those learn their leader at once."""
         for replica in self.allowed(replicas, _S.NEW):
             known = self._context.leadership.get(replica.topic_partition)
-            if known is not None:
-                assert known.leader_and_isr.leader != replica.broker_id, replica
+            # One that an unclean election has chosen already was told to lead.
+            if known is not None and known.leader_and_isr.leader != replica.broker_id:
                 batch.add_leader_and_isr([replica.broker_id], replica.topic_partition, is_new=True)
             self.transition_to(replica, _S.NEW)
 
@@ -137,10 +137,16 @@ class ReplicaStateMachine:
         return conflicts
 
     def offline(self, replicas: Iterable[Replica], batch: RequestBatch) -> None:
-        """Replicas that no longer work, after their ISRs have been written."""
+        """Replicas that no longer work, after their ISRs have been written.
+
+        All brokers hear of them, also where no ISR has changed: those of a broker that has stopped
+        had left before.
+        """
+        context = self._context
         for replica in replicas:
-            if replica.topic_partition not in self._context.leadership:
-                batch.add_update_metadata(self._context.live_brokers, (replica.topic_partition,))
+            topic, _ = partition = replica.topic_partition
+            if partition not in context.leadership or not context.is_queued_for_deletion(topic):
+                batch.add_update_metadata(context.live_brokers, (partition,))
             self.transition_to(replica, _S.OFFLINE)
 
     def deletion_started(self, replicas: Iterable[Replica], batch: RequestBatch) -> None:

@@ -2,7 +2,9 @@
 
 PURE. Law: afterwards there is at most one request of each kind, in the order StopReplica,
 LeaderAndIsr, UpdateMetadata, and each names a partition at most once; so what waits for a broker
-that cannot be reached is bounded by the number of its partitions, however long that lasts.
+that cannot be reached is bounded by the number of its partitions, however long that lasts. A
+broker that was to hear of the others before it leads or follows hears of them first, in one more
+UpdateMetadata without partitions: Apache Kafka's brokers do not follow a leader they do not know.
 
 Of several orders for one partition the last one counts: a stop makes an order to lead or follow
 before it pointless; an order to lead or follow comes after any stop that stays. What was to be
@@ -49,6 +51,7 @@ class _Merge:
         self._last_stop: StopReplicaRequest | None = None
         self._last_lead: LeaderAndIsrRequest | None = None
         self._last_metadata: UpdateMetadataRequest | None = None
+        self._knows_brokers_first = False  # before it leads or follows
         self._metadata_type = 0  # of a full one with what came later, it is full again
         self._stops: dict[TopicPartition, _StopState] = {}
         self._leads: dict[TopicPartition, tuple[UUID, _LeadState]] = {}
@@ -57,6 +60,7 @@ class _Merge:
 
     def add_leader_and_isr(self, request: LeaderAndIsrRequest) -> None:
         self._last_lead = request
+        self._knows_brokers_first |= self._last_metadata is not None
         self._live_leaders.update((leader.broker_id, leader) for leader in request.live_leaders)
         for topic in request.topic_states:
             for state in topic.partition_states:
@@ -100,6 +104,8 @@ class _Merge:
             ]
             requests.append(_with(self._last_stop, topic_states=stop_topics))
         if self._last_lead is not None and self._leads:
+            if self._last_metadata is not None and self._knows_brokers_first:
+                requests.append(_with(self._last_metadata, topic_states=[], type=0))
             requests.append(self._leader_and_isr(self._last_lead))
         if self._last_metadata is not None:
             requests.append(self._update_metadata(self._last_metadata))

@@ -6,10 +6,14 @@ another one's.
 Law: requests are carried out one at a time, in the order in which they came, whatever way each of
 them took: what a newer controller says never mixes with the rest of what the one before said
 (Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
-that has been replaced, is refused before anything is read or changed. A name that no partition can
-have, as a node made by hand may give, is refused alone. A request for many partitions is carried
-out in slices, so that clients are answered in between: creating a log costs several system calls,
-and a topic may have thousands of partitions.
+that has been replaced, is refused before anything is read or changed. One that arrives by a
+connection which its controller has given up for a newer one is not answered, and its connection is
+closed: it has been said again, and later orders have followed. (Kafka carries it out, and its
+metadata are of the past then.) An error code would make a controller that still uses the connection
+resign; a closed one makes it send the request again. A name that no partition can have, as a node
+made by hand may give, is refused alone. A request for many partitions is carried out in slices, so
+that clients are answered in between: creating a log costs several system calls, and a topic may
+have thousands of partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
 
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -46,6 +50,7 @@ log = logging.getLogger(__name__)
 
 TREE_BACKOFF_S = 0.1
 REGISTRATION_LOOK_S = 0.01
+IN_PROCESS = 0  # the number of no connection: the controller of this process calls
 _SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
 
 T = TypeVar("T")
@@ -71,6 +76,7 @@ class ControlRequests:
         self._load_topic_settings = load_topic_settings
         self._broker_epoch = broker_epoch
         self._turn = asyncio.Lock()  # first come, first served
+        self._came_by = (0, 0)  # controller epoch and connection of the last request
 
     async def send(self, request: ControlRequest) -> ControlResponse:
         """Carry out a request of the controller in this process (BrokerChannel)."""
@@ -83,20 +89,24 @@ class ControlRequests:
     def close(self) -> None:
         """Nothing is kept open for a controller in this process (BrokerChannel)."""
 
-    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Lead and follow as ordered."""
+    async def leader_and_isr(
+        self, request: LeaderAndIsrRequest, connection: int = IN_PROCESS
+    ) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered; `connection` is the number of the one it came by."""
         grouped = grouped_leader_and_isr(request)
         async with self._turn:
-            refusal = await self._refusal_or_settings(grouped)
+            refusal = await self._refusal_or_settings(grouped, connection)
             if refusal is not ErrorCode.NONE:
                 return _refused(grouped, refusal)
             return await self._lead_or_follow(grouped)
 
-    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+    async def update_metadata(
+        self, request: UpdateMetadataRequest, connection: int = IN_PROCESS
+    ) -> UpdateMetadataResponse:
         """Take over who is alive and who leads what."""
         complete, left_out = without_unsound(grouped_update_metadata(request))
         async with self._turn:
-            refusal = await self._refusal(complete)
+            refusal = await self._refusal(complete, connection)
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
             if left_out:
@@ -105,17 +115,22 @@ class ControlRequests:
             self._waiter.notify()
             return response
 
-    async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+    async def stop_replica(
+        self, request: StopReplicaRequest, connection: int = IN_PROCESS
+    ) -> StopReplicaResponse:
         """Stop replicas and delete their logs as ordered."""
         grouped = grouped_stop_replica(request)
         async with self._turn:
-            refusal = await self._refusal(grouped)
+            refusal = await self._refusal(grouped, connection)
             if refusal is not ErrorCode.NONE:
                 return StopReplicaResponse(error_code=refusal)
             return await self._stop(grouped)
 
-    async def _refusal(self, request: ControlRequest) -> ErrorCode:
-        """Compare the epochs; an epoch above our own is of a registration we shall hear of."""
+    async def _refusal(self, request: ControlRequest, connection: int) -> ErrorCode:
+        """Compare the epochs; an epoch above our own is of a registration we shall hear of.
+
+        Raises ProtocolError for what came by a connection that was given up.
+        """
         own_epoch = await self._own_epoch(request)
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < own_epoch:
             log.info(
@@ -135,6 +150,11 @@ class ControlRequests:
                 known_epoch,
             )
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        if connection != IN_PROCESS:
+            if (request.controller_epoch, connection) < self._came_by:
+                kind = type(request).__name__
+                raise ProtocolError(f"{kind} by a connection older than its controller's latest")
+            self._came_by = (request.controller_epoch, connection)
         return ErrorCode.NONE
 
     async def _own_epoch(self, request: ControlRequest) -> int:
@@ -147,7 +167,9 @@ class ControlRequests:
                 return own_epoch
             await asyncio.sleep(REGISTRATION_LOOK_S)
 
-    async def _refusal_or_settings(self, request: LeaderAndIsrRequest) -> ErrorCode:
+    async def _refusal_or_settings(
+        self, request: LeaderAndIsrRequest, connection: int
+    ) -> ErrorCode:
         """Read the settings of the topics, unless the request is refused.
 
         Waits for the tree where it cannot be read: a log made with wrong settings may lose data,
@@ -161,7 +183,7 @@ class ControlRequests:
             if is_sound(topic.topic_name, partition.partition_index)
         ]
         while True:
-            refusal = await self._refusal(request)
+            refusal = await self._refusal(request, connection)
             if refusal is not ErrorCode.NONE:
                 return refusal
             try:

@@ -18,7 +18,10 @@ from kbroker.clock import Clock, Timer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import (
     LEADER_DURING_DELETE,
+    NO_LEADER,
     ZERO_UUID,
+    Broker,
+    EndPoint,
     LeaderAndIsr,
     ReplicaAssignment,
     TopicPartition,
@@ -43,6 +46,12 @@ OrderedStop = StopReplicaRequest.StopReplicaPartitionState
 NO_EPOCH = -1
 
 _log = logging.getLogger(__name__)
+
+
+def _broker(leader: LeaderAndIsrRequest.LeaderAndIsrLiveLeader) -> Broker:
+    """With the one address that is told: that for brokers, of a listener that is not named."""
+    end_point = EndPoint(listener_name="", host=leader.host_name, port=leader.port)
+    return Broker(broker_id=leader.broker_id, end_points=(end_point,))
 
 
 @dataclass(slots=True)
@@ -83,6 +92,8 @@ class Leadership:
         # How partitions ask for a new ISR; set before the first one is led.
         self.isr_changes: IsrChanges = NO_ISR_CHANGES
         self.controller_epoch = 0  # of the latest controller that has ordered anything
+        # Leaders that orders have named since the cluster was last described as a whole.
+        self._live_leaders: dict[int, Broker] = {}
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Call `listener(became_leader, became_follower)` after each change; stopped replicas count
@@ -101,6 +112,7 @@ class Leadership:
         if request.controller_epoch < self.controller_epoch:
             return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
+        self._live_leaders.update((each.broker_id, _broker(each)) for each in request.live_leaders)
         response = LeaderAndIsrResponse()
         change = _Change()
         for topic in request.topic_states:
@@ -162,6 +174,11 @@ class Leadership:
         if self._hosted.is_offline(topic_partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
         partition = self._hosted.find(topic_partition)
+        is_named = partition is not None and self._take_topic_id(partition, topic_id, state)
+        if partition is not None and is_named and state.leader_epoch == partition.leader_epoch:
+            if not partition.is_leader:
+                change.became_follower.append(partition)  # to be asked for under its id
+            return
         self._check_order(partition, topic_id, state)
         if partition is None:
             partition = Partition(
@@ -191,6 +208,26 @@ class Leadership:
         elif partition.make_follower(order, assignment, state.controller_epoch):
             change.became_follower.append(partition)
 
+    def _take_topic_id(self, partition: Partition, topic_id: UUID, state: OrderedState) -> bool:
+        """Note the id of a topic that was made without one; True where it had none before. A
+        controller tells it under the leader epoch that the partition has already.
+        """
+        is_news = state.leader_epoch >= partition.leader_epoch
+        if not is_news or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
+            return False
+        partition.log.assign_topic_id(topic_id)
+        return True
+
+    def _is_to_follow_again(self, partition: Partition, state: OrderedState) -> bool:
+        """Whether a replica that was stopped is to follow the leader it had: no epoch is needed for
+        that, as with Kafka, whose brokers forget what they stop.
+        """
+        return partition.state.leader == NO_LEADER and state.leader not in (
+            NO_LEADER,
+            LEADER_DURING_DELETE,
+            self._broker_id,
+        )
+
     def _check_order(
         self, partition: Partition | None, topic_id: UUID, state: OrderedState
     ) -> None:
@@ -200,7 +237,10 @@ class Leadership:
                 raise KafkaError(
                     ErrorCode.INCONSISTENT_TOPIC_ID, f"it has topic id {known_id}, not {topic_id}"
                 )
-            if state.leader_epoch <= partition.leader_epoch:
+            lowest_epoch = partition.leader_epoch + 1
+            if self._is_to_follow_again(partition, state):
+                lowest_epoch = partition.leader_epoch
+            if state.leader_epoch < lowest_epoch:
                 raise KafkaError(
                     ErrorCode.STALE_CONTROLLER_EPOCH,
                     f"leader epoch {state.leader_epoch} is not above {partition.leader_epoch}",
@@ -210,6 +250,12 @@ class Leadership:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"it has no replica on broker {self._broker_id}",
             )
+
+    def live_broker(self, broker_id: int) -> Broker | None:
+        """Where a broker is, by the latest news of it: an order to follow may come before the
+        description of the cluster that has its leader.
+        """
+        return self._live_leaders.get(broker_id) or self._metadata.broker(broker_id)
 
     # Stop and delete
 
@@ -268,10 +314,31 @@ class Leadership:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
         deleted = self._metadata.update(request)
+        self._live_leaders.clear()
+        self._stop_what_others_have(request)
         if deleted:
             for listener in self._deletion_listeners:
                 listener(deleted)
         return UpdateMetadataResponse()
+
+    def _stop_what_others_have(self, request: UpdateMetadataRequest) -> None:
+        """Stop the replicas that were taken away while no order could reach this broker: it would
+        lead on, and clients whose news is as old would write here. The log stays.
+        """
+        change = _Change()
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                if self._broker_id in state.replicas:
+                    continue
+                topic_partition = TopicPartition(topic.topic_name, state.partition_index)
+                partition = self._hosted.find(topic_partition)
+                if partition is None or state.leader_epoch <= partition.leader_epoch:
+                    continue
+                _log.info("%s has other replicas now: %s", topic_partition, state.replicas)
+                partition.stop()
+                change.became_follower.append(partition)
+                change.errors[topic_partition] = ErrorCode.NONE
+        self._announce(change)
 
     # Failures
 

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller import kafka_controller
 from kbroker.controller.event_queue import EventQueue
 from kbroker.controller.state_machines import events
@@ -137,6 +138,28 @@ async def test_a_topic_from_before_topic_ids_gets_one(cluster: ControllerCluster
     assert assignment is not None
     assert assignment.topic_id == broker.metadata.topic_id("old")
     assert assignment.topic_id != ZERO_UUID
+
+
+async def test_topics_get_no_ids_below_protocol_28(cluster: ControllerCluster) -> None:
+    """A controller of Kafka would lose them again."""
+    cluster.config = KafkaConfig.for_profile("dev", {"inter.broker.protocol.version": "2.7"})
+    broker = await cluster.start(0)
+    old = b'{"version":1,"partitions":{"0":[0]}}'
+    await broker.session.create("/brokers/topics/old", old)
+    await create(cluster, "new")
+    await cluster.settle()
+    assert broker.metadata.topic_ids() == {"old": ZERO_UUID, "new": ZERO_UUID}
+    assert (await broker.session.get("/brokers/topics/old"))[0] == old
+    assert (await broker.session.get("/brokers/topics/new"))[0] == (
+        b'{"partitions":{"0":[0]},"adding_replicas":{},"removing_replicas":{},"version":3}'
+    )
+
+    grown = b'{"version":1,"partitions":{"0":[0],"1":[0]}}'
+    await broker.session.set("/brokers/topics/old", grown)
+    await cluster.settle()
+
+    assert (await broker.session.get("/brokers/topics/old"))[0] == grown
+    assert broker.metadata.partition_count("old") == 2
 
 
 async def test_a_topic_that_cannot_be_read_does_not_keep_others_from_being_made(

@@ -10,6 +10,12 @@ import pytest
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.model import TopicPartition
+from kbroker.replication.replication_quota import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
+    MOVING_RATE,
+    ReplicationQuotas,
+)
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.settings_updates import SettingsUpdates
 
@@ -35,7 +41,7 @@ def told_of(*changes: tuple[str, str, Mapping[str, str]]) -> list[str | None]:
     manager = Changes()
     logs = SimpleNamespace(all_logs=list, update_topic_config=lambda *_: None)
     settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
-    updates = SettingsUpdates(manager, settings, logs)  # type: ignore[arg-type]
+    updates = SettingsUpdates(manager, settings, logs, ReplicationQuotas(0))  # type: ignore[arg-type]
     updates.on_unclean_elections(told.append)
     for change in changes:
         manager.tell(*change)
@@ -79,9 +85,26 @@ def test_a_default_changes_every_log_in_one_pass() -> None:
     manager = Changes()
     logs = [CountingLog(f"t{n % 50}", n) for n in range(100)]
     settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
-    SettingsUpdates(manager, settings, SimpleNamespace(all_logs=lambda: logs))  # type: ignore[arg-type]
+    held = SimpleNamespace(all_logs=lambda: logs)
+    SettingsUpdates(manager, settings, held, ReplicationQuotas(0))  # type: ignore[arg-type]
 
     manager.tell("brokers", "<default>", {"log.retention.ms": "7"})
 
     assert [[c.retention_ms for c in log.configs] for log in logs] == [[7]] * 100
     assert {log.looks for log in logs} == {1}
+
+
+def test_replication_rates_are_those_of_this_broker_and_end_with_their_settings() -> None:
+    manager, quotas = Changes(), ReplicationQuotas(0)
+    settings = BrokerSettings(KafkaConfig.for_profile("dev", {"broker.id": "0"}), lambda _: {})
+    SettingsUpdates(manager, settings, SimpleNamespace(all_logs=list), quotas)  # type: ignore[arg-type]
+
+    manager.tell("brokers", "<default>", {FOLLOWER_RATE: "20"})
+    manager.tell("brokers", "0", {LEADER_RATE: "10", MOVING_RATE: "5"})
+    manager.tell("brokers", "1", {LEADER_RATE: "30", FOLLOWER_RATE: "30"})
+    limits = [quota.limit for quota in (quotas.leader, quotas.follower, quotas.moving)]
+    assert limits == [10, 20, 5]
+
+    manager.tell("brokers", "0", {})
+    manager.tell("brokers", "<default>", {})
+    assert (quotas.leader.limit, quotas.follower.limit) == (None, None)

@@ -126,6 +126,29 @@ async def test_a_controlled_stop_moves_leaders_and_leaves_the_isrs(
     assert orders(cluster, 1, "StopReplica") == ["t-1 epoch=1", "t-2 epoch=1"]
 
 
+async def test_brokers_hear_that_one_has_gone_which_had_left_all_isrs_under_another_controller(
+    cluster: FollowingCluster,
+) -> None:
+    await stop_controlled(cluster, 3)
+    cluster.brokers[0].kill()
+    await cluster.settle()
+    assert cluster.controller.broker_id == 1
+    cluster.told.clear()
+    cluster.brokers[3].kill()
+    await cluster.settle()
+    assert [(leader, sorted(isr)) for leader, isr, _ in states(cluster)] == [
+        (1, [1, 2]),
+        (2, [1, 2]),
+        (1, [1, 2]),
+    ]
+    told = orders(cluster, 2, "UpdateMetadata")
+    assert [line.split()[0] for line in told if line.endswith(" offline=[3]")] == [
+        "t-0",
+        "t-1",
+        "t-2",
+    ]
+
+
 async def test_a_broker_that_alone_is_in_sync_keeps_leading_while_it_stops(
     cluster: FollowingCluster,
 ) -> None:

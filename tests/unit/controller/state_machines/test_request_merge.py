@@ -124,15 +124,20 @@ def test_a_broker_knows_the_same_afterwards(steps: list[tuple[str, TopicPartitio
     assert merged.facts() == one_by_one.facts()
 
 
+def names_brokers_alone(request: ControlRequest) -> bool:
+    return isinstance(request, UpdateMetadataRequest) and not request.topic_states
+
+
 @settings(deadline=None)
 @given(STEPS)
 def test_there_is_one_request_of_a_kind_and_a_partition_is_in_it_once(
     steps: list[tuple[str, TopicPartition, int]],
 ) -> None:
     merged = merge_requests(requests_of(steps))
-    kinds = [type(request) for request in merged]
+    kinds = [type(request) for request in merged if not names_brokers_alone(request)]
     order = [StopReplicaRequest, LeaderAndIsrRequest, UpdateMetadataRequest]
     assert kinds == [kind for kind in order if kind in kinds]
+    assert sum(map(names_brokers_alone, merged)) <= 1
     for request in merged:
         named = [
             (topic.topic_name, state.partition_index)
@@ -182,6 +187,23 @@ def test_a_topic_made_anew_keeps_the_stop_of_the_one_before() -> None:
     assert isinstance(stopped, StopReplicaRequest)
     assert isinstance(led, LeaderAndIsrRequest)
     assert led.topic_states[0].partition_states[0].leader_epoch == 0
+
+
+def test_leaders_are_known_as_brokers_before_anybody_is_to_follow_them() -> None:
+    """Apache Kafka's brokers do not follow a leader that no UpdateMetadata has named yet."""
+    come, led, told = metadata(A0, 1, brokers=2), lead(A0, 2), metadata(A0, 2, brokers=3)
+    come.type = FULL_UPDATE
+
+    merged = merge_requests([come, led, told])
+
+    first, second, third = merged
+    assert isinstance(first, UpdateMetadataRequest)
+    assert isinstance(second, LeaderAndIsrRequest)
+    assert isinstance(third, UpdateMetadataRequest)
+    assert [broker.id for broker in first.live_brokers] == [0, 1, 2]
+    assert (first.topic_states, first.type, first.controller_epoch) == ([], 0, 7)
+    assert (third.topic_states[0].partition_states[0].leader_epoch, third.type) == (2, FULL_UPDATE)
+    assert merge_requests(merged) == merged
 
 
 def test_metadata_without_partitions_still_tells_of_the_brokers() -> None:

@@ -199,6 +199,15 @@ def test_brokers_are_told_where_leaders_listen_for_brokers() -> None:
     assert told == [["inner"], ["client"], []]
 
 
+def test_an_added_replica_that_leads_already_is_told_nothing_more() -> None:
+    context = context_with(1, 2, leader=2)
+    batch = RequestBatch(context, 1)
+    ReplicaStateMachine(context).new([R1, R2], batch)
+    requests = batch.build()
+    assert [n for n, request in requests if isinstance(request, LeaderAndIsrRequest)] == [1]
+    assert context.replica_states[R2] is ReplicaState.NEW
+
+
 def test_deletion_waits_for_answers_and_completes_when_all_have_come() -> None:
     context = context_with(1, 2, leader=1)
     manager = TopicDeletionManager(context, enabled=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.model import TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.codec import decode, encode
@@ -274,6 +274,28 @@ async def test_what_a_newer_controller_says_does_not_mix_with_the_one_before() -
     assert replicas.epochs == sorted(replicas.epochs)
     assert [answer.error_code for answer in answers] == [0, 0, 0, ErrorCode.STALE_CONTROLLER_EPOCH]
     assert len(replicas.led) == PARTITIONS
+
+
+@pytest.mark.parametrize("late_kind", ["update_metadata", "leader_and_isr", "stop_replica"])
+async def test_what_comes_by_a_connection_that_was_given_up_ends_it(late_kind: str) -> None:
+    requests = {
+        "update_metadata": update_metadata(epoch=1),
+        "leader_and_isr": leader_and_isr(epoch=1),
+        "stop_replica": stop_replica(epoch=1),
+    }
+    replicas = CountingReplicas()
+    control = control_of(replicas)
+    assert (await control.update_metadata(update_metadata(epoch=1), 8)).error_code == 0
+    before = list(replicas.epochs)
+
+    with pytest.raises(ProtocolError, match="older than its controller's latest"):
+        await getattr(control, late_kind)(requests[late_kind], 7)
+
+    assert replicas.epochs == before
+    own = await getattr(control, late_kind)(requests[late_kind])
+    assert own.error_code == 0, "the controller of this process has no connection to give up"
+    newer = await control.update_metadata(update_metadata(epoch=2), 3)
+    assert newer.error_code == 0, "of another controller any connection counts"
 
 
 async def test_settings_are_read_before_logs_are_made_and_waited_for(

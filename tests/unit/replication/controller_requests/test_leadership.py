@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import LEADER_DURING_DELETE, TopicPartition
+from kbroker.model import LEADER_DURING_DELETE, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.replication.controller_requests.request_shapes import (
@@ -79,6 +79,43 @@ def test_another_topic_id_is_refused(cluster):
     assert not cluster.replicas.leadership.was_refused(TP)
 
 
+@pytest.mark.parametrize("epoch", [4, 5], ids=["at the same epoch", "at the next one"])
+@pytest.mark.parametrize("leader", [0, 1], ids=["a leader", "a follower"])
+def test_a_topic_id_that_comes_later_is_taken_over(cluster, epoch, leader):
+    """Controllers give topics ids that were made without them, under the epochs they have."""
+    heard = []
+    order = {"leader": leader, "isr": (leader,), "replicas": (0, 1)}
+    leadership = cluster.replicas.leadership
+    leadership.become_leader_or_follower(
+        leader_and_isr("t", leader_epoch=4, topic_id=ZERO_UUID, **order)
+    )
+    partition = cluster.replicas.hosted.get(TP)
+    assert partition.topic_id == ZERO_UUID
+    leadership.add_leadership_listener(lambda *changed: heard.append(changed))
+
+    response = leadership.become_leader_or_follower(
+        leader_and_isr("t", leader_epoch=epoch, **order)
+    )
+
+    assert code_of(response) == ErrorCode.NONE
+    assert partition.topic_id == topic_id_of("t")
+    if leader == 1:
+        assert heard == [([], [partition])], "it is fetched under its id"
+    elif epoch == 4:
+        assert heard == [], "it leads on"
+
+
+def test_an_order_without_a_topic_id_at_the_same_epoch_changes_nothing(cluster):
+    partition = cluster.lead("t", leader_epoch=4)
+
+    response = cluster.replicas.leadership.become_leader_or_follower(
+        leader_and_isr("t", leader_epoch=4, topic_id=ZERO_UUID)
+    )
+
+    assert code_of(response) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert partition.topic_id == topic_id_of("t")
+
+
 def test_a_log_that_cannot_be_made_takes_the_partition_offline(cluster):
     cluster.hear_of("t")
     cluster.log_manager.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -129,6 +166,40 @@ def test_a_stopped_replica_keeps_its_log_but_does_not_lead(cluster):
 
     cluster.replicas.leadership.stop_replicas(stop_replica("t", leader_epoch=0, delete=False))
 
+    assert not partition.is_leader
+    assert TP in cluster.log_manager.logs
+
+
+def test_a_stopped_replica_follows_the_leader_it_had_when_told_to(cluster):
+    where = {"leader": 1, "leader_epoch": 4, "isr": (1,), "replicas": (1, 0)}
+    partition = cluster.lead("t", **where)
+    leadership = cluster.replicas.leadership
+    heard = []
+    leadership.add_leadership_listener(lambda _, followers: heard.extend(followers))
+    leadership.stop_replicas(stop_replica("t", leader_epoch=4, delete=False))
+    heard.clear()
+
+    cluster.lead("t", **where)
+
+    assert heard == [partition]
+    assert partition.state.leader == 1
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_a_replica_that_others_have_got_meanwhile_is_stopped_by_the_news_of_it(cluster, is_leader):
+    leader = 0 if is_leader else 1
+    partition = cluster.lead("t", leader=leader, leader_epoch=4, isr=(leader,), replicas=(0, 1))
+    leadership = cluster.replicas.leadership
+    heard = []
+    leadership.add_leadership_listener(lambda _, followers: heard.extend(followers))
+    known = partition_metadata(leader=2, leader_epoch=4, isr=(2,), replicas=(1, 2))
+    leadership.update_metadata(update_metadata(("t", known)))
+    assert (heard, partition.state.leader) == ([], leader)
+
+    news = partition_metadata(leader=2, leader_epoch=5, isr=(2,), replicas=(1, 2))
+    leadership.update_metadata(update_metadata(("t", news)))
+
+    assert heard == [partition]
     assert not partition.is_leader
     assert TP in cluster.log_manager.logs
 

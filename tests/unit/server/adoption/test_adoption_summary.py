@@ -22,6 +22,7 @@ def test_the_sentence_says_what_whose_and_what_now() -> None:
         "  groups with their committed offsets, in the 3 partitions of __consumer_offsets",
         "  1 topic keeps all records: topic settings are not known (they are in ZooKeeper)",
         "  `kbroker topic alter TOPIC --config retention.ms=MS` limits what a topic keeps",
+        "  no topic is compacted until `kbroker topic alter TOPIC --config cleanup.policy=compact` says so again",
         "  committed offsets of groups without members expire after 10080 minutes "
         "(offsets.retention.minutes)",
         "nothing was changed: add --adopt to agree",
@@ -41,6 +42,7 @@ def test_the_report_says_what_was_done() -> None:
 
 def test_what_is_left_is_named() -> None:
     going, moving = f"t-1.{'a' * 32}-delete", f"t-2.{'a' * 32}-future"
+    goes_on = f"t-0.{'a' * 32}-future"  # its partition is there
     metadata = metadata_of(KraftTopic("t", ID, {0: 1}), retention_ms="1")
     metadata.acls.add(ID)
     metadata.topics[OTHER_ID] = KraftTopic("elsewhere", OTHER_ID)
@@ -49,7 +51,7 @@ def test_what_is_left_is_named() -> None:
         plan(
             directory(
                 found("t", 0, topic_id=ID),
-                moved=(going, moving),
+                moved=(going, moving, goes_on),
                 has_kraft_metadata=True,
                 foreign=("a", "b", "c", "d"),
             ),

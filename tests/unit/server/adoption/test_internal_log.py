@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
-from kbroker.coordinator.java_hash import java_hash
+from kbroker.java_hash import java_hash
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build

@@ -1,0 +1,81 @@
+"""Brokers that come back from where no controller can tell what they have kept.
+
+PURE. Law: a state node that was written before a broker registered says something of an earlier
+life of that broker. Where that life's end was seen, the broker has left the ISR, unless it was the
+last in it; where there was no controller to see it, the broker is in it still. Its log may have
+lost what was not synced, so it neither leads nor counts as in sync before it has caught up, as long
+as others are left. Where none are left, the replica whose log reaches furthest leads: by leader
+epoch, then by offset, it has all of what the others have kept of the committed records (the rule
+of Raft, section 5.4.1).
+
+Kafka's controllers compare none of this: there, a leader that has lost its end with the power leads
+on, and its followers cut off what it has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kbroker.controller.state_machines.controller_context import ControllerContext, Replica
+from kbroker.controller.state_machines.partition_leader_election import Elected
+from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.model import TopicPartition
+
+
+def replicas_that_returned(context: ControllerContext) -> Iterator[Replica]:
+    """Replicas in an ISR that knows an earlier life of their broker.
+
+    Where nobody else in sync is alive they are left out, because one of them has to lead, unless it
+    is in doubt who.
+    """
+    live = context.live_brokers
+    for partition, state in context.leadership.items():
+        isr = [b for b in state.leader_and_isr.isr if b in live]
+        returned = [b for b in isr if live[b].epoch > state.zxid]
+        if len(returned) < len(isr) or partition in context.in_doubt:
+            for broker_id in returned:
+                yield Replica(partition, broker_id)
+
+
+def leaders_that_returned(context: ControllerContext) -> Iterator[TopicPartition]:
+    """Partitions that such a replica goes on leading, while others have one of them too.
+
+    It needs a new epoch: under the old one it could write other records where it had lost some, and
+    nobody could tell them apart.
+    """
+    for partition, state in context.leadership.items():
+        leader = context.live_brokers.get(state.leader_and_isr.leader)
+        if (
+            leader is not None
+            and leader.epoch > state.zxid
+            and context.is_replica_online(Replica(partition, leader.broker_id))
+            and len(context.assignment(partition).replicas) > 1
+        ):
+            yield partition
+
+
+def partitions_in_doubt(
+    context: ControllerContext, partitions: Iterable[TopicPartition]
+) -> Iterator[TopicPartition]:
+    """Those of which everybody in sync who lives has lost memory since, while there are others."""
+    live = context.live_brokers
+    for partition in partitions:
+        state = context.leadership.get(partition)
+        if state is None or len(context.assignment(partition).replicas) < 2:
+            continue
+        isr = [live[b] for b in state.leader_and_isr.isr if b in live]
+        if isr and all(b.has_lost_memory and b.epoch > state.zxid for b in isr):
+            yield partition
+
+
+def most_advanced(
+    replicas: Sequence[int], isr: Sequence[int], ends: Mapping[int, EpochEndOffset]
+) -> Elected:
+    """The replica whose log reaches furthest; of equal ones the first, one in sync before others.
+
+    `ends` has the last leader epoch and the end of each log that is known, at least one. Nobody
+    else is in sync then.
+    """
+    known = [b for b in replicas if b in ends]
+    leader = max(known, key=lambda b: (ends[b], b in isr, -replicas.index(b)))
+    return Elected(leader, (leader,), unclean=leader not in isr)

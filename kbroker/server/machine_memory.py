@@ -1,0 +1,45 @@
+"""Whether what the last broker here wrote without a sync may be gone: its process ended without a
+word, and the machine with it.
+
+Law: a process that dies loses nothing that the machine's memory holds, so a broker that was killed
+is trusted, and one whose machine was started since is not. The boot is noted where the logs are. It
+is not noted again before a clean stop, because logs that have lost records stay short until then.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from kbroker.log.directories import checkpoint
+from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.file_system import FileSystem, StorageError
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"  # each start of a Linux kernel draws another
+
+
+def read_boot_id() -> str | None:
+    """The id of the machine's present run, None where it cannot be told."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            return file.read().strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def has_lost_memory(
+    file_system: FileSystem, directories: LogDirectories, boot_id: str | None
+) -> bool:
+    """True when a directory in use was not left cleanly, and not in this run of the machine.
+
+    Where it is False, the run is noted in all of them.
+    """
+    online = directories.online
+    for directory in online:
+        if directory.meta is None or directory.was_clean:
+            continue
+        if boot_id is None or checkpoint.read_boot_id(file_system, directory.path) != boot_id:
+            return True
+    for directory in online if boot_id is not None else ():
+        with suppress(StorageError):  # then the next run takes it for lost, to be sure
+            checkpoint.write_boot_id(file_system, directory.path, boot_id or "")
+    return False

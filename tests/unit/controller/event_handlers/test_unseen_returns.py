@@ -1,0 +1,102 @@
+"""Brokers that die and come back while there is no controller: none has seen it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import pytest
+
+from kbroker.model import ReplicaAssignment
+from kbroker.zk.zk_paths import TopicAssignment
+from tests.fakes.controller_cluster import running
+from tests.fakes.following_broker import FollowingCluster
+from tests.fakes.topic_nodes import create_topic
+
+# Broker 0 is controller at first.
+REPLICAS = ((1, 2, 3), (2, 1, 3), (1, 2), (1,))
+State = tuple[int, list[int], int]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FollowingCluster]:
+    async with running(FollowingCluster(), brokers=4) as cluster:
+        partitions = {i: ReplicaAssignment(replicas=r) for i, r in enumerate(REPLICAS)}
+        assignment = TopicAssignment(topic_id=UUID(int=3), partitions=partitions)
+        await create_topic(cluster.controller.zk, "t", assignment)
+        await cluster.settle()
+        yield cluster
+
+
+def states(cluster: FollowingCluster) -> list[State]:
+    """Leader, ISR and leader epoch of each partition, as the tree has them."""
+    found = [json.loads(line.partition(" ")[2]) for line in sorted(cluster.state())]
+    return [(state["leader"], state["isr"], state["leader_epoch"]) for state in found]
+
+
+async def bounce_unseen(cluster: FollowingCluster, *broker_ids: int) -> None:
+    """Broker 0, the controller, dies, and these die and are back before there is another one."""
+    cluster.brokers[0].kill()
+    back = []
+    for broker_id in broker_ids:
+        cluster.brokers[broker_id].kill()
+        broker = cluster.brokers[broker_id] = cluster.make_broker(broker_id, None)
+        await broker.register()
+        back.append(broker)
+    cluster.told.clear()
+    for broker in back:
+        await broker.controller.startup()
+    await cluster.settle()
+
+
+def orders(cluster: FollowingCluster, broker_id: int) -> list[str]:
+    """Orders to lead, follow or stop that a broker was given, in their order."""
+    start = f"broker {broker_id} <- "
+    kinds = ("LeaderAndIsr t-0 ", "StopReplica t-0 ")
+    lines = [line.removeprefix(start) for line in cluster.told if line.startswith(start)]
+    return [line for line in lines if line.startswith(kinds)]
+
+
+async def test_a_leader_that_returned_unseen_leads_no_more_and_leaves_the_isr(
+    cluster: FollowingCluster,
+) -> None:
+    assert states(cluster)[0] == (1, [1, 2, 3], 0)
+
+    await bounce_unseen(cluster, 1)
+
+    assert states(cluster) == [
+        (2, [2, 3], 2),
+        (2, [2, 3], 1),
+        (2, [2], 2),
+        (1, [1], 0),
+    ]
+    assert orders(cluster, 1)[-1] == "LeaderAndIsr t-0 leader=2 epoch=2 isr=[2, 3]"
+    assert not any("leader=1" in order for order in orders(cluster, 1))
+
+
+async def test_where_all_in_sync_returned_the_leader_goes_on_at_a_new_epoch(
+    cluster: FollowingCluster,
+) -> None:
+    await bounce_unseen(cluster, 1, 2, 3)
+
+    assert states(cluster) == [
+        (1, [1, 2, 3], 1),
+        (2, [2, 1, 3], 1),
+        (1, [1, 2], 1),
+        (1, [1], 0),
+    ]
+    assert orders(cluster, 1)[0] == "LeaderAndIsr t-0 leader=1 epoch=1 isr=[1, 2, 3]"
+
+
+async def test_one_whose_return_was_seen_stays_what_it_is(cluster: FollowingCluster) -> None:
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    await cluster.start(1)
+    await cluster.catch_up()
+    before = states(cluster)
+
+    cluster.brokers[0].kill()
+    await cluster.settle()
+
+    assert states(cluster) == before
