@@ -252,7 +252,7 @@ class KafkaError(Exception):
 
 
 class ProtocolError(Exception):
-    """Bytes that are no Kafka request. The connection is closed, with one log line."""
+    """A request that gets no answer. Its connection is closed, with one log line."""
 
 
 class ConfigError(ExplainedError):

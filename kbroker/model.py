@@ -80,7 +80,8 @@ class FinalizedFeatures(NamedTuple):
 class Broker:
     """A registered broker: its id, addresses, rack and features.
 
-    `epoch` is the creation id (czxid) of its znode.
+    `epoch` is the creation id (czxid) of its znode. `has_lost_memory`: it comes back from the end
+    of its machine, so what it had not synced may be gone; other brokers than ours do not tell.
     """
 
     broker_id: int
@@ -88,6 +89,7 @@ class Broker:
     rack: str | None = None
     epoch: int = -1
     features: tuple[SupportedFeature, ...] = ()
+    has_lost_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,16 +58,20 @@ class NewTopics:
     rng: random.Random
     racks: Mapping[int, str | None]  # of the brokers that are there
     existing: Collection[str]  # those of the topics asked for that are there
+    gives_ids: bool
     metric_names: MetricNames  # of all topics, where names could collide
     wanted: list[tuple[TopicResult, NewTopicNodes]] = field(default_factory=list)
 
     @classmethod
-    async def look(cls, zk: ZkUtils, rng: random.Random, names: Sequence[str]) -> NewTopics:
+    async def look(
+        cls, zk: ZkUtils, rng: random.Random, names: Sequence[str], *, gives_ids: bool
+    ) -> NewTopics:
         """Read what the tree says about topics of these names; one look for all of them."""
         colliding = any("." in name or "_" in name for name in names)
         return cls(
             zk=zk,
             rng=rng,
+            gives_ids=gives_ids,
             racks={b.broker_id: b.rack for b in await zk.all_brokers()},
             existing=await zk.existing_topics(names),
             metric_names=MetricNames(await zk.topics() if colliding else ()),
@@ -97,7 +101,8 @@ class NewTopics:
             partition: ReplicaAssignment(replicas=tuple(replicas))
             for partition, replicas in sorted(assignment.items())
         }
-        nodes = TopicAssignment(topic_id=uuid4(), partitions=partitions)
+        topic_id = uuid4() if self.gives_ids else ZERO_UUID
+        nodes = TopicAssignment(topic_id=topic_id, partitions=partitions)
         self.wanted.append((result, NewTopicNodes(name, nodes, overrides)))
         self.metric_names.add(name)
         result.num_partitions = len(partitions)

@@ -35,6 +35,7 @@ from kbroker.admin.topic_validation import (
 from kbroker.admin.tree_unavailable import controller_refusal
 from kbroker.config.config_view import describe_topic
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
@@ -103,7 +104,7 @@ class TopicAdmin:
         counts = Counter(topic.name for topic in topics)
         results = [TopicResult(name=topic.name) for topic in topics]
         try:
-            new = await NewTopics.look(self._zk, self._rng, [topic.name for topic in topics])
+            new = await self._look([topic.name for topic in topics])
             for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
                 if number % _TOPICS_PER_TURN == 0:
                     await asyncio.sleep(0)
@@ -249,6 +250,10 @@ class TopicAdmin:
             task.add_done_callback(lambda _: self._auto_creations.pop(name, None))
         return task
 
+    async def _look(self, names: Sequence[str]) -> NewTopics:
+        protocol = self._config().server.inter_broker_protocol_version
+        return await NewTopics.look(self._zk, self._rng, names, gives_ids=gives_topic_ids(protocol))
+
     async def _auto_create(self, name: str) -> ErrorCode:
         result = TopicResult(name=name)
         if not self._metadata.contains_topic(name):
@@ -270,7 +275,7 @@ class TopicAdmin:
     async def _create_missing(self, result: TopicResult) -> None:
         name = result.name
         validate_topic_name(name)
-        new = await NewTopics.look(self._zk, self._rng, [name])
+        new = await self._look([name])
         wanted = new_topic(name, self._config(), len(new.racks))
         assignment = new.spread(wanted.num_partitions, wanted.replication_factor)
         try:

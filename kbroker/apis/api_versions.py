@@ -6,7 +6,8 @@ read and not used, as in ZooKeeper mode. A version that is not served is answere
 `unsupported_version_response`. The list holds exactly what works, and what Kafka lists and refuses
 where it is switched off, because clients stop at a refusal and not at a missing key: no version is
 listed for the sake of old clients (KAFKA-18659), no feature whose protocol is missing (KIP-584),
-and what brokers say to each other only on their listeners, as by Kafka in KRaft mode.
+and what brokers say to each other only on their listeners, as by Kafka in KRaft mode. Below
+protocol 2.8 topics have no ids, so Produce ends at 12: Java's producer uses ids where 13 is listed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import re
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
+from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.errors import ErrorCode
 from kbroker.peers.cluster_action import Sender
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Versions
 
 LAST_WITHOUT_LEVEL_0 = 3  # its readers take a lowest level of 0 for an error
+_LAST_PRODUCE_BY_NAME = 12
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -34,15 +38,23 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         ctx.connection.client_software_name = name
         ctx.connection.client_software_version = version
     from_brokers = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
+    has_ids = gives_topic_ids(ctx.services.config.server.inter_broker_protocol_version)
     response = ApiVersionsResponse(
         api_keys=[
-            _entry(served.key, served.versions)
+            _entry(
+                served.key, served.versions if has_ids else _by_name(served.key, served.versions)
+            )
             for served in registered().listed()
             if from_brokers or served.sender is Sender.ANYBODY
         ]
     )
     _name_features(ctx, response)
     return response
+
+
+def _by_name(key: int, versions: Versions) -> Versions:
+    """Those whose requests know topics by their names."""
+    return Versions(versions.lowest, _LAST_PRODUCE_BY_NAME) if key == ApiKey.PRODUCE else versions
 
 
 def unsupported_version_response(own: Api) -> ApiVersionsResponse:

@@ -1,8 +1,8 @@
 """DescribeLogDirs (key 35), versions 0 to 5: data directories, their replicas and free space.
 
 v2: flexible. v3: an error code for the whole. v4: size of the volume and what is free of it. v5:
-cordoned directories, of which there are none here. Replicas never move between directories: no one
-is a future replica.
+cordoned directories, of which there are none here. A replica that moves is in both directories, in
+the new one as a future replica.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _result(usage: LogDirUsage) -> DescribeLogDirsResponse.DescribeLogDirsResult
                 partition_index=replica.topic_partition.partition,
                 partition_size=replica.size_bytes,
                 offset_lag=replica.offset_lag,
-                is_future_key=False,
+                is_future_key=replica.is_future,
             )
         )
     return DescribeLogDirsResponse.DescribeLogDirsResult(

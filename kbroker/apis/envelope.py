@@ -72,7 +72,7 @@ def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
         peer_host=unpack_address(bytes(request.client_host_address)),
         is_forwarded=True,
     )
-    return Request(header, frame, body_offset, connection)
+    return Request(header, frame, body_offset, connection, len(frame))
 
 
 def _bytes_of(piece: Piece) -> bytes:

@@ -162,6 +162,8 @@ def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fet
             if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 # An unknown code is not tried again; this one makes the client look for the leader.
                 data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if context.origin.is_follower:
+        ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
     response = context.response(answers)
     if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
         _add_leader_hints(ctx, context, answers, response)

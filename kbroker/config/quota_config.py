@@ -20,20 +20,16 @@ class QuotaConfig(ConfigGroup):
         1, "Length of a client quota window.", at_least=1, importance="low", support="not yet"
     )
     replication_quota_window_num: int = define(
-        11, "Windows kept for replication quotas.", at_least=1, importance="low", support="not yet"
+        11, "Windows kept for replication quotas.", at_least=1, importance="low"
     )
     replication_quota_window_size_seconds: int = define(
-        1, "Length of a replication quota window.", at_least=1, importance="low", support="not yet"
+        1, "Length of a replication quota window.", at_least=1, importance="low"
     )
     alter_log_dirs_replication_quota_window_num: int = define(
-        11,
-        "Windows kept for moves between data directories.",
-        at_least=1,
-        importance="low",
-        support="not yet",
+        11, "Windows kept for moves between data directories.", at_least=1, importance="low"
     )
     alter_log_dirs_replication_quota_window_size_seconds: int = define(
-        1, "Length of a window for these moves.", at_least=1, importance="low", support="not yet"
+        1, "Length of a window for these moves.", at_least=1, importance="low"
     )
     controller_quota_window_num: int = define(
         11,

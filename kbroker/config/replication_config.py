@@ -68,9 +68,8 @@ class ReplicationConfig(ConfigGroup):
     )
     num_replica_alter_log_dirs_threads: int | None = define(
         None,
-        "Threads that move replicas between data directories.",
+        "How many replicas move between data directories at a time. None: one for each directory.",
         importance="high",
-        support="not yet",
     )
     replica_high_watermark_checkpoint_interval_ms: int = define(
         5000, "How often high watermarks are written.", type=ConfigType.LONG, importance="high"

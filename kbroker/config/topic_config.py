@@ -86,7 +86,6 @@ class TopicConfig(ConfigGroup):
         (),
         "Follower replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
-        support="not yet",
     )
     index_interval_bytes: int = define(
         4096,
@@ -98,7 +97,6 @@ class TopicConfig(ConfigGroup):
         (),
         "Leader replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
-        support="not yet",
     )
     local_retention_bytes: int = define(
         -2,

@@ -17,11 +17,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from kbroker.clock import Clock, Timer, TimerHandle
 from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.coordinator.effects import Instant
-from kbroker.coordinator.java_hash import java_hash
 from kbroker.coordinator.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.shard import LedPartition, Shard
 from kbroker.coordinator.sliced_work import SlicedWork
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.java_hash import java_hash
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

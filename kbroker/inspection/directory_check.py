@@ -27,6 +27,7 @@ from kbroker.log.format import (
     LOCK_FILE,
     META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
+    REPLACED_DIRECTORY_SUFFIX,
     parse_directory_name,
 )
 
@@ -40,7 +41,11 @@ _KNOWN_FILES = frozenset(
     }
 )
 TopicIds = dict[str, dict[UUID, str]]  # topic -> id -> the first partition's directory that has it
-_PASSING_DIRECTORIES = (DELETE_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)
+_PASSING_DIRECTORIES = (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    REPLACED_DIRECTORY_SUFFIX,
+)
 _TEMPORARY = ".tmp"
 _LEFT_ALONE = "it is left alone"
 _OWN_PREFIX = "kbroker-"  # the tree of a broker without ZooKeeper
@@ -170,8 +175,13 @@ def _passing(view: LogDirectoryView) -> Iterator[Finding]:
             what, advice = "is a partition that was deleted", "it is removed after its delay"
             yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
         elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
-            what = "is a copy of a partition that was moving to this directory"
-            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, _LEFT_ALONE)
+            what = "is a copy of a partition that is moving to this directory"
+            advice = "the next start goes on with it"
+            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
+        elif name.endswith(REPLACED_DIRECTORY_SUFFIX):
+            what = "is a partition that has just moved to another directory"
+            advice = "the next start removes it when it has found the other one"
+            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
     for name in view.others:
         if name.endswith(_TEMPORARY):
             what = "is left over from an interrupted write"

@@ -30,7 +30,7 @@ class DirtyLogs:
         full; how many it begins.
         """
         flushed = 0
-        for log in self._open.online():
+        for log in self._open.online_with_futures():
             waiting = log.log_end_offset - log.recovery_point
             if waiting <= 0 and not log.files.unsynced.is_due:
                 continue

@@ -4,10 +4,13 @@
               recovery-point-offset-checkpoint  replication-offset-checkpoint
               log-start-offset-checkpoint  cleaner-offset-checkpoint
               kbroker-gapless-offset-checkpoint                 not Kafka's: see gapless_offsets
+              kbroker-boot-id                                   not Kafka's: see machine_memory
               <topic>-<partition>/                              a partition
               <topic>-<partition>.<uuid>-delete/                waiting for removal
               <topic>-<partition>.<uuid>-stray/                 not this broker's any more, kept
               <topic>-<partition>.<uuid>-future/                being moved to this disk
+              <topic>-<partition>.<uuid>-replaced/              not Kafka's: the -future one of this
+                                                                uuid is taking its place
     <partition>/partition.metadata  leader-epoch-checkpoint
                 <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
                 <segment file>.deleted  .cleaned  .swap         going; being cleaned; to replace
@@ -41,10 +44,12 @@ SWAP_SUFFIX: Final = ".swap"
 DELETE_DIRECTORY_SUFFIX: Final = "-delete"
 FUTURE_DIRECTORY_SUFFIX: Final = "-future"
 STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+REPLACED_DIRECTORY_SUFFIX: Final = "-replaced"
 MOVED_DIRECTORY_SUFFIXES: Final = (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     STRAY_DIRECTORY_SUFFIX,
+    REPLACED_DIRECTORY_SUFFIX,
 )
 
 LEADER_EPOCH_CHECKPOINT_FILE: Final = "leader-epoch-checkpoint"
@@ -57,6 +62,7 @@ REPLICATION_OFFSET_CHECKPOINT_FILE: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT_FILE: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
 GAPLESS_OFFSET_CHECKPOINT_FILE: Final = "kbroker-gapless-offset-checkpoint"
+BOOT_ID_FILE: Final = "kbroker-boot-id"
 
 OFFSET_INDEX_ENTRY: Final = Struct(">ii")
 TIME_INDEX_ENTRY: Final = Struct(">qi")
@@ -106,6 +112,18 @@ def future_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
     return f"{topic_partition}.{unique.hex}{FUTURE_DIRECTORY_SUFFIX}"
 
 
+def replaced_directory_name(topic_partition: TopicPartition, future_name: str) -> str:
+    """Name for a partition whose copy, in a directory of `future_name`, is about to take its name:
+    `orders-0.0af3...-replaced`.
+    """
+    return f"{topic_partition}.{unique_part(future_name)}{REPLACED_DIRECTORY_SUFFIX}"
+
+
+def unique_part(name: str) -> str:
+    """The 32 hex digits in the name of a directory that is moved."""
+    return name.rpartition(".")[2].partition("-")[0]
+
+
 def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
     """Name for a partition this broker was not told to hold: `orders-0.0af3...-stray`."""
     suffix = f"-{topic_partition.partition}.{unique.hex}{STRAY_DIRECTORY_SUFFIX}"
@@ -113,12 +131,12 @@ def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
 
 
 def is_moved_directory(name: str) -> bool:
-    """True for directories on their way out or in: -delete, -future, -stray."""
+    """True for directories on their way out or in: -delete, -future, -stray, -replaced."""
     return name.endswith(MOVED_DIRECTORY_SUFFIXES)
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition a directory holds, also for -delete, -future and -stray; None for any other
+    """The partition a directory holds, also for those on their way out or in; None for any other
     directory.
 
     Topics may hold dots and dashes: the partition is what follows the last dash of the part

@@ -70,6 +70,10 @@ class LeaderEpochCache:
         """A copy of the entries, oldest first."""
         return list(self._entries)
 
+    def store_in(self, store: Callable[[list[EpochEntry]], None]) -> None:
+        """The file is elsewhere from now on."""
+        self._store = store
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` writes from `start_offset` on; entries that contradict it go.
 
@@ -139,6 +143,16 @@ class LeaderEpochCache:
             return
         self._entries[:index] = [EpochEntry(floor.epoch, start_offset)]
         self._changed()
+
+    def replace(self, entries: Iterable[EpochEntry]) -> None:
+        """Take over the entries of the log that this one is a copy of. StorageError: as before."""
+        wanted = list(entries)
+        if wanted == self._entries or not self.is_kept:
+            return
+        self._store(wanted)
+        self._entries = wanted
+        self.latest_epoch = wanted[-1].epoch if wanted else UNDEFINED_EPOCH
+        self.changes += 1
 
     def clear(self) -> None:
         """Forget all entries."""

@@ -58,6 +58,10 @@ class LocalLog:
         self.flush_due_offset = 0  # an end offset from which on appends wait for a flush
         self.unfinished_cut: int | None = None  # where a truncation came to no end
         self.cuts = 0  # how often the end was cut off: offsets got other records then
+        # Up to where a copy on another disk has these records, while it is being made.
+        self.copied_up_to: int | None = None
+        # (the copy that took this log's place, how often that had been cut until then)
+        self.successor: tuple[LocalLog, int] | None = None
         self.environment = environment
         self._last_snapshot_offset = state.last_snapshot_offset
         self.files.unsynced.closed(state.unsynced_segments())
@@ -79,6 +83,19 @@ class LocalLog:
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
         return max(first_unstable, self.log_start_offset)
+
+    def is_continued_in(self, log: LocalLog, cuts: int) -> bool:
+        """Whether `log` has the records that this one had after `cuts` cuts: it is this one, or has
+        taken its place on another disk.
+        """
+        here: LocalLog = self
+        while here.cuts == cuts:
+            if here is log:
+                return True
+            if here.successor is None:
+                return False
+            here, cuts = here.successor
+        return False
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start
@@ -205,6 +222,8 @@ class LocalLog:
 
     def _note_cut(self, end_offset: int) -> None:
         self.cuts += 1
+        if self.copied_up_to is not None:
+            self.copied_up_to = min(self.copied_up_to, end_offset)
         self._set_recovery_point(min(self.recovery_point, end_offset))
         if self.cleaned_end_offset is not None:
             self.cleaned_end_offset = min(self.cleaned_end_offset, end_offset)

@@ -21,7 +21,7 @@ from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.append.message_set_append import Place
 from kbroker.log.deletion import log_retention
 from kbroker.log.deletion.rename_to_deleted import SegmentRenaming
-from kbroker.log.directories.checkpoint import write_partition_metadata
+from kbroker.log.directories.checkpoint import EpochFile, write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
 from kbroker.log.local_log import LocalLog
@@ -55,7 +55,7 @@ class Log(LocalLog):
         self, records: memoryview | bytearray | bytes, now_ms: int = 0
     ) -> LogAppendInfo:
         """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at
-        the end is left out.
+        the end is left out. An empty log that starts amid the first batch starts with it.
 
         KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (they do not rise), KAFKA_STORAGE_ERROR.
         """
@@ -187,6 +187,26 @@ class Log(LocalLog):
         """Follow a rename of the partition's directory: descriptors go back, paths change."""
         self.files.move_to(directory)
         self.directory = directory
+        self.leader_epoch_cache.store_in(EpochFile(self.environment.file_system, directory))
+
+    def become_copy_of(self, log: Log) -> None:
+        """Note what the records that were copied do not tell: epochs without any, producers whose
+        records are gone, how far it is committed. StorageError, KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        self.leader_epoch_cache.replace(log.leader_epoch_cache.entries)
+        self.update_high_watermark(log.high_watermark)
+        self.maybe_increment_log_start_offset(log.log_start_offset)
+        producers = log.producer_state.producers.values()
+        unsynced = self.files.unsynced
+        unsynced.snapshot = self.snapshots.write(self.log_end_offset, producers, sync=False)
+        unsynced.names_changed()
+
+    def take_place_of(self, log: Log) -> None:
+        """Go on as that log, whose copy this one has become."""
+        self.producer_state = log.producer_state
+        self._last_snapshot_offset = self.log_end_offset
+        self.cleaned_end_offset = log.cleaned_end_offset
+        log.successor = self, self.cuts
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch writes from the log end on; KafkaError(KAFKA_STORAGE_ERROR)."""

@@ -7,13 +7,15 @@ nothing of it stays.
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.deletion.partition_deletion import PartitionDeletion
 from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_checkpoints import LogCheckpoints
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
-from kbroker.log.format import log_directory_name
+from kbroker.log.format import future_directory_name, log_directory_name
 from kbroker.log.log import Log
 from kbroker.log.open_logs import ManagedLogs
 from kbroker.log.recovery.load_request import LoadRequest
@@ -36,22 +38,45 @@ class LogCreation:
         self._deletions = deletions
         self._checkpoints = checkpoints
         self._strays = strays
+        # Where logs are to be made that do not exist yet, as an administrator wants it.
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
 
     def create(self, topic_partition: TopicPartition, *, is_new: bool) -> Log:
-        """Make a log that is not open, in the data directory with the fewest.
+        """Make a log that is not open, in the directory that is preferred for it, else in the one
+        with the fewest.
 
         One that is not `is_new` to the cluster may lie in an offline directory: it is not made
         again. KafkaError: KAFKA_STORAGE_ERROR.
         """
         self._check_may_create(topic_partition, is_new=is_new)
-        directory = self._emptiest()
-        path = f"{directory.path}/{log_directory_name(topic_partition)}"
-        now_ms = self._logs.clock.now_ms()
+        directory = self.preferred.get(topic_partition)
+        if directory is None or directory.failure is not None:
+            directory = self._emptiest()
+        log = self._make(topic_partition, directory, log_directory_name(topic_partition))
+        self._logs.open.adopt(log, directory, self._logs.clock.now_ms())
+        self.preferred.pop(topic_partition, None)
+        return log
+
+    def create_future(self, topic_partition: TopicPartition, directory: LogDirectory) -> Log:
+        """Make an empty log there, to become a copy of the one that is open.
+
+        None is made while a directory is offline, which may hold one. KafkaError:
+        KAFKA_STORAGE_ERROR.
+        """
+        self._check_may_create(topic_partition, is_new=False)
+        name = future_directory_name(topic_partition, uuid4())
+        log = self._make(topic_partition, directory, name)
+        self._logs.open.adopt_future(log, directory, self._logs.clock.now_ms())
+        self.preferred.pop(topic_partition, None)
+        return log
+
+    def _make(self, topic_partition: TopicPartition, directory: LogDirectory, name: str) -> Log:
+        path = f"{directory.path}/{name}"
         request = LoadRequest(
             topic_partition=topic_partition,
             directory=path,
             config=self._logs.topic_config(topic_partition.topic),
-            now_ms=now_ms,
+            now_ms=self._logs.clock.now_ms(),
             was_clean=True,
         )
         file_system = self._logs.environment.file_system
@@ -69,7 +94,6 @@ class LogCreation:
         except StorageError as error:
             self._give_up(topic_partition, path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._logs.open.adopt(log, directory, now_ms)
         return log
 
     def _check_may_create(self, topic_partition: TopicPartition, *, is_new: bool) -> None:

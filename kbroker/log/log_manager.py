@@ -27,6 +27,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.dirty_logs import DirtyLogs
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.future_logs import FutureLogs
 from kbroker.log.log import Log
 from kbroker.log.log_creation import LogCreation
 from kbroker.log.log_state import LogEnvironment
@@ -91,6 +92,7 @@ class LogManager:
         )
         strays = StrayDirectories(file_system)
         self._creation = LogCreation(logs, self._deletions, self._checkpoints, strays)
+        self.futures = FutureLogs(logs, self._creation, self._deletions, self._checkpoints)
         threads = config.num_recovery_threads_per_data_dir
         self._startup = LogStartup(logs, self._deletions, strays, threads)
 
@@ -143,6 +145,10 @@ class LogManager:
         """Every open log."""
         return list(self._open.logs.values())
 
+    def all_futures(self) -> list[Log]:
+        """Every copy of a log that grows in another directory."""
+        return list(self._open.futures.values())
+
     def highest_producer_id(self) -> int:
         """The highest producer id that a log remembers, -1 for none."""
         return max(
@@ -179,6 +185,7 @@ class LogManager:
         Raises KafkaError(KAFKA_STORAGE_ERROR): it is still what it was.
         """
         log = self._open.logs.get(topic_partition)
+        self.futures.drop(topic_partition)
         if log is None:
             if (
                 topic_partition in self._open.closed
@@ -202,8 +209,8 @@ class LogManager:
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
         """Use new settings for all logs of a topic."""
-        for topic_partition, log in self._open.logs.items():
-            if topic_partition.topic == topic:
+        for log in (*self._open.logs.values(), *self._open.futures.values()):
+            if log.topic_partition.topic == topic:
                 log.update_config(config)
 
     def cleanup(self, now_ms: int) -> None:
@@ -235,8 +242,12 @@ class LogManager:
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""
-        online = self._directories.online
-        return {tp: mark for home in online for tp, mark in home.high_watermarks().items()}
+        return {
+            tp: mark
+            for home in self._directories.online
+            for tp, mark in home.high_watermarks().items()
+            if self._open.homes.get(tp, home) is home  # there may be a copy in another
+        }
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write high watermarks, each in the directory of its log."""
@@ -256,7 +267,7 @@ class LogManager:
 
     def shutdown(self) -> None:
         """Stop cleanly: close and flush the logs, write checkpoints and markers, release all."""
-        for log in self._open.online():
+        for log in self._open.online_with_futures():
             try:
                 if log.unfinished_cut is not None:
                     log.truncate_to(log.unfinished_cut)
@@ -264,7 +275,7 @@ class LogManager:
                 log.flush(and_closed=True)
             except (KafkaError, StorageError) as error:
                 failure = _as_storage_error(error, log)
-                self._open.homes[log.topic_partition].may_be_clean = False
+                self._mark_unclean(log.directory)
                 self._directories.full(log.directory, failure, 0)
                 self._directories.fail(log.directory, failure)
         self.checkpoint_recovery_points()
@@ -274,6 +285,11 @@ class LogManager:
 
     def _directory_offline(self, directory: LogDirectory, error: StorageError) -> None:
         self._on_offline(directory.path, self._open.fail(directory, error), error)
+
+    def _mark_unclean(self, path: str) -> None:
+        home = self._directories.of(path)
+        if home is not None:
+            home.may_be_clean = False
 
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""

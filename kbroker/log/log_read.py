@@ -37,6 +37,8 @@ def read(
     segments = log.segments
     bound = upper_bound(log, isolation)
     aborted: list[AbortedTxn] | None = [] if isolation == _TXN_COMMITTED else None
+    if offset >= bound:  # most who wait begin here
+        return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
     index = max(segments.floor_index(offset), 0)
     last = len(segments) - 1
     while offset < bound and index <= last:

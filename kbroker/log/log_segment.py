@@ -36,6 +36,7 @@ class LogSegment(SegmentFiles):
         "_check",
         "_first_batch_timestamp",
         "_largest_timestamp",
+        "_last_read",
         "_offset_of_largest_timestamp",
         "_unchecked_bytes",
         "_unchecked_end_offset",
@@ -65,6 +66,9 @@ class LogSegment(SegmentFiles):
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
         self._check: FoundRecords | None = None
+        # Wanted offset, position and size of the batch that a read found last: those who read at
+        # the end, such as the followers, ask for the same.
+        self._last_read = (-1, 0, 0)
 
     @property
     def largest_timestamp(self) -> int:
@@ -165,6 +169,7 @@ class LogSegment(SegmentFiles):
         self._unchecked_bytes = found
         self._unchecked_end_offset = end_offset if found else 0
         self._check = None
+        self._last_read = (-1, 0, 0)
 
     def read(
         self,
@@ -179,21 +184,25 @@ class LogSegment(SegmentFiles):
 
         With `min_one_message` the first batch comes whole, even where it is larger than `max_size`.
         """
-        found = self.translate_offset(start_offset)
-        if found is None:
-            return None
-        position, header = found
-        size = max(max_size, header.size_bytes) if min_one_message else max_size
+        wanted, position, batch_bytes = self._last_read
+        if wanted != start_offset:
+            found = self.translate_offset(start_offset)
+            if found is None:
+                return None
+            position, batch_bytes = found[0], found[1].size_bytes
+            if position >= self._unchecked_bytes:
+                self._last_read = (start_offset, position, batch_bytes)
+        size = max(max_size, batch_bytes) if min_one_message else max_size
         end = self.size_bytes if max_position is None else max_position
         available_bytes = end - position
-        if position < self._unchecked_bytes and size >= header.size_bytes:
+        if position < self._unchecked_bytes and size >= batch_bytes:
             # No more than what is checked now, so that one read takes a bounded time.
             sound_end = self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES))
             if sound_end < self._unchecked_bytes:
                 end = min(end, sound_end)
         return SegmentRead(
             self.records.slice(position, max(0, min(size, end - position))),
-            size < header.size_bytes,
+            size < batch_bytes,
             available_bytes,
         )
 
@@ -250,6 +259,7 @@ class LogSegment(SegmentFiles):
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the number of bytes that went."""
+        self._last_read = (-1, 0, 0)
         cut_at = self.position_of(offset)
         self._indexed_before = min(self._indexed_before, offset - 1)
         for index in (self.offset_index, self.time_index):

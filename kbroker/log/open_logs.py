@@ -30,6 +30,9 @@ class OpenLogs:
         self.logs: dict[TopicPartition, Log] = {}
         self.homes: dict[TopicPartition, LogDirectory] = {}
         self.closed: dict[TopicPartition, str] = {}
+        # Copies that grow in other directories than the logs they are of.
+        self.futures: dict[TopicPartition, Log] = {}
+        self.future_homes: dict[TopicPartition, LogDirectory] = {}
 
     def adopt(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         """Serve a log that lies there."""
@@ -70,14 +73,45 @@ class OpenLogs:
         del self.homes[topic_partition]
         return self.logs.pop(topic_partition)
 
+    def adopt_future(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
+        """Let a copy grow there. Its log is not cleaned meanwhile: offsets that are copied stay."""
+        topic_partition = log.topic_partition
+        log.last_flush_ms = now_ms
+        self.futures[topic_partition] = log
+        self.future_homes[topic_partition] = directory
+        self.logs[topic_partition].copied_up_to = log.log_end_offset
+
+    def remove_future(self, topic_partition: TopicPartition) -> Log:
+        """The copy grows no more."""
+        if topic_partition in self.logs:
+            self.logs[topic_partition].copied_up_to = None
+        del self.future_homes[topic_partition]
+        return self.futures.pop(topic_partition)
+
     def online(self) -> Iterator[Log]:
         """The logs in directories that work."""
         for topic_partition, log in list(self.logs.items()):
             if self.homes[topic_partition].failure is None:
                 yield log
 
+    def online_with_futures(self) -> Iterator[Log]:
+        """The logs in directories that work, and then the copies in such."""
+        yield from self.online()
+        yield from list(self.futures.values())  # those of a directory that fails are dropped
+
+    def in_directory(self, directory: LogDirectory) -> Iterator[Log]:
+        """List what its checkpoints speak of: a partition has its log there, or a copy."""
+        for logs, homes in ((self.logs, self.homes), (self.futures, self.future_homes)):
+            for topic_partition, log in logs.items():
+                if homes[topic_partition] is directory:
+                    yield log
+
     def fail(self, directory: LogDirectory, error: StorageError) -> list[TopicPartition]:
-        """The logs in a directory are lost with it: which they are."""
+        """The logs in a directory are lost with it: which they are. Copies there are given up."""
+        for topic_partition, home in list(self.future_homes.items()):
+            if home is directory:
+                future = self.remove_future(topic_partition)
+                future.failure = future.failure or error
         lost = [tp for tp, home in self.homes.items() if home is directory]
         for topic_partition in lost:
             log = self.logs[topic_partition]

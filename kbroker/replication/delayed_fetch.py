@@ -5,7 +5,7 @@ not fit later either, and the consumer would stall.
 
 It is woken per partition: by an append, a move of the high watermark or of the last stable offset,
 a change of leadership, or deletion. Then only that partition is looked at again; the answer itself
-is one fresh read of all.
+is one fresh read of all. Where the partition is the only one, that look is the read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,17 @@ Read = Callable[[FetchParams, Sequence[FetchPartition]], FetchOutcome]
 class DelayedFetch(DelayedOperation):
     """One waiting fetch. `first` is what the read at the time of the request gave."""
 
-    __slots__ = ("_asked", "_available", "_future", "_params", "_read", "_total")
+    __slots__ = (
+        "_asked",
+        "_available",
+        "_future",
+        "_is_due",
+        "_later",
+        "_looked",
+        "_params",
+        "_read",
+        "_total",
+    )
 
     def __init__(
         self,
@@ -33,14 +43,18 @@ class DelayedFetch(DelayedOperation):
         first: FetchOutcome,
         read: Read,
         future: asyncio.Future[list[FetchResponse.PartitionData]],
+        later: Callable[[DelayedFetch], None] | None = None,
     ) -> None:
         super().__init__()
+        self._later = later
+        self._is_due = False  # it will be completed in a moment
         self._params = params
         self._asked = asked
         self._read = read
         self._future = future
         self._available = first.available
         self._total = first.available_bytes
+        self._looked: FetchOutcome | None = None  # of all that is asked, and of this moment
 
     def add(self, asked: FetchPartition) -> None:
         """Wait for one partition more, to which something has happened."""
@@ -49,10 +63,24 @@ class DelayedFetch(DelayedOperation):
 
     def try_complete(self, key: Hashable) -> bool:
         """Look at the partition that changed."""
+        if self._is_due:
+            return False
+        is_done = self._is_done(key)
+        if not is_done or self._later is None:
+            return is_done
+        self._is_due = True
+        self._looked = None
+        self._later(self)
+        return False
+
+    def _is_done(self, key: Hashable) -> bool:
+        self._looked = None
         for index, asked in enumerate(self._asked):
             if asked.topic_partition != key:
                 continue
             outcome = self._read(self._params, (asked,))
+            if len(self._asked) == 1:
+                self._looked = outcome
             if outcome.must_answer:
                 return True
             self._total += outcome.available_bytes - self._available[index]
@@ -62,8 +90,10 @@ class DelayedFetch(DelayedOperation):
     def on_complete(self) -> None:
         """Read everything once more, so that all partitions are of one moment."""
         if not self._future.done():
-            self._future.set_result(self._read(self._params, self._asked).partitions)
+            outcome = self._looked or self._read(self._params, self._asked)
+            self._future.set_result(outcome.partitions)
 
     def on_expiration(self) -> None:
         """The max wait is over: what there is, if only high watermarks."""
+        self._looked = None
         self.on_complete()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kbroker.clock import Clock
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
@@ -22,6 +23,7 @@ from kbroker.protocol.schema import maker
 from kbroker.replication.fetch_params import NO_EPOCH, FetchParams, FetchPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
+from kbroker.replication.replication_quota import ReplicationQuotas
 
 PartitionData = FetchResponse.PartitionData
 _read = maker(
@@ -59,8 +61,10 @@ class FetchOutcome:
 class FetchReader:
     """Reads from the partitions a broker holds."""
 
-    def __init__(self, hosted: HostedPartitions) -> None:
+    def __init__(self, hosted: HostedPartitions, clock: Clock, quotas: ReplicationQuotas) -> None:
         self._hosted = hosted
+        self._clock = clock
+        self._quotas = quotas
 
     def read(
         self, params: FetchParams, asked_for: Sequence[FetchPartition], others: int = 0
@@ -130,10 +134,25 @@ class FetchReader:
             aborted,
             b"" if cut and not params.is_hard_limit else found.records,
         )
+        if self._quotas.leader.limit is not None and self._holds_back(params, partition):
+            data.records = b""
+            return data, 0  # nor does it wait for these
         if found.on_older_segment:
             return data, params.min_bytes
         available = found.available_bytes
         return data, available if available < asked.max_bytes else asked.max_bytes
+
+    def _holds_back(self, params: FetchParams, partition: Partition) -> bool:
+        """Whether a follower has to wait for more of a partition (KIP-73): never one in sync, as
+        acks=all waits for that.
+        """
+        quotas, follower = self._quotas, params.replica_id
+        return (
+            follower >= 0
+            and follower not in partition.state.isr
+            and quotas.throttles_leader(*partition.topic_partition, partition.log.config)
+            and quotas.leader.is_exceeded(self._clock.monotonic_ms())
+        )
 
     def _partition_for(self, params: FetchParams, asked: FetchPartition) -> Partition:
         """The partition, or a KafkaError that says why this fetcher may not read it."""

@@ -364,9 +364,11 @@ def _note_news(asked: FetchPartition, data: PartitionData) -> bool:
         # The first answer after an error is always news: its offsets differ from this.
         asked.told_high_watermark = -1
         return True
-    if data.preferred_read_replica >= 0:
+    if asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0:
+        # Nor does a follower take offsets from an answer that has it cut its log.
+        asked.told_high_watermark = -1
         return True
-    return is_news or (asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0)
+    return is_news or data.preferred_read_replica >= 0
 
 
 def _by_topic(

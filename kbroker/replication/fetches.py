@@ -18,6 +18,7 @@ from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.purgatories import Purgatories
 from kbroker.replication.quiet_partitions import QuietPartitions
+from kbroker.replication.replication_quota import ReplicationQuotas
 
 Answers = list[FetchResponse.PartitionData]
 
@@ -25,11 +26,18 @@ Answers = list[FetchResponse.PartitionData]
 class Fetches:
     """Fetches from the partitions that a broker holds."""
 
-    def __init__(self, hosted: HostedPartitions, clock: Clock, waiting: Purgatories) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        clock: Clock,
+        waiting: Purgatories,
+        quotas: ReplicationQuotas,
+    ) -> None:
         self._hosted = hosted
         self._clock = clock
         self._waiting = waiting
-        self._reader = FetchReader(hosted)
+        self._quotas = quotas
+        self._reader = FetchReader(hosted, clock, quotas)
 
     def fetch(
         self,
@@ -55,11 +63,35 @@ class Fetches:
         ):
             return outcome.partitions
         future: asyncio.Future[Answers] = self._waiting.create_future()
-        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future)
+        later = self._complete_soon if params.replica_id >= 0 else None
+        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
         if quiet is not None:
             quiet.wait(operation)
         keys = [asked.topic_partition for asked in asked_for]
         return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
+
+    def _complete_soon(self, operation: DelayedFetch) -> None:
+        """After the requests that have come with the one whose records it waits for: a follower
+        then gets the records of all of them at once.
+        """
+        self._waiting.complete_soon(operation)
+
+    def count_sent(self, asked_for: Sequence[FetchPartition], answers: Answers) -> None:
+        """A follower is sent these: what is throttled counts, in-sync replicas included."""
+        quotas = self._quotas
+        if quotas.leader.limit is None:
+            return
+        size = 0
+        for asked, data in zip(asked_for, answers, strict=True):
+            if not data.records:
+                continue
+            partition = self._hosted.find(asked.topic_partition)
+            if partition is not None and quotas.throttles_leader(
+                *asked.topic_partition, partition.log.config
+            ):
+                size += len(data.records)
+        if size:
+            quotas.leader.record(size, self._clock.monotonic_ms())
 
     def _note_follower(
         self, params: FetchParams, asked_for: Sequence[FetchPartition], outcome: FetchOutcome

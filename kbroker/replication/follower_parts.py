@@ -1,4 +1,4 @@
-"""Cuts what a leader sent into parts that a segment can take.
+"""Cuts what a leader sent into parts: such as a segment can take, and such as take little time.
 
 PURE. Law: a follower's segments may be smaller than the leader's were, since settings change; what
 fits one of the leader's must fit several of its own.
@@ -14,10 +14,12 @@ from kbroker.record.record_batch import LOG_OVERHEAD
 _LENGTH = Struct(">i")  # after the base offset, of all that follows it
 
 
-def parts_for(records: memoryview, segment_bytes: int) -> Iterator[memoryview]:
-    """The records as they are where they fit a segment, else in parts of whole batches."""
+def parts_for(records: memoryview, part_bytes: int) -> Iterator[memoryview]:
+    """The records as they are where they fit a part, else in parts of whole batches; a batch that
+    is larger than a part is one by itself.
+    """
     size = len(records)
-    if size <= segment_bytes:
+    if size <= part_bytes:
         yield records
         return
     begin = end = 0
@@ -25,7 +27,7 @@ def parts_for(records: memoryview, segment_bytes: int) -> Iterator[memoryview]:
         batch_end = end + LOG_OVERHEAD + _LENGTH.unpack_from(records, end + 8)[0]
         if batch_end > size or batch_end <= end:
             break
-        if batch_end - begin > segment_bytes and end > begin:
+        if batch_end - begin > part_bytes and end > begin:
             yield records[begin:end]
             begin = end
         end = batch_end

@@ -27,7 +27,7 @@ def next_high_watermark(
     """
     if current >= log_end_offset or state.is_under_min_isr(min_insync_replicas):
         return current
-    in_sync = state.maximal_isr
+    in_sync = state.isr if state.pending_isr is None else state.maximal_isr
     lowest = log_end_offset
     for broker, follower in state.followers.items():
         counts = broker in in_sync or follower.is_caught_up(log_end_offset, now_ms, lag_time_max_ms)

@@ -42,8 +42,7 @@ class _Wait(NamedTuple):
         return (
             not partition.is_leader
             or partition.leader_epoch != self.leader_epoch
-            or partition.log is not self.log
-            or self.log.cuts != self.cuts
+            or not self.log.is_continued_in(partition.log, self.cuts)
         )
 
 
@@ -93,7 +92,7 @@ class LastReplica:
                 self._flush.flush(partition, end_offset)
 
     def _is_settled(self, wait: _Wait) -> bool:
-        result, log = wait.result, wait.log
+        result, log = wait.result, wait.partition.log
         if wait.is_over or self._hosted.find(result.topic_partition) is not wait.partition:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return True

@@ -26,12 +26,13 @@ UNKNOWN_SIZE = -1
 @dataclass(frozen=True, slots=True)
 class ReplicaUsage:
     """One replica in a directory: bytes of its segments, records it lacks up to the high
-    watermark.
+    watermark; a future one, which is on its way there, up to the end of the log that it copies.
     """
 
     topic_partition: TopicPartition
     size_bytes: int
     offset_lag: int
+    is_future: bool = False
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class LogDirs:
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
         """Every directory with the replicas of `wanted` (None: all) that are in it."""
         by_parent: dict[str, list[Log]] = {}
-        for log in self._log_manager.all_logs():
+        for log in (*self._log_manager.all_logs(), *self._log_manager.all_futures()):
             if wanted is None or log.topic_partition in wanted:
                 by_parent.setdefault(log.directory.rpartition("/")[0] or "/", []).append(log)
         return [
@@ -79,6 +80,7 @@ class LogDirs:
                 log.topic_partition,
                 sum(segment.size_bytes for segment in log.segments),
                 self._offset_lag(log),
+                self._is_future(log),
             )
             for log in logs
         ]
@@ -88,4 +90,9 @@ class LogDirs:
         partition = self._hosted.find(log.topic_partition)
         if partition is None:
             return INVALID_OFFSET_LAG
+        if self._is_future(log):
+            return partition.log_end_offset - log.log_end_offset
         return max(partition.high_watermark - log.log_end_offset, 0)
+
+    def _is_future(self, log: Log) -> bool:
+        return self._log_manager.futures.find(log.topic_partition) is log

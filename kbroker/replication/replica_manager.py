@@ -25,6 +25,8 @@ from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.delete_records import RecordDeletions
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
+from kbroker.replication.fetchers.replica_fetcher import CopyParts
 from kbroker.replication.fetches import Fetches
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.last_replica import LastReplica
@@ -38,6 +40,7 @@ from kbroker.replication.purgatories import (
     running_loop_future,
 )
 from kbroker.replication.quiet_partitions import QuietPartitions
+from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.replication.shared_flush import FlushPolicy, RunInThread, SharedFlush
 
 
@@ -62,7 +65,8 @@ class ReplicaManager:
         waiting = self.waiting = Purgatories(clock, timer, config, create_future)
         work = LongWork()
         self.appends = Appends(hosted, clock, waiting, work)
-        self.fetches = Fetches(hosted, clock, waiting)
+        self.quotas = ReplicationQuotas(metadata.broker_id)
+        self.fetches = Fetches(hosted, clock, waiting, self.quotas)
         self.fetch_sessions = FetchSessions(
             config.max_incremental_fetch_session_cache_slots,
             clock,
@@ -76,6 +80,18 @@ class ReplicaManager:
         self.leadership = Leadership(
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
         )
+        self.log_dir_moves = ReplicaAlterLogDirsManager(
+            CopyParts(
+                hosted=hosted,
+                waiting=waiting,
+                clock=clock,
+                backoff_ms=lambda: config.replica_fetch_backoff_ms,
+            ),
+            lambda: log_manager.futures,
+            lambda: config.num_replica_alter_log_dirs_threads or len(log_manager.directories()),
+            self.quotas.moving,
+        )
+        self.leadership.add_leadership_listener(self.log_dir_moves.on_leadership_change)
         self.last_replica: LastReplica | None = None  # while answers wait for no disk
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:

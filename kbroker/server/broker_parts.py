@@ -28,6 +28,7 @@ from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
@@ -46,6 +47,7 @@ from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, Pe
 from kbroker.peers.peers import Peers
 from kbroker.replication.alter_partition_manager import AlterPartitionManager, AskController
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
+from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
 from kbroker.replication.fetchers.leader_end_point import Follower
 from kbroker.replication.fetchers.replica_fetcher import FetcherParts
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
@@ -63,6 +65,7 @@ from kbroker.server.membership.isr_questions import IsrQuestions
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
+from kbroker.server.membership.log_end_questions import LogEndQuestions
 from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controller
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
@@ -200,6 +203,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     )
     metadata = MetadataCache(storage.identity.broker_id, storage.identity.cluster_id)
     replicas = ReplicaManager(logs, metadata, clock, clock, config.replication)
+    replicas.quotas.set_windows(config.quota)
     replicas.set_group_commit(FlushPolicy(config.kbroker.kbroker_flush), around.flush_threads.run)
     replicas.leadership.add_deletion_listener(dynamic_configs.forget_topics)
     waiter = MetadataWaiter()
@@ -228,7 +232,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         failure=around.failure,
     )
     data.logs.on_directory_offline(log_dir_failure.on_offline)
-    updates = SettingsUpdates(data.dynamic_configs, data.settings, data.logs)
+    updates = SettingsUpdates(data.dynamic_configs, data.settings, data.logs, data.replicas.quotas)
 
     def broker_epoch() -> int:
         return healthcheck.broker_epoch
@@ -244,6 +248,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         channels.connect,
         around.lifecycle.on_controller_activity,
         partial(healthcheck.register_again, around.failure.report),
+        LogEndQuestions(broker_id, replicas.offsets, channels.client).ask,
     )
     updates.on_unclean_elections(controller.enable_unclean_elections)
     fetchers = _fetchers(config, data, around.clock, channels, broker_epoch)
@@ -288,14 +293,25 @@ def _fetchers(
     broker_epoch: Callable[[], int],
 ) -> ReplicaFetcherManager:
     replicas, replication = data.replicas, config.replication
+
+    def backoff_ms() -> int:
+        return data.config().replication.replica_fetch_backoff_ms
+
     fetchers = ReplicaFetcherManager(
         FetcherParts(
             hosted=replicas.hosted,
             waiting=replicas.waiting,
             clock=clock,
-            backoff_ms=lambda: data.config().replication.replica_fetch_backoff_ms,
+            throttle=FollowerThrottle(replicas.quotas, replicas.hosted, clock, backoff_ms),
+            backoff_ms=backoff_ms,
         ),
-        Follower(broker_id=data.metadata.broker_id, broker_epoch=broker_epoch, config=replication),
+        Follower(
+            broker_id=data.metadata.broker_id,
+            broker_epoch=broker_epoch,
+            config=replication,
+            uses_topic_ids=fetches_by_topic_id(config.server.inter_broker_protocol_version),
+        ),
+        replicas.leadership.live_broker,
         channels.client,
         lambda: data.config().replication.num_replica_fetchers,
     )
@@ -316,6 +332,7 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
         ),
         inter_broker_listener=config.inter_broker_listener_name(),
         leader_balance=LeaderBalanceSettings.of(config.replication),
+        gives_topic_ids=gives_topic_ids(config.server.inter_broker_protocol_version),
     )
 
 

@@ -12,6 +12,7 @@ from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem
+from kbroker.server.machine_memory import has_lost_memory
 from kbroker.server.metadata_tree.broker_identity import BrokerIdentity, config_of_broker
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
 from kbroker.server.metadata_tree.tree_opening import StartWish, TreeOpening
@@ -28,6 +29,7 @@ class BrokerStorage:
     directories: LogDirectories
     tree: ClusterTree
     zk: ZkUtils
+    has_lost_memory: bool = False  # what an earlier run had not synced may be gone
 
 
 async def open_storage(
@@ -36,8 +38,10 @@ async def open_storage(
     file_system: FileSystem,
     clock: Clock,
     undo: AsyncExitStack,
+    boot_id: str | None = None,
 ) -> BrokerStorage:
-    """Open what `wish` names; `undo` learns how each is let go.
+    """Open what `wish` names; `undo` learns how each is let go. `boot_id` names this run of the
+    machine.
 
     Raises as `TreeOpening.check` and `TreeOpening.open`.
     """
@@ -57,4 +61,7 @@ async def open_storage(
         directories=directories,
         tree=tree,
         zk=zk,
+        has_lost_memory=(  # a broker alone has nobody who could know better
+            tree.own_directory is None and has_lost_memory(file_system, directories, boot_id)
+        ),
     )

@@ -22,6 +22,7 @@ from kbroker.server.broker_parts import BrokerParts, Surroundings, assemble
 from kbroker.server.broker_state import BrokerState
 from kbroker.server.broker_storage import open_storage
 from kbroker.server.file_limit import raise_file_limit
+from kbroker.server.machine_memory import read_boot_id
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree, tree_of
 from kbroker.server.metadata_tree.tree_opening import StartWish
@@ -137,7 +138,9 @@ class KafkaServer:
         if limit is not None:
             open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
         around, undo = self._around, self._undo
-        storage = await open_storage(self._wish, self._tree, self._file_system, around.clock, undo)
+        storage = await open_storage(
+            self._wish, self._tree, self._file_system, around.clock, undo, read_boot_id()
+        )
         self.lifecycle.name = f"broker {storage.identity.broker_id}"
         parts = assemble(storage, around)
         self._running = await run_parts(parts, around, undo)

@@ -79,6 +79,18 @@ class Launch:
         left = ", but ZooKeeper keeps its topics" if is_ensemble else ""
         return f"data in {self.temporary}, removed at the end{left} (keep it with --data DIR)"
 
+    def note_of_addresses(self) -> str | None:
+        """A note about the addresses that clients are given, where a setting says which; else they
+        are those listened on.
+        """
+        config = self.settings.config
+        sockets = config.socket_server
+        if config.kbroker.kbroker_advertise is not None:
+            return f"clients are given {config.kbroker.kbroker_advertise} (kbroker.advertise)"
+        if sockets.advertised_listeners in (None, sockets.listeners):
+            return None
+        return f"clients are given {sockets.advertised_listeners} (advertised.listeners)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hearer:
@@ -262,8 +274,8 @@ def _absolute(path: str) -> str:
 def _load(
     options: StartOptions, environment: Mapping[str, str], chosen: Mapping[str, str]
 ) -> LoadedSettings:
+    from_file = {} if options.properties is None else properties_in(options.properties)
     try:
-        from_file = {} if options.properties is None else properties_in(options.properties)
         return load_settings(
             SettingSources(
                 profile=options.profile,
@@ -273,7 +285,10 @@ def _load(
             )
         )
     except ConfigError as error:
-        raise UsageError(str(error)) from error
+        is_of_file = any(name in str(error) for name in from_file)
+        path = options.properties
+        hint = f" (`kbroker config check {path}` looks at the whole file)" if is_of_file else ""
+        raise UsageError(f"{error}{hint}") from error
 
 
 def properties_in(path: str) -> dict[str, str]:
@@ -297,3 +312,6 @@ def _check_adoption(options: StartOptions, settings: LoadedSettings) -> None:
             "--adopt turns a directory into that of a single broker: leave out --brokers and "
             "--zookeeper (a broker of an ensemble uses a directory of its cluster as it is)"
         )
+    for path in settings.config.log.data_directories():
+        if options.adopt and not os.path.isdir(path):
+            raise UsageError(f"--adopt takes over what is in a directory, and {path} is not there")

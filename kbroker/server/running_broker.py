@@ -57,6 +57,7 @@ async def run_parts(
     await _skip_producer_ids(parts)
     undo.callback(_close_replicas, parts, around.lifecycle)
     undo.push_async_callback(cluster.fetchers.shutdown)
+    undo.push_async_callback(data.replicas.log_dir_moves.shutdown)
     cluster.isr_changes.start()
     undo.push_async_callback(cluster.isr_changes.stop)
     end_points = await parts.socket_server.start()
@@ -94,6 +95,7 @@ def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:
         end_points=advertised_end_points(config, bound, reach),
         rack=config.server.broker_rack,
         features=parts.data.metadata.supported_features,
+        has_lost_memory=parts.storage.has_lost_memory,
     )
 
 
@@ -166,5 +168,5 @@ def _close_logs(parts: BrokerParts, lifecycle: BrokerLifecycle) -> None:
     if not lifecycle.is_killed:
         parts.data.logs.shutdown()
         return
-    for log in parts.data.logs.all_logs():
+    for log in (*parts.data.logs.all_logs(), *parts.data.logs.all_futures()):
         log.close_files()

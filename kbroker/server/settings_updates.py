@@ -8,6 +8,7 @@ from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.event_handlers.state_changes import UNCLEAN_SETTING
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
+from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.zk import zk_paths
 
@@ -22,12 +23,14 @@ class SettingsUpdates:
         dynamic_configs: DynamicConfigManager,
         settings: BrokerSettings,
         logs: LogManager,
+        quotas: ReplicationQuotas,
     ) -> None:
         self._enable_unclean_elections: UncleanListener = lambda _: None
         self._share_partitions_out: Callable[[], None] = lambda: None
         self._dynamic_configs = dynamic_configs
         self._settings = settings
         self._logs = logs
+        self._quotas = quotas
         dynamic_configs.add_handler(zk_paths.TOPIC_CONFIGS, self._on_topic_config)
         dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
 
@@ -62,3 +65,5 @@ class SettingsUpdates:
             self._share_partitions_out()
         for log in self._logs.all_logs():
             log.update_config(self._settings.of_topic(log.topic_partition.topic))
+        config = self._settings.config
+        self._quotas.configure(config.dynamic_default, config.dynamic_broker)

@@ -91,6 +91,7 @@ def append_prepared(
 def append_as_follower(log: LocalLog, records: Records | bytes, now_ms: int) -> LogAppendInfo:
     """See `Log.append_as_follower`."""
     batches = read_trusted(records, log.topic_partition, log.rules, log.log_end_offset)
+    _begin_at_batch(log, batches, now_ms)
     try:
         if batches.check_offsets(log.log_end_offset):
             log.expect_gaps()
@@ -100,6 +101,16 @@ def append_as_follower(log: LocalLog, records: Records | bytes, now_ms: int) -> 
         if header.partition_leader_epoch > log.leader_epoch_cache.latest_epoch:
             log.assign_epoch(header.partition_leader_epoch, header.base_offset)
     return _append_trusted(log, batches, AppendOrigin.REPLICATION, now_ms)
+
+
+def _begin_at_batch(log: LocalLog, batches: TrustedBatches, now_ms: int) -> None:
+    """Let an empty log begin with the first batch where that holds the offset at which it begins
+    now: the leader's log may start amid a batch, and batches are sent whole.
+    """
+    if batches.headers and log.log_start_offset == log.log_end_offset:
+        first = batches.headers[0]
+        if first.base_offset < log.log_end_offset <= first.last_offset:
+            log.truncate_fully_and_start_at(first.base_offset, now_ms)
 
 
 def _append_batch(

@@ -155,6 +155,8 @@ class LogCleaner:
         for log in self._logs.all_logs():
             if not log.config.is_compacted or log.failure is not None:
                 continue
+            if log.copied_up_to is not None:  # it moves to another disk: its offsets stay
+                continue
             if id(log) not in busy and log not in self._uncleanable:
                 target = self._examine(log)
                 if target is not None and target.is_due:
@@ -359,6 +361,7 @@ class LogCleaner:
             and log.cuts == cleaning.cuts
             and log.failure is None
             and log.config.is_compacted
+            and log.copied_up_to is None
             and self._logs.get_log(log.topic_partition) is log
         )
 

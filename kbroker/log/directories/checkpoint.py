@@ -21,6 +21,7 @@ from uuid import UUID
 
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
+    BOOT_ID_FILE,
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT_FILE,
     META_PROPERTIES_FILE,
@@ -183,6 +184,22 @@ def remove_clean_shutdown(file_system: FileSystem, log_dir: str) -> None:
     """Take the word back, durably: called before the first write."""
     if file_system.unlink(f"{log_dir}/{CLEAN_SHUTDOWN_FILE}"):
         file_system.sync_directory(log_dir)
+
+
+def read_boot_id(file_system: FileSystem, log_dir: str) -> str | None:
+    """The run of the machine in which a broker wrote here last; None where that is not noted."""
+    path = f"{log_dir}/{BOOT_ID_FILE}"
+    if not file_system.exists(path):
+        return None
+    try:
+        return _read_text(file_system, path).strip()
+    except CheckpointError:
+        return None
+
+
+def write_boot_id(file_system: FileSystem, log_dir: str, boot_id: str) -> None:
+    """Note the run of the machine; another one cannot see it by half, so it needs no sync."""
+    write_atomically(file_system, f"{log_dir}/{BOOT_ID_FILE}", f"{boot_id}\n", sync=False)
 
 
 def format_checkpoint(lines: list[str]) -> str:

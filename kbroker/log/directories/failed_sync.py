@@ -1,11 +1,12 @@
 """A sync that failed, and the next start of a broker on that directory.
 
-After a failed sync the kernel may hold pages for clean that are not on the disk: a reader is
-shown what a loss of power takes away, and no later sync writes them. That lasts as long as the page
-cache, and so does the note of it, a file that nobody syncs. A start that finds it writes again what
-was not surely on the disk, and syncs it, before anything of it is trusted: then the disk says what
-the cache says, or refuses once more and the directory stays offline. What the cache has let go of
-meanwhile is read from the disk, and recovered like after a loss of power.
+After a failed sync, by the broker or by the kernel on its own, the kernel may hold pages for clean
+that are not on the disk: a reader is shown what a loss of power takes away, and no later sync
+writes them. That lasts as long as the page cache, and so does the note of it, a file that nobody
+syncs. A start that finds it writes again what was not surely on the disk, and syncs it, before
+anything of it is trusted: then the disk says what the cache says, or refuses once more and the
+directory stays offline. What the cache has let go of meanwhile is read from the disk, and recovered
+like after a loss of power.
 
 Law: the note is removed only when all of it is done, so that a crash in between repeats the work.
 Indexes beyond the recovery point are left out, as recovery rebuilds them.

@@ -49,10 +49,14 @@ class LogCheckpoints:
         self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Each in the directory of its log; those without a log stay out."""
-        self._write(
-            REPLICATION_OFFSET_CHECKPOINT_FILE, lambda log: high_watermarks.get(log.topic_partition)
-        )
+        """Each in the directory of its log; those without a log stay out. Copies have their own."""
+        futures = self._open.futures
+
+        def mark_of(log: Log) -> int | None:
+            is_copy = futures.get(log.topic_partition) is log
+            return log.high_watermark if is_copy else high_watermarks.get(log.topic_partition)
+
+        self._write(REPLICATION_OFFSET_CHECKPOINT_FILE, mark_of)
 
     def write_log_starts(
         self,
@@ -156,8 +160,7 @@ class LogCheckpoints:
         self, directory: LogDirectory, offset_of: Callable[[Log], int | None]
     ) -> dict[TopicPartition, int]:
         return {
-            topic_partition: offset
-            for topic_partition, log in self._open.logs.items()
-            if self._open.homes[topic_partition] is directory
-            and (offset := offset_of(log)) is not None
+            log.topic_partition: offset
+            for log in self._open.in_directory(directory)
+            if (offset := offset_of(log)) is not None
         }

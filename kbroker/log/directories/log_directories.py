@@ -81,11 +81,12 @@ class LogDirectories:
                 if path == required:
                     _release(directories)
                     raise
-                _log.error("%s. Its partitions are offline, the others are served", error)
         locked = cls(file_system, directories, required)
         if not locked.online and errors:
             locked.release()
             raise errors[0]
+        for refused in errors:
+            _log.error("%s. Its partitions are offline, the others are served", refused)
         return locked
 
     def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
@@ -93,6 +94,7 @@ class LogDirectories:
 
         Raises LogDirectoryError as `lock`.
         """
+        errors: list[LogDirectoryError] = []
         for directory in self.online:
             try:
                 directory.claim(cluster_id, broker_id, now_ms)
@@ -101,7 +103,9 @@ class LogDirectories:
                 if directory.path == self._required or not others:
                     raise
                 directory.set_aside(str(error))
-                _log.error("%s. Its partitions are offline, the others are served", error)
+                errors.append(error)
+        for refused in errors:
+            _log.error("%s. Its partitions are offline, the others are served", refused)
 
     def check(self) -> None:
         """Raise LogDirectoryError where none is left, or the one that is required is not."""

@@ -19,7 +19,7 @@ from kbroker.log.directories import checkpoint, failed_sync
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
 from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
-from kbroker.log.file_system import SYNC, FileLock, FileSystem, StorageError
+from kbroker.log.file_system import FileLock, FileSystem, StorageError
 from kbroker.log.format import (
     CLEANER_OFFSET_CHECKPOINT_FILE,
     LOCK_FILE,
@@ -85,9 +85,9 @@ class LogDirectory:
     def fail(self, error: StorageError) -> None:
         """Its disk has refused something: it is offline until the next start."""
         self.failure = error
-        if error.operation == SYNC:
-            with suppress(StorageError):  # then the next start cannot write there either
-                failed_sync.note(self.file_system, self.path)
+        # Whatever it refused, the kernel may have tried in vain to write what it holds.
+        with suppress(StorageError):  # then the next start cannot write there either
+            failed_sync.note(self.file_system, self.path)
 
     def release(self) -> None:
         """Let go of the lock."""

@@ -14,6 +14,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.format import (
     DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
     is_moved_directory,
     parse_directory_name,
 )
@@ -29,6 +30,7 @@ class DirectoryContent:
     """Partition directories of one data directory, by what becomes of them."""
 
     requests: list[LoadRequest] = field(default_factory=list)
+    futures: list[LoadRequest] = field(default_factory=list)  # copies of logs in other directories
     doomed: list[str] = field(default_factory=list)  # paths
     strays: list[tuple[str, str]] = field(default_factory=list)  # (unknown topic, path)
 
@@ -52,7 +54,9 @@ def scan(
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
             content.doomed.append(path)
             continue
-        topic_partition = None if is_moved_directory(name) else parse_directory_name(name)
+        is_future = name.endswith(FUTURE_DIRECTORY_SUFFIX)
+        is_log = is_future or not is_moved_directory(name)
+        topic_partition = parse_directory_name(name) if is_log else None
         if not directory.file_system.is_directory(path):
             continue
         if topic_partition is None:
@@ -63,11 +67,13 @@ def scan(
         topic = topic_partition.topic
         if not is_known(topic):
             foreign.append(name)
-            content.strays.append((topic, path))
+            if not is_future:
+                content.strays.append((topic, path))
             continue
         if topic not in configs:
             configs[topic] = topic_config(topic)
-        content.requests.append(
+        requests = content.futures if is_future else content.requests
+        requests.append(
             LoadRequest(
                 topic_partition=topic_partition,
                 directory=path,
@@ -81,7 +87,8 @@ def scan(
             )
         )
     directory.gone.update(recovery_points, start_offsets, cleaned_offsets)
-    directory.gone.difference_update(request.topic_partition for request in content.requests)
+    found = (*content.requests, *content.futures)
+    directory.gone.difference_update(request.topic_partition for request in found)
     if foreign:
         _log.warning("Ignoring what is not a log of this broker in %s: %s", directory.path, foreign)
     return content

@@ -5,6 +5,7 @@ Law: one broken file costs its partition; a disk that refuses costs the director
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 
@@ -15,15 +16,19 @@ from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.open_logs import ManagedLogs
-from kbroker.log.recovery.directory_scan import scan
+from kbroker.log.recovery.directory_scan import DirectoryContent, scan
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from kbroker.log.recovery.log_opening import open_logs
+from kbroker.log.recovery.replaced_directories import finish_replacements
 from kbroker.log.recovery.stray_directories import StrayDirectories
 from kbroker.model import TopicPartition
 
 # What is wrong with one file, not with the disk under it.
 _ONE_FILE = (ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
+
+_log = logging.getLogger(__name__)
 
 
 class LogStartup:
@@ -50,10 +55,13 @@ class LogStartup:
         """
         logs = self._logs
         now_ms = logs.clock.now_ms()
-        found = [
-            (directory, self._load_requests(directory, now_ms, is_known))
-            for directory in logs.directories.online
-        ]
+        closed = finish_replacements(logs)
+        found: list[tuple[LogDirectory, list[LoadRequest]]] = []
+        futures: list[tuple[LogDirectory, list[LoadRequest]]] = []
+        for directory in logs.directories.online:
+            content = self._content(directory, now_ms, is_known)
+            found.append((directory, content.requests))
+            futures.append((directory, content.futures))
         outcomes = open_logs(
             [(directory.path, requests) for directory, requests in found],
             logs.environment,
@@ -66,6 +74,12 @@ class LogStartup:
                 logs.open.adopt_found(outcome, directory, now_ms)
             else:
                 self._leave_closed(request, directory, outcome)
+        for topic_partition, path in closed.items():
+            home = logs.directories.of(path)
+            if topic_partition not in logs.open.logs and home is not None:
+                reason = LookupError("the copy that has taken its place is in an offline directory")
+                logs.open.leave_closed(topic_partition, path, home, reason)
+        self._open_futures(futures, now_ms)
         logs.directories.loaded()
         logs.directories.check()
         for directory in logs.directories:
@@ -73,19 +87,51 @@ class LogStartup:
                 logs.open.fail(directory, directory.failure)
         return [request.topic_partition for _, request in requests if not request.was_clean]
 
-    def _load_requests(
+    def _open_futures(
+        self, found: list[tuple[LogDirectory, list[LoadRequest]]], now_ms: int
+    ) -> None:
+        """Copies of logs that are open grow on; others may be all that is left, and stay."""
+        for directory, requests in found:
+            for request in requests:
+                log = self._logs.open.logs.get(request.topic_partition)
+                if log is None or directory.failure is not None:
+                    _log.warning("Ignoring %s: its log is not open", request.directory)
+                    directory.could_not_open(request.topic_partition)
+                    continue
+                try:
+                    future = load_log(request, self._logs.environment)
+                    if not request.was_clean:  # segments may be missing that were not on the disk
+                        future.truncate_to(future.recovery_point)
+                except (StorageError, CheckpointError, KafkaError) as error:
+                    _log.warning("Giving up the copy %s: %s", request.directory, error)
+                    self._deletions.doom(request.directory)
+                    continue
+                self._adopt_future(log, future, directory, now_ms)
+
+    def _adopt_future(self, log: Log, future: Log, directory: LogDirectory, now_ms: int) -> None:
+        topic_partition = log.topic_partition
+        is_of_log = future.topic_id in (None, log.topic_id)
+        is_one = topic_partition not in self._logs.open.futures
+        if is_of_log and is_one and self._logs.open.homes[topic_partition] is not directory:
+            self._logs.open.adopt_future(future, directory, now_ms)
+            return
+        _log.warning("Giving up the copy %s: it is of no use", future.directory)
+        future.close_files()
+        self._deletions.doom(future.directory)
+
+    def _content(
         self, directory: LogDirectory, now_ms: int, is_known: Callable[[str], bool]
-    ) -> list[LoadRequest]:
+    ) -> DirectoryContent:
         try:
             content = scan(directory, self._logs.topic_config, is_known, now_ms)
         except StorageError as error:
             self._logs.directories.fail(directory.path, error)
-            return []
+            return DirectoryContent()
         for path in content.doomed:
             self._deletions.doom(path)
         for topic, path in content.strays:
             self._strays.add(topic, path)
-        return content.requests
+        return content
 
     def _leave_closed(
         self,

@@ -6,6 +6,7 @@ v2: flexible.
 
 from __future__ import annotations
 
+from kbroker.errors import ErrorCode
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
@@ -30,6 +31,28 @@ class AlterReplicaLogDirsRequest(Message):
     dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = wire(
         "[]AlterReplicaLogDir", default=[]
     )
+
+    def error_response(
+        self, code: ErrorCode, _version: int, _message: str | None = None, throttle_time_ms: int = 0
+    ) -> AlterReplicaLogDirsResponse:
+        """See `Message`. The answer has topics where the request has directories."""
+        answer = AlterReplicaLogDirsResponse
+        return answer(
+            throttle_time_ms=throttle_time_ms,
+            results=[
+                answer.AlterReplicaLogDirTopicResult(
+                    topic_name=topic.name,
+                    partitions=[
+                        answer.AlterReplicaLogDirPartitionResult(
+                            partition_index=partition, error_code=code
+                        )
+                        for partition in topic.partitions
+                    ],
+                )
+                for directory in self.dirs
+                for topic in directory.topics
+            ],
+        )
 
 
 @message(key=34, versions="0-2", flexible="2+")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from kbroker.model import TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition
 
 NO_EPOCH = -1
 
@@ -27,7 +27,9 @@ class FetchState:
     last_fetched_epoch: int
     log_start_offset: int  # the follower's own
     is_truncating: bool
+    is_behind: bool = True  # it may lack what is committed
     delayed_until_ms: float = 0.0
+    trouble: str = ""  # what keeps it from going on
 
     @property
     def position(self) -> tuple[int, int, int, int]:
@@ -41,7 +43,8 @@ class FetchState:
 
 
 class FetchStates:
-    """The partitions of one fetcher, in the order in which they were taken up.
+    """The partitions of one fetcher, those that have moved last at the end: a busy one must not
+    starve the others where a leader, without room for a session, has to be told all each time.
 
     A request is made of those alone of which the leader has yet to hear, and of those that it is to
     forget, however many partitions there are. One that is taken up again is forgotten first: the
@@ -92,18 +95,35 @@ class FetchStates:
         named = self._ids.get(topic_id)
         return next(iter(named)).topic if named else None
 
+    @property
+    def have_ids(self) -> bool:
+        """Whether all topics have an id."""
+        return ZERO_UUID not in self._ids
+
     def moved(self, state: FetchState) -> None:
         """It has another position now, from which it goes on fetching."""
-        self._truncating.pop(state.topic_partition, None)
+        topic_partition = state.topic_partition
+        self._truncating.pop(topic_partition, None)
         state.is_truncating = False
-        if state.topic_partition not in self._delayed:
+        state.trouble = ""
+        self._states[topic_partition] = self._states.pop(topic_partition)
+        if topic_partition not in self._delayed:
             self._ask_for(state)
+
+    def truncate_all(self) -> None:
+        """Find out of all once more where they part from the leader."""
+        for topic_partition, state in self._states.items():
+            if not state.is_truncating:
+                state.is_truncating = True
+                self._truncating[topic_partition] = state
+                self._leave_out(state)
 
     def delay(self, state: FetchState, until_ms: float) -> None:
         """Leave it out until then."""
         state.delayed_until_ms = until_ms
-        self._delayed[state.topic_partition] = state
-        self._leave_out(state)
+        if state.topic_partition not in self._delayed:
+            self._delayed[state.topic_partition] = state
+            self._leave_out(state)
 
     def end_delays(self, now_ms: float) -> None:
         """Take those up again whose time has come."""
@@ -129,6 +149,15 @@ class FetchStates:
             state
             for topic_partition, state in self._states.items()
             if not state.is_truncating and topic_partition not in self._delayed
+        ]
+
+    def due(self, now_ms: float) -> list[FetchState]:
+        """All that are asked for, and those that would be as their delay is over."""
+        return [
+            state
+            for topic_partition, state in self._states.items()
+            if not state.is_truncating
+            and (topic_partition not in self._delayed or state.delayed_until_ms <= now_ms)
         ]
 
     def has_fetching(self) -> bool:

@@ -29,17 +29,22 @@ from kbroker.replication.fetchers.fetch_states import FetchState
 from kbroker.replication.fetchers.session_handler import SessionStep
 from kbroker.replication.offset_lookup import EARLIEST, LATEST
 
-_LOWEST_VERSION = 12  # whose answers say where logs part
+# Before, a leader cannot tell a follower of an older leader epoch, nor send it zstd.
+_LOWEST_VERSION = 10
+_FIRST_VERSION_WITH_DIVERGING_EPOCHS = 12
 _LAST_VERSION_WITH_NAMES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follower:
-    """Who fetches; `broker_epoch` gives the epoch of its present registration."""
+    """Who fetches; `broker_epoch` gives the epoch of its present registration. `uses_topic_ids`:
+    leaders know topics by them.
+    """
 
     broker_id: int
     broker_epoch: Callable[[], int]
     config: ReplicationConfig
+    uses_topic_ids: bool = True
 
 
 class LeaderEndPoint:
@@ -48,11 +53,25 @@ class LeaderEndPoint:
     def __init__(self, client: PeerClient, follower: Follower) -> None:
         self._client = client
         self._follower = follower
-        self._tells_divergence = False
+        self._tells_divergence: bool | None = None
 
     def close(self) -> None:
         """Close the connection; a request in flight fails."""
         self._client.close()
+
+    async def tells_divergence(self) -> bool:
+        """Whether its answers to Fetch say where logs part (KIP-595): since Kafka 2.7. Leaders
+        before are asked where their epochs ended. Raises OSError, also where it is too old for
+        that.
+        """
+        if self._tells_divergence is None:
+            tells = await self._serves(_FIRST_VERSION_WITH_DIVERGING_EPOCHS)
+            if not tells and not await self._serves(_LOWEST_VERSION):
+                raise ConnectionError(
+                    f"the leader does not know Fetch {_LOWEST_VERSION}: it is too old to follow"
+                )
+            self._tells_divergence = tells
+        return self._tells_divergence
 
     async def fetch(
         self,
@@ -67,7 +86,6 @@ class LeaderEndPoint:
 
         Raises OSError.
         """
-        await self._check_version()
         config, broker_id = self._follower.config, self._follower.broker_id
         request = FetchRequest(
             replica_id=broker_id,
@@ -82,6 +100,7 @@ class LeaderEndPoint:
             topics=list(_asked_by_topic(asked, config.replica_fetch_max_bytes)),
             forgotten_topics_data=list(_forgotten_by_topic(forgotten)),
         )
+        by_name = by_name or not self._follower.uses_topic_ids
         highest = _LAST_VERSION_WITH_NAMES if by_name else None
         response: FetchResponse = await self._send(request, highest)
         return response
@@ -141,15 +160,9 @@ class LeaderEndPoint:
                 return data.offset
         raise ConnectionError(f"the leader of {name}-{index} answered without an offset")
 
-    async def _check_version(self) -> None:
-        """A follower must learn where its log parts from the leader's (KIP-595)."""
-        if not self._tells_divergence:
-            timeout_ms = self._follower.config.replica_socket_timeout_ms
-            if not await self._client.serves(ApiKey.FETCH, _LOWEST_VERSION, timeout_ms=timeout_ms):
-                raise ConnectionError(
-                    f"the leader does not know Fetch {_LOWEST_VERSION}: it is too old to follow"
-                )
-            self._tells_divergence = True
+    async def _serves(self, version: int) -> bool:
+        timeout_ms = self._follower.config.replica_socket_timeout_ms
+        return await self._client.serves(ApiKey.FETCH, version, timeout_ms=timeout_ms)
 
     async def _send(self, request: Any, highest_version: int | None = None) -> Any:
         try:

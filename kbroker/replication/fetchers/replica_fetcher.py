@@ -20,19 +20,22 @@ from typing import Protocol
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.leader_epoch_cache import EpochEndOffset
-from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
 from kbroker.replication.fetchers.fetch_states import NO_EPOCH, FetchState, FetchStates
+from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
 from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint, answered_partitions
 from kbroker.replication.fetchers.session_handler import FetchSessionHandler, is_session_error
 from kbroker.replication.fetchers.truncation import truncation_for
+from kbroker.replication.follower_parts import parts_for
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
 
 PartitionData = FetchResponse.PartitionData
 
-_SLICE_BYTES = 1024 * 1024  # appended before others run
+# Stored before others run, unless one batch is larger: of the smallest batches, 15 ms of work.
+_SLICE_BYTES = 256 * 1024
 _log = logging.getLogger(__name__)
 
 _EXPECTED = frozenset(
@@ -59,14 +62,21 @@ class Wake(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetcherParts:
-    """What all fetchers of a broker share."""
+class CopyParts:
+    """What all share that copy logs in a broker, from leaders or between directories."""
 
     hosted: HostedPartitions
     waiting: Wake
     clock: Clock
     backoff_ms: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts(CopyParts):
+    """What all fetchers of a broker share."""
+
+    throttle: FollowerThrottle
 
 
 class ReplicaFetcher:
@@ -80,6 +90,7 @@ class ReplicaFetcher:
         self._parts = parts
         self._open_end_point = open_end_point
         self._leader: LeaderEndPoint | None = None
+        self._asks_for_epochs = False  # the leader's answers do not tell where logs part
         self._session = FetchSessionHandler()
         self._out_of_range: list[FetchState] = []
         self._added = asyncio.Event()
@@ -101,7 +112,7 @@ class ReplicaFetcher:
 
     def add(self, partition: Partition) -> None:
         """Follow a partition from its log end on; first find out where it parts from the leader's
-        where this log has no epochs.
+        where this log has no epochs, or the leader does not tell by itself.
         """
         log = partition.log
         last_epoch = log.leader_epoch_cache.latest_epoch
@@ -114,7 +125,7 @@ class ReplicaFetcher:
                 fetch_offset=log.log_end_offset if has_epochs else log.high_watermark,
                 last_fetched_epoch=last_epoch,
                 log_start_offset=log.log_start_offset,
-                is_truncating=not has_epochs,
+                is_truncating=not has_epochs or self._asks_for_epochs,
             )
         )
         self._added.set()
@@ -150,27 +161,42 @@ class ReplicaFetcher:
     async def _work(self) -> None:
         """One round: truncate what has to be, fetch what can be."""
         states, now_ms = self.states, self._parts.clock.monotonic_ms()
+        self._parts.throttle.hold_back(states, now_ms)
         states.end_delays(now_ms)
-        truncating = states.truncating()
-        if not truncating and not states.has_fetching() and not states.must_ask:
+        if not states.truncating() and not states.has_fetching() and not states.must_ask:
             await self._wait(states.next_delay_ms(now_ms))
             return
-        leader = self._leader
+        leader = self._leader or await self._reach()
         if leader is None:
-            leader = self._leader = self._open_end_point()
-            if leader is None:
-                await self._pause()
-                return
+            await self._pause()
+            return
+        self._out_of_range.clear()
+        truncating = states.truncating()
         if truncating:
             await self._truncate(leader, truncating)
         await self._fetch(leader)
 
+    async def _reach(self) -> LeaderEndPoint | None:
+        """Connect and learn what the leader's answers tell; None while nobody knows where it is."""
+        leader = self._open_end_point()
+        if leader is None:
+            return None
+        try:
+            self._asks_for_epochs = not await leader.tells_divergence()
+        except BaseException:
+            leader.close()
+            raise
+        self._leader = leader
+        if self._asks_for_epochs:
+            self.states.truncate_all()
+        return leader
+
     async def _wait(self, delay_ms: float | None) -> None:
         """Until there may be something to do."""
         self._added.clear()
-        waiting = self._added.wait()
         try:
-            await asyncio.wait_for(waiting, None if delay_ms is None else delay_ms / 1000)
+            async with asyncio.timeout(None if delay_ms is None else delay_ms / 1000):
+                await self._added.wait()
         except TimeoutError:
             return
 
@@ -210,9 +236,9 @@ class ReplicaFetcher:
                 cut.offset,
                 log.high_watermark,
             )
-        asked_from = state.position
+        asked_from, is_settled = state.position, state.is_truncating and cut.is_complete
         self._cut(state, cut.offset, is_complete=cut.is_complete)
-        if state.position == asked_from and self.states.is_ready(state):
+        if state.position == asked_from and not is_settled and self.states.is_ready(state):
             self._delay(state)  # the same answer would come at once, for ever
 
     def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> None:
@@ -242,7 +268,7 @@ class ReplicaFetcher:
             step,
             asked,
             forgotten,
-            by_name=any(state.topic_id == ZERO_UUID for state in states),
+            by_name=not states.have_ids,
             may_wait=not states.must_hurry,
         )
         if not self._session.on_answer(response.error_code, response.session_id):
@@ -259,20 +285,36 @@ class ReplicaFetcher:
         positions: dict[TopicPartition, tuple[int, int, int, int]],
     ) -> None:
         """Store what came. Of a partition whose position has changed since, it counts no more."""
-        taken_bytes = 0
+        held_bytes = 0  # stored since others ran
         for topic_partition, data in answered_partitions(response, self.states.topic_name):
-            state = self.states.find(topic_partition)
-            if state is None or not self.states.is_expected(state):
-                continue
-            if positions.get(topic_partition, state.position) != state.position:
-                continue
-            self._take_partition(state, data)
-            taken_bytes += len(data.records or b"")
-            if taken_bytes > _SLICE_BYTES:
-                taken_bytes = 0
-                await self._parts.sleep(0)
+            state: FetchState | None = None
+            for records in parts_for(_buffer(data.records), _SLICE_BYTES):
+                if held_bytes and held_bytes + len(records) > _SLICE_BYTES:
+                    held_bytes = 0
+                    await self._parts.sleep(0)
+                if state is None:
+                    state = self._expecting(topic_partition, positions)
+                if state is None or not self.states.is_ready(state):
+                    break
+                held_bytes += len(records)
+                try:
+                    self._take_partition(state, data, records)
+                except Exception:
+                    _log.exception("%s: %s is left out for a while", self.name, topic_partition)
+                    self._go_on_later(state)
 
-    def _take_partition(self, state: FetchState, data: PartitionData) -> None:
+    def _expecting(
+        self,
+        topic_partition: TopicPartition,
+        positions: dict[TopicPartition, tuple[int, int, int, int]],
+    ) -> FetchState | None:
+        """The state of a partition that an answer is to be taken for."""
+        state = self.states.find(topic_partition)
+        if state is None or not self.states.is_expected(state):
+            return None
+        return state if positions.get(topic_partition, state.position) == state.position else None
+
+    def _take_partition(self, state: FetchState, data: PartitionData, records: memoryview) -> None:
         partition = self._partition(state)
         if partition is None:
             return
@@ -283,24 +325,32 @@ class ReplicaFetcher:
                 state, EpochEndOffset(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
             )
         else:
-            self._store(state, partition, data)
+            self._store(state, partition, data, records)
 
-    def _store(self, state: FetchState, partition: Partition, data: PartitionData) -> None:
+    def _store(
+        self, state: FetchState, partition: Partition, data: PartitionData, records: memoryview
+    ) -> None:
         log = partition.log
         assert state.fetch_offset == log.log_end_offset, (state.fetch_offset, partition)
         has_moved = False
         try:
-            if data.records:
-                records = _buffer(data.records)
+            if records:
                 info = partition.append_as_follower(records, self._parts.clock.now_ms())
                 has_moved = info is not None
+                self._parts.throttle.copied(partition, len(records))
             has_moved |= partition.follow_leader(data.high_watermark, data.log_start_offset)
         except KafkaError as error:
             self._on_failed_log(state, error)
         asked_from = state.position
         _note_position(state, partition)
-        if state.position != asked_from and self.states.is_ready(state):
-            self.states.moved(state)
+        state.is_behind = data.high_watermark > state.fetch_offset
+        if self.states.is_ready(state):
+            if state.position != asked_from:
+                self.states.moved(state)
+            elif records:
+                # The leader has told nothing that this log could take, and would at once again.
+                self._report(state, f"no batch is whole in {len(records)} bytes that came")
+                self._delay(state)
         if has_moved:
             self._parts.waiting.wake(state.topic_partition)
 
@@ -314,8 +364,8 @@ class ReplicaFetcher:
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range.append(state)
         else:
-            level = logging.DEBUG if code in _EXPECTED else logging.ERROR
-            _log.log(level, "%s: %s is answered with %s", self.name, state.topic_partition, code)
+            if code not in _EXPECTED:
+                self._report(state, f"answered with {code.name}")
             self._delay(state)
 
     async def _find_range(self, leader: LeaderEndPoint, state: FetchState) -> None:
@@ -362,18 +412,36 @@ class ReplicaFetcher:
             except KafkaError as error:
                 self._on_failed_log(state, error)
                 return
+            self._parts.waiting.wake(state.topic_partition)
+        asked_from = state.position
         _note_position(state, partition)
-        self._delay(state)
+        if state.position != asked_from:
+            self.states.moved(state)
+        else:
+            self._delay(state)  # it would be out of range again
 
     def _on_failed_log(self, state: FetchState, error: KafkaError) -> None:
         """The own log refused: its directory may have failed, or be full, or the bytes are bad."""
-        _log.error("%s: %s is not stored: %s", self.name, state.topic_partition, error)
-        if self.states.find(state.topic_partition) is state:
+        self._report(state, f"not stored: {error}")
+        self._delay(state)
+
+    def _go_on_later(self, state: FetchState) -> None:
+        """From where the log ends now: a part may have been stored."""
+        partition = self._partition(state)
+        if partition is not None:
+            _note_position(state, partition)
             self._delay(state)
 
+    def _report(self, state: FetchState, trouble: str) -> None:
+        """Log it, once while it lasts."""
+        if state.trouble != trouble:
+            state.trouble = trouble
+            _log.error("%s: %s: %s", self.name, state.topic_partition, trouble)
+
     def _delay(self, state: FetchState) -> None:
-        until_ms = self._parts.clock.monotonic_ms() + self._parts.backoff_ms()
-        self.states.delay(state, until_ms)
+        if self.states.find(state.topic_partition) is state:
+            until_ms = self._parts.clock.monotonic_ms() + self._parts.backoff_ms()
+            self.states.delay(state, until_ms)
 
     def _partition(self, state: FetchState) -> Partition | None:
         """The partition, while it follows under the epoch that the state was made for."""
@@ -384,7 +452,9 @@ class ReplicaFetcher:
         return partition
 
 
-def _buffer(records: Piece) -> memoryview:
+def _buffer(records: Piece | None) -> memoryview:
+    if not records:
+        return memoryview(b"")
     if isinstance(records, (bytes, bytearray, memoryview)):
         return memoryview(records)
     return memoryview(records.read())

@@ -21,6 +21,7 @@ from kbroker.replication.fetchers.replica_fetcher import FetcherParts, ReplicaFe
 from kbroker.replication.partition import Partition
 
 OpenClient = Callable[[Broker], PeerClient]
+FindLeader = Callable[[int], Broker | None]
 
 
 class ReplicaFetcherManager:
@@ -30,11 +31,13 @@ class ReplicaFetcherManager:
         self,
         parts: FetcherParts,
         follower: Follower,
+        find_leader: FindLeader,
         open_client: OpenClient,
         fetchers_per_broker: Callable[[], int],
     ) -> None:
         self._parts = parts
         self._follower = follower
+        self._find_leader = find_leader
         self._open_client = open_client
         self._fetchers_per_broker = fetchers_per_broker
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
@@ -100,7 +103,7 @@ class ReplicaFetcherManager:
             ending.add_done_callback(self._ending.discard)
 
     def _open(self, leader_id: int) -> LeaderEndPoint | None:
-        broker = self._parts.hosted.metadata.broker(leader_id)
+        broker = self._find_leader(leader_id)
         if broker is None:
             return None
         return LeaderEndPoint(self._open_client(broker), self._follower)

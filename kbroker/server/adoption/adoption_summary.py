@@ -110,6 +110,11 @@ def _unknowns(plan: AdoptionPlan) -> list[str]:
         parts.append(
             "`kbroker topic alter TOPIC --config retention.ms=MS` limits what a topic keeps"
         )
+        if plan.unknown_settings is not None:
+            parts.append(
+                "no topic is compacted until `kbroker topic alter TOPIC --config "
+                "cleanup.policy=compact` says so again"
+            )
     has_offsets = any(topic.name == GROUP_METADATA_TOPIC for topic in plan.topics)
     if has_offsets and plan.offsets_retention_minutes is not None:
         parts.append(

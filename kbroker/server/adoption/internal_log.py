@@ -14,8 +14,8 @@ from struct import Struct
 from struct import error as struct_error
 
 from kbroker.config.config_values import MAX_LONG
-from kbroker.coordinator.java_hash import java_hash
 from kbroker.errors import KafkaError
+from kbroker.java_hash import java_hash
 from kbroker.log.batch_audit import BatchAudit
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import LOG_SUFFIX, offset_of

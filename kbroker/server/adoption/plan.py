@@ -12,7 +12,7 @@ over is left where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -22,7 +22,8 @@ from kbroker.config.topic_config import topic_config_key
 from kbroker.errors import ConfigError
 from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.model import INTERNAL_TOPICS
+from kbroker.log.format import parse_directory_name
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
 
@@ -281,12 +282,18 @@ def _why_unknown(known_facts: Recorded, meta: MetaProperties | None) -> str | No
 
 
 def _left_files(directories: Iterable[FoundDirectory], moved: Iterable[str]) -> list[str]:
-    left = [name for name in moved if not name.endswith("-delete")]
+    found = {p.topic_partition for directory in directories for p in directory.partitions}
+    left = [name for name in moved if not name.endswith("-delete") and not _goes_on(name, found)]
     for directory in directories:
         if directory.has_kraft_metadata:
             left.append("__cluster_metadata-0")
         left.extend(directory.foreign)
     return left
+
+
+def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
+    """Whether it is a copy of a partition that is there: the broker goes on with such a move."""
+    return name.endswith("-future") and parse_directory_name(name) in found
 
 
 def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str]:

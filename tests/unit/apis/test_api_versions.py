@@ -8,6 +8,7 @@ import pytest
 from kbroker.apis.api_versions import handle, unsupported_version_response
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import registered
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.model import FinalizedFeatures, SupportedFeature
 from kbroker.protocol.header import RequestHeader
@@ -20,11 +21,16 @@ BETWEEN_BROKERS = {4, 5, 6, 7, 56, 58, 67}
 
 
 def context(
-    version: int, *peer_listeners: str, metadata: MetadataCache | None = None
+    version: int,
+    *peer_listeners: str,
+    metadata: MetadataCache | None = None,
+    protocol: str = "3.9",
 ) -> RequestContext:
     nothing: Any = None
     services: Any = SimpleNamespace(
-        peers=peers_over(nothing, nothing, *peer_listeners), metadata=metadata or MetadataCache(0)
+        peers=peers_over(nothing, nothing, *peer_listeners),
+        metadata=metadata or MetadataCache(0),
+        config=KafkaConfig.for_profile("dev", {"inter.broker.protocol.version": protocol}),
     )
     return RequestContext(RequestHeader(18, version, 1, "c"), local_connection(), services)
 
@@ -39,6 +45,13 @@ def test_the_list_is_the_registry_in_rising_order() -> None:
     served = registered().values()
     assert listed == [(api.key, api.versions.lowest, api.versions.highest) for api in served]
     assert (18, 0, 5) in listed
+
+
+@pytest.mark.parametrize(("protocol", "highest"), [("2.7", 12), ("2.8", 13)])
+def test_producers_name_topics_where_topics_have_no_ids(protocol: str, highest: int) -> None:
+    answer = handle(context(0, protocol=protocol), ApiVersionsRequest())
+    (produce,) = (entry for entry in answer.api_keys if entry.api_key == 0)
+    assert produce.max_version == highest
 
 
 @pytest.mark.parametrize("listeners", [(), ("INTERNAL",)])

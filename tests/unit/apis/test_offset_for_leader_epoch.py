@@ -5,17 +5,19 @@ import pytest
 from kbroker.apis.offset_for_leader_epoch import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from kbroker.replication.offset_lookup import ANY_REPLICA_ID
 from tests.fakes.replication_cluster import batch
 
 
-def ask(call, epoch, *, current=-1, topic="t"):
+def ask(call, epoch, *, current=-1, topic="t", replica_id=-2):
     partition = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
         partition=0, current_leader_epoch=current, leader_epoch=epoch
     )
     request = OffsetForLeaderEpochRequest(
+        replica_id=replica_id,
         topics=[
             OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=topic, partitions=[partition])
-        ]
+        ],
     )
     (answer,) = call(handle, request, 4).topics[0].partitions
     return answer.error_code, answer.leader_epoch, answer.end_offset
@@ -45,6 +47,16 @@ def test_the_end_of_an_epoch_is_where_the_next_one_began(led, call, epoch, expec
 )
 def test_another_epoch_than_the_leaders_is_refused(led, call, current, error):
     assert ask(call, 0, current=current) == (error, -1, -1)
+
+
+def test_any_replica_tells_where_its_log_ends(led, call, cluster):
+    assert ask(call, -1, replica_id=ANY_REPLICA_ID) == (0, 4, 5)
+
+    cluster.lead("t", leader=1, leader_epoch=7, isr=(0, 1), replicas=(0, 1))
+
+    assert ask(call, 4) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1)
+    assert ask(call, -1, replica_id=ANY_REPLICA_ID) == (0, 4, 5)
+    assert ask(call, -1, topic="unknown", replica_id=ANY_REPLICA_ID)[0] != ErrorCode.NONE
 
 
 def test_an_unknown_partition_is_told(led, call):

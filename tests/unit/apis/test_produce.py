@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.produce import handle
+from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
 from kbroker.log.append.log_append_info import InvalidRecordsError, RecordError
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
+from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.produce import ProduceRequest
-from kbroker.protocol.request import NoResponse
+from kbroker.protocol.request import Accepted, NoResponse, Request
+from tests.fakes.recording_replier import local_connection
 from tests.fakes.replication_cluster import batch, topic_id_of
+from tests.fakes.request_frames import CORRELATION_ID, frame_of
 
 TRANSACTIONAL = 0x10
 ZSTD = 4
@@ -245,6 +250,24 @@ def test_acks_all_is_answered_when_the_followers_have_the_records(cluster, call)
     response = cluster.loop.run_until_complete(answer)
 
     assert (only(response).error_code, only(response).base_offset) == (0, 0)
+
+
+def test_an_answer_that_waits_does_not_keep_the_records_received(cluster, call):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    received = frame_of(produce(batch(), acks=-1), 9)
+    view = memoryview(received)
+    header, offset = decode_request_header(view)
+    request = Request(header, view, offset, local_connection(), len(received))
+
+    answer = KafkaApis(registered(), call.services).handle(request)
+    assert isinstance(answer, Accepted)
+    del request, view
+    received.clear()  # raises BufferError while anybody has a view of it
+
+    partition.follower_fetched(1, 1, 0, cluster.time.now_ms())
+    cluster.replicas.waiting.wake(TopicPartition("t", 0))
+    response = answer.finish()
+    assert response.pieces[0][:4] == CORRELATION_ID.to_bytes(4, "big")
 
 
 def test_internal_topics_are_closed_to_clients(cluster, call):

@@ -46,13 +46,13 @@ def test_an_unknown_name_warns_with_the_nearest_one() -> None:
 def test_a_setting_without_effect_says_so_once() -> None:
     _, warnings = KafkaConfig.from_values(
         {
-            "num.replica.alter.log.dirs.threads": "2",
+            "quota.window.num": "2",
             "num.network.threads": "8",
             "group.share.max.share.sessions": "1",
         }
     )
     assert warnings == [
-        "num.replica.alter.log.dirs.threads is set but has no effect yet",
+        "quota.window.num is set but has no effect yet",
         "group.share.max.share.sessions is set but has no effect: it is a setting of Kafka 4",
     ]
 

@@ -601,6 +601,31 @@ def test_a_follower_rolls_to_the_first_offset_behind_a_gap(tmp_path: Path) -> No
     assert read_values(follower.read(1, 10_000, LOG_END).records.read()) == [b"b", b"c"]
 
 
+def test_an_empty_follower_takes_a_batch_that_began_before_its_start(tmp_path: Path) -> None:
+    follower = open_log(tmp_path)
+    follower.truncate_fully_and_start_at(11)
+
+    follower.append_as_follower(batch(b"a", b"b", base_offset=10, partition_leader_epoch=3))
+
+    assert (follower.log_start_offset, follower.log_end_offset) == (10, 12)
+    assert follower.segments.base_offsets == [10]
+    assert follower.leader_epoch_cache.entries == [(3, 10)]
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["a batch that ends before", "a log with records"])
+def test_batches_that_begin_earlier_are_refused_elsewhere(tmp_path: Path, count: int) -> None:
+    follower = open_log(tmp_path)
+    follower.truncate_fully_and_start_at(11)
+    if count == 2:
+        follower.append_as_follower(batch(b"x", base_offset=11))
+
+    with pytest.raises(KafkaError) as refused:
+        follower.append_as_follower(batch(*[b"a"] * count, base_offset=12 - count - (count == 1)))
+
+    assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert follower.log_start_offset == 11
+
+
 def test_a_follower_refuses_offsets_it_has_and_broken_batches(tmp_path: Path) -> None:
     follower = open_log(tmp_path)
     follower.append_as_follower(batch(b"a", b"b"))

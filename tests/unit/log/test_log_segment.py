@@ -203,6 +203,39 @@ def test_read_starts_at_the_batch_that_holds_the_offset(tmp_path: Path) -> None:
     assert read_header(found.records.read()).base_offset == 9
 
 
+def test_a_read_after_a_cut_finds_what_has_the_offset_now(tmp_path: Path) -> None:
+    segment = open_segment(tmp_path)
+    append(segment, 0, 10)
+    append(segment, 1, 10)
+    before = segment.read(1, 1_000_000)
+    segment.truncate_to(0, 0)
+    append(segment, 1, 10, DUMMY * 2)
+
+    found = segment.read(1, 1_000_000)
+
+    assert before is not None
+    assert before.records.position > 0
+    assert found is not None
+    assert (found.records.position, len(found.records)) == (0, segment.size_bytes)
+
+
+def test_who_reads_at_the_same_offset_is_shown_what_came_since(tmp_path: Path) -> None:
+    segment = open_segment(tmp_path)
+    size = append(segment, 0, 10).size_bytes
+    first = segment.read(0, 1_000_000)
+    append(segment, 1, 10)
+
+    again = segment.read(0, 7, min_one_message=True)
+    all_of_it = segment.read(0, 1_000_000)
+
+    assert first is not None
+    assert len(first.records) == size
+    assert again is not None
+    assert (len(again.records), again.available_bytes) == (size, segment.size_bytes)
+    assert all_of_it is not None
+    assert len(all_of_it.records) == segment.size_bytes
+
+
 def test_read_past_the_end_finds_nothing(tmp_path: Path) -> None:
     segment = open_segment(tmp_path)
     append(segment, 0, 10)

@@ -106,6 +106,21 @@ def test_the_answer_after_an_error_is_news(sessions):
     assert indexes(response) == [0]
 
 
+def test_the_answer_after_a_diverging_one_is_news(sessions):
+    first = request(0)
+    first.topics[0].partitions[0].last_fetched_epoch = 3
+    context = sessions.context(first, 12, NAMES.get, is_follower=True)
+    diverging = FetchResponse.EpochEndOffset(epoch=2, end_offset=1)
+    (data,) = answers(context, high_watermark=1)
+    data.diverging_epoch = diverging
+    session_id = context.response([data]).session_id
+
+    again = request(0, session_id=session_id, epoch=1, offset=1)
+    response = ask(sessions, again, is_follower=True, high_watermark=1)
+
+    assert indexes(response) == [0], "the follower has cut its log, and took nothing else"
+
+
 def test_partitions_are_added_changed_and_forgotten(sessions):
     session_id = ask(sessions, request(0, 1)).session_id
 

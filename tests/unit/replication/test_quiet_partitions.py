@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
-from kbroker.replication.quiet_partitions import READ_ALL_AFTER_MS
+from kbroker.replication.quiet_partitions import LOOK_AT_ALL_AFTER_MS
 from tests.fakes.fetch_follower import BROKER_ID, FetchFollower
 from tests.fakes.memory_log import MemoryLog
 
@@ -81,10 +81,28 @@ def test_a_fetch_that_waits_hears_of_each_partition(cluster, partitions, followe
     assert (follower.is_waiting, reads) == (True, [])
 
     cluster.append(partitions[1], b"v")
+    cluster.time.advance(0)
 
     assert not follower.is_waiting
     assert follower.finish().told == {1: (1, 0, 0, 0)}
     assert set(reads) == {1}
+
+
+def test_a_follower_gets_all_that_came_in_one_turn_of_the_loop(
+    cluster, partitions, follower, reads
+):
+    follower.fetch(wait_ms=500)
+
+    for value in (b"a", b"b", b"c"):
+        cluster.append(partitions[1], value)
+    cluster.append(partitions[2], b"d")
+    early = follower.is_waiting
+    cluster.time.advance(0)
+
+    assert early
+    told = follower.finish().told
+    assert {partition: entry[0] for partition, entry in told.items()} == {1: 3, 2: 1}
+    assert len(reads) == 3  # a look at the first that came, and one at each for the answer
 
 
 def test_a_fetch_of_quiet_partitions_waits_for_its_time(cluster, partitions, follower):
@@ -162,16 +180,27 @@ def test_a_log_start_that_moves_by_itself_is_told_before_long(cluster, partition
     partitions[1].log.log_start_offset = -5
 
     soon = dict(follower.fetch().told)
-    cluster.time.advance(READ_ALL_AFTER_MS)
+    cluster.time.advance(LOOK_AT_ALL_AFTER_MS)
 
     assert soon == {}
     assert follower.fetch().told == {1: (0, 0, -5, 0)}
+
+
+def test_what_stays_quiet_for_long_is_not_read(cluster, partitions, follower, reads):
+    partitions[1].log.log_start_offset = -5
+
+    for _ in range(3):
+        cluster.time.advance(LOOK_AT_ALL_AFTER_MS)
+        follower.fetch()
+
+    assert set(reads) == {1}
 
 
 def test_a_partition_that_is_led_elsewhere_is_refused(cluster, partitions, follower):
     follower.fetch(wait_ms=500)
 
     cluster.lead("t", 1, leader=2, leader_epoch=1, isr=(2,), replicas=REPLICAS)
+    cluster.time.advance(0)
 
     assert follower.finish().told == {1: (0, -1, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
     assert follower.fetch().told.keys() == {1}

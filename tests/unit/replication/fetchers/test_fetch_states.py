@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
-from kbroker.model import TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.fetchers.fetch_states import FetchState, FetchStates
 
 ID = UUID(int=7)
@@ -111,3 +112,31 @@ def test_topics_are_known_by_their_ids_while_one_partition_is_followed() -> None
     assert states.topic_name(ID) == "t"
     states.remove(B)
     assert states.topic_name(ID) is None
+
+
+def test_one_that_has_moved_comes_after_the_others() -> None:
+    a, b = state(A), state(B)
+    states = with_states(a, b)
+    states.moved(a)
+
+    assert states.next_request(is_full=True) == ([b, a], [])
+
+
+def test_all_are_truncated_once_more_and_forgotten_until_they_are() -> None:
+    a, b = state(A), state(B)
+    states = with_states(a, b)
+    states.next_request(is_full=False)
+    states.truncate_all()
+
+    assert (states.truncating(), states.has_fetching()) == ([a, b], False)
+    assert states.next_request(is_full=False) == ([], [(A, ID), (B, ID)])
+    states.moved(a)
+    assert (states.truncating(), states.next_request(is_full=False)) == ([b], ([a], []))
+
+
+def test_topics_without_ids_are_noticed_while_they_are_followed() -> None:
+    old = TopicPartition("old", 0)
+    states = with_states(state(A), replace(state(old), topic_id=ZERO_UUID))
+    assert not states.have_ids
+    states.remove(old)
+    assert states.have_ids

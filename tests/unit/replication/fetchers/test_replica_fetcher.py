@@ -16,10 +16,12 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.leader_epoch_cache import EpochEndOffset, EpochEntry
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher import FetcherParts, ReplicaFetcher
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
+from kbroker.replication.replication_quota import ReplicationQuotas
 from tests.fakes.log_maker import PARTITION, batch, open_log
 from tests.fakes.virtual_time import VirtualTime
 
@@ -66,6 +68,9 @@ class ScriptedLeader:
             raise found
         return found
 
+    async def tells_divergence(self) -> bool:
+        return True
+
     async def end_offset(self, _state: Any) -> int:
         return self.range[1]
 
@@ -92,6 +97,9 @@ class World:
             hosted=self.hosted,
             waiting=SimpleNamespace(wake=self.woken.append),
             clock=self.time,
+            throttle=FollowerThrottle(
+                ReplicationQuotas(FOLLOWER), self.hosted, self.time, lambda: 1000
+            ),
             backoff_ms=lambda: 1000,
             sleep=lambda _seconds: asyncio.sleep(0),
         )
@@ -167,6 +175,17 @@ async def test_an_answer_that_comes_after_a_change_of_leaders_is_dropped(world: 
     await world.run(answer(data(records=records(2), high_watermark=2)))
 
     assert partition.log_end_offset == 0
+
+
+async def test_an_answer_under_an_epoch_that_the_partition_has_no_more_is_dropped(
+    world: World,
+) -> None:
+    partition = world.follow()
+    world.leader.before_answer = lambda: world.order(partition, leader_epoch=1)
+
+    await world.run(answer(data(records=records(2), high_watermark=2)))
+
+    assert (partition.log_end_offset, len(world.fetcher.states)) == (0, 0)
 
 
 async def test_an_answer_to_an_earlier_epoch_is_dropped_and_asked_for_anew(world: World) -> None:
