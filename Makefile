@@ -8,10 +8,11 @@ ARGS ?=
 PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_troubleshooting.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-frameworks check format docs bench bench-vs-apache tools clean
+.PHONY: help run cluster test test-fast test-frameworks check format docs bench bench-vs-apache tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
+	@echo "make cluster          start three brokers and a ZooKeeper on this machine (examples/three-brokers)"
 	@echo "make test             run all tests: fast ones, real clients, Spark"
 	@echo "make test-fast        run those that need no client, no Java and hardly a socket"
 	@echo "make test-frameworks  run programs of Celery, Faust, Spring, Kafka Connect and others (installs them in a cache)"
@@ -39,6 +40,11 @@ $(VENV)/.test-ready: pyproject.toml $(BIN)/kbroker
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test]'
 	@touch $@
 
+$(VENV)/.spark-ready: pyproject.toml $(BIN)/kbroker
+	@echo "preparing $(VENV) with pyspark, whose jars contain ZooKeeper ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	@touch $@
+
 $(VENV)/.docs-ready: pyproject.toml $(BIN)/kbroker
 	@echo "preparing $(VENV) with the generator of the pages ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
@@ -47,11 +53,14 @@ $(VENV)/.docs-ready: pyproject.toml $(BIN)/kbroker
 run: $(BIN)/kbroker
 	@exec $(BIN)/kbroker start $(ARGS)
 
+cluster: $(VENV)/.spark-ready tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" exec sh examples/three-brokers $(ARGS)
+
 tools:
 	@sh .ci/ensure-tools
 
 test: $(VENV)/.test-ready tools
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/unit tests/properties tests/scenarios $(ARGS)

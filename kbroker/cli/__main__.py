@@ -96,6 +96,8 @@ def cli(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         from kbroker.cli.start import start
 
+        if sys.stderr.isatty():
+            click.echo("Ctrl-C stops this broker; `kbroker --help` lists the commands", err=True)
         ctx.invoke(start)
 
 

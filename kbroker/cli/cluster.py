@@ -1,30 +1,41 @@
-"""`kbroker cluster`: brokers, controller and leaders of a cluster; its metadata to an ensemble and
-back.
+"""`kbroker cluster`: brokers, controller and leaders of a cluster; elections; its metadata to an
+ensemble and back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from kbroker.cli.cluster_copy import export_tree, import_tree
+from kbroker.cli.cluster_drain import drain
+from kbroker.cli.cluster_elect import elect
+from kbroker.cli.cluster_reassign import reassign
 from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
-from kbroker.cli.output import counted, output_option, print_rows, say
-from kbroker.errors import Trouble
-from kbroker.protocol.messages.metadata import MetadataResponse
+from kbroker.cli.output import counted, named, output_option, print_rows, say
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.partition_health import PartitionHealth, health_of
+from kbroker.client.reassignments import moves_under_way
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import KafkaError, Trouble
+from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
+_MIN_ISR = "min.insync.replicas"
 _NO_CONTROLLER = -1
-_NAMED = 10  # so many partitions without leader are named
 
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Look at a cluster; move its metadata between a directory and ZooKeeper."""
+    """Look at a cluster, elect leaders, move partitions, copy its metadata into a ZooKeeper."""
 
 
 @cluster.command("status", short_help="Show brokers, controller and leaders.")
@@ -34,29 +45,89 @@ def status(bootstrap: str, output: str) -> None:
     """Print one line per broker: where it listens, and how many partitions it leads and holds.
 
     LEADERLESS counts the partitions it holds that nobody leads. A broker that is not there but
-    holds partitions is `offline`. Exit code 1 when a partition has no leader.
+    holds partitions is `offline`; one that does not answer at the address that clients are given
+    is `silent`. Exit code 1 when a partition has no leader.
+
+    The last line counts partitions. Under-replicated: not all replicas are in sync. Under
+    min.insync.replicas: writes with acks=all are refused. Reassigning: replicas move to other
+    brokers.
     """
     with cluster_links(bootstrap) as links:
         described = links.describe(None)
-    partitions = [
-        (f"{topic.name}-{partition.partition_index}", partition)
-        for topic in described.topics
-        for partition in topic.partitions
-    ]
-    rows = _rows(described, [partition for _, partition in partitions])
-    print_rows(rows, _COLUMNS, output)
-    leaderless = [name for name, partition in partitions if partition.leader_id < 0]
+        _call_all(links, described)
+        health = health_of(
+            described.topics, _minimums(links, described), _moves(links, described.controller_id)
+        )
+    partitions = [partition for topic in described.topics for partition in topic.partitions]
+    print_rows(_rows(described, partitions, links.silent), _COLUMNS, output)
+    for broker_id, error in sorted(links.silent.items()):
+        say(f"broker {broker_id} does not answer: {error}")
     say(
         f"cluster {described.cluster_id}, {_controller(described)}: "
         f"{counted(len(described.brokers), 'broker')}, "
-        f"{counted(len(described.topics), 'topic')}, "
-        f"{counted(len(partitions), 'partition')}, {len(leaderless)} without leader"
+        f"{counted(len(described.topics), 'topic')}{_internal(described)}, "
+        f"{counted(len(partitions), 'partition')}, {len(health.leaderless)} without leader"
     )
-    if leaderless:
-        more = f" and {len(leaderless) - _NAMED} more" if len(leaderless) > _NAMED else ""
-        raise CommandError(
-            f"no leader: {', '.join(sorted(leaderless)[:_NAMED])}{more}", trouble=Trouble.NO_LEADER
-        )
+    say(_lacks(health))
+    if links.silent:
+        say(Trouble.ADVERTISED_ADDRESS.advice)
+    if health.leaderless:
+        leaderless = named(sorted(map(str, health.leaderless)))
+        raise CommandError(f"no leader: {leaderless}", trouble=Trouble.NO_LEADER)
+
+
+def _call_all(links: ClusterLinks, described: MetadataResponse) -> None:
+    """Ask each broker for a sign of life; the links know who is silent."""
+    for broker in described.brokers:
+        with suppress(OSError, ClientError, KafkaError):
+            links.ask(broker.node_id, MetadataRequest(topics=[]))
+
+
+def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int] | None:
+    """`min.insync.replicas` by topic; None, and a line says why, where that is not for us to
+    know.
+    """
+    topics = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in described.topics]
+    try:
+        found = describe_configs(links, topics, [_MIN_ISR])
+    except (OSError, KafkaError) as error:
+        say(f"{_MIN_ISR} is not told: {error}")
+        return None
+    return {
+        topic: int(setting.value)
+        for (_, topic), settings in found.items()
+        for setting in settings
+        if setting.value is not None
+    }
+
+
+def _moves(
+    links: ClusterLinks, controller_id: int
+) -> dict[TopicPartition, ReplicaAssignment] | None:
+    """Those under way; None where no controller answers, or, and a line says why, where it does
+    not tell.
+    """
+    if controller_id == _NO_CONTROLLER or controller_id in links.silent:
+        return None
+    try:
+        return moves_under_way(links, controller_id)
+    except (OSError, KafkaError) as error:
+        say(f"broker {controller_id} does not tell which partitions are reassigning: {error}")
+        return None
+
+
+def _lacks(health: PartitionHealth) -> str:
+    counts = (
+        (health.under_replicated, "under-replicated"),
+        (health.under_min_isr, f"under {_MIN_ISR}"),
+        (health.reassigning, "reassigning"),
+    )
+    return ", ".join(f"{len(found)} {what}" for found, what in counts if found is not None)
+
+
+def _internal(described: MetadataResponse) -> str:
+    count = sum(topic.is_internal for topic in described.topics)
+    return f" ({count} internal)" if count else ""
 
 
 def _controller(described: MetadataResponse) -> str:
@@ -65,7 +136,9 @@ def _controller(described: MetadataResponse) -> str:
 
 
 def _rows(
-    described: MetadataResponse, partitions: Sequence[MetadataResponse.MetadataResponsePartition]
+    described: MetadataResponse,
+    partitions: Sequence[MetadataResponse.MetadataResponsePartition],
+    silent: Collection[int],
 ) -> list[dict[str, Any]]:
     leads = Counter(partition.leader_id for partition in partitions)
     replicas = Counter(b for partition in partitions for b in partition.replica_nodes)
@@ -76,7 +149,7 @@ def _rows(
     return [
         {
             "broker": broker_id,
-            "state": "online" if broker_id in online else "offline",
+            "state": _state(broker_id in online, broker_id in silent),
             "address": _address(online.get(broker_id)),
             "rack": online[broker_id].rack if broker_id in online else None,
             "controller": broker_id == described.controller_id,
@@ -88,9 +161,18 @@ def _rows(
     ]
 
 
+def _state(is_registered: bool, is_silent: bool) -> str:
+    if not is_registered:
+        return "offline"
+    return "silent" if is_silent else "online"
+
+
 def _address(broker: MetadataResponse.MetadataResponseBroker | None) -> str | None:
     return None if broker is None else f"{broker.host}:{broker.port}"
 
 
+cluster.add_command(elect)
+cluster.add_command(reassign)
+cluster.add_command(drain)
 cluster.add_command(export_tree)
 cluster.add_command(import_tree)

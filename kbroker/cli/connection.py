@@ -30,6 +30,7 @@ __all__ = [
     "link_errors",
     "security_options",
     "sentence_of",
+    "tell_silent",
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -120,6 +121,14 @@ def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
 
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as links:
         yield links
+
+
+def tell_silent(links: ClusterLinks) -> None:
+    """Say which brokers gave no figures, where any did not."""
+    for node_id, error in sorted(links.silent.items()):
+        click.echo(f"broker {node_id} gave no figures: {error}", err=True)
+    if links.silent:
+        click.echo(Trouble.ADVERTISED_ADDRESS.advice, err=True)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
@@ -39,12 +40,13 @@ from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.topic_choice import check_partitions, chosen, compiled, matching
 from kbroker.cli.value_decoder import DECODERS, ValueForm
-from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
 _FIRST_SHOWN_S = 0.5
+_COMMITTED = "read_committed"
 
 Batches = Iterable[tuple[TopicPartition, list[Record]]]
 """Partitions and records of them, as they come."""
@@ -59,7 +61,8 @@ Batches = Iterable[tuple[TopicPartition, list[Record]]]
     default="start",
     show_default=True,
     metavar=PLACES,
-    help="Where to begin; -100: with the last 100 records of each partition.",
+    help="Where to begin; -100: with the last 100 records of each partition. With --group, where "
+    "it has no offset: start or end.",
 )
 @click.option(
     "--to",
@@ -75,6 +78,13 @@ Batches = Iterable[tuple[TopicPartition, list[Record]]]
     type=int,
     multiple=True,
     help="Only this partition; may be repeated.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice([_COMMITTED, "read_uncommitted"]),
+    default=_COMMITTED,
+    show_default=True,
+    help="read_committed leaves out records of transactions that are open or aborted.",
 )
 @click.option("--group", help="Join this consumer group, begin at its offsets and commit them.")
 @click.option(
@@ -107,6 +117,7 @@ def consume(  # one parameter per option
     count: int | None,
     follow: bool,
     partitions: Sequence[int],
+    isolation: str,
     group: str | None,
     output: str | None,
     text: str | None,
@@ -123,14 +134,14 @@ def consume(  # one parameter per option
         start=parse_place("--from", start),
         end=None if end is None else parse_place("--to", end),
         follow=follow,
+        isolation=isolation,
     )
     choice.check(group)
-    pretty = sys.stdout.isatty()
     form = PrintForm(
         output=output or "table",
         text=text,
         key=ValueForm(key_decoder),
-        value=ValueForm(value_decoder, pretty=pretty),
+        value=ValueForm(value_decoder, pretty=sys.stdout.isatty()),
     )
     printer = RecordPrinter(form, sys.stdout.buffer)
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
@@ -138,11 +149,12 @@ def consume(  # one parameter per option
         if group is None:
             print_all(choice.batches(cluster, views), count, printer, follow=follow)
     if group is not None:
-        from kbroker.cli.group_records import GroupRecords  # 130 ms that nobody else pays
+        from kbroker.cli.group_records import GroupRecords, Habits  # 130 ms that nobody else pays
 
         with client_errors(bootstrap):
             topics = [view.name for view in views]
-            member = GroupRecords(bootstrap, group, topics, say, begins_at_end=choice.start == END)
+            habits = Habits(choice.start == END, isolation)
+            member = GroupRecords(bootstrap, group, topics, say, habits)
             is_all = False
             # A member that is told to end leaves its group, else the others wait for it.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -168,6 +180,12 @@ class _Choice:
     start: Place
     end: Place | None
     follow: bool
+    isolation: str
+
+    @property
+    def only_committed(self) -> bool:
+        """Whether records of open and aborted transactions are left out."""
+        return self.isolation == _COMMITTED
 
     def check(self, group: str | None) -> None:
         """UsageError where the options contradict each other."""
@@ -199,13 +217,25 @@ class _Choice:
         starts = self._offsets(cluster, views, self.start)
         check_start(self.start, starts)
         if not self.follow:
-            ends = self._offsets(cluster, views, self.end or END)
-            course = Course(starts=starts, ends=ends)
+            ends = self._ends(cluster, views)
+            course = Course(starts=starts, ends=ends, only_committed=self.only_committed)
         elif self.partitions:
-            course = Course(starts=starts)
+            course = Course(starts=starts, only_committed=self.only_committed)
         else:
-            course = Course(starts=starts, find=lambda: self._find(cluster))
+            find = partial(self._find, cluster)
+            course = Course(starts=starts, find=find, only_committed=self.only_committed)
         return RecordFetcher(cluster, views, course, say).batches()
+
+    def _ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> dict[TopicPartition, int]:
+        ends = self._offsets(cluster, views, self.end or END)
+        if self.only_committed:
+            for view in views:
+                numbers = self.partitions or list(view.leaders)
+                stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
+                for number, offset in stable.items():
+                    place = TopicPartition(view.name, number)
+                    ends[place] = min(ends[place], offset)
+        return ends
 
     def _offsets(
         self, cluster: ClusterLinks, views: Iterable[TopicView], place: Place

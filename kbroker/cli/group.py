@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kbroker.cli.completion import group_names
-from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.group_reset import reset
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, output_option, print_rows, say
@@ -94,6 +94,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -
         print_rows(rows, _DESCRIBED, output)
     for group in found:
         say(_summary(group, ends))
+    tell_silent(links)
     refuse([no_such("group", name, known) for name in missing])
 
 

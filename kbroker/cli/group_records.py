@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
@@ -19,6 +20,7 @@ from kafka.structs import TopicPartition as LibraryPartition
 from kbroker.client.addresses import cannot_connect
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import check_offsets_partition
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
 from kbroker.model import TopicPartition
@@ -32,6 +34,16 @@ _PATIENCE_S = 10.0  # without --follow
 Batches = Iterator[tuple[TopicPartition, list[Record]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a member reads: where it begins when the group has no offset (else at the start), and
+    Kafka's `isolation.level`.
+    """
+
+    begins_at_end: bool = False
+    isolation: str = "read_committed"
+
+
 class GroupRecords:
     """One member of a group; owned by one thread."""
 
@@ -41,24 +53,25 @@ class GroupRecords:
         group: str,
         topics: Sequence[str],
         tell: Callable[[str], None],
-        *,
-        begins_at_end: bool,
+        habits: Habits,
     ) -> None:
-        """`begins_at_end`: where the group has no offset, else it begins at the start.
-
-        `tell` gets a sentence when the brokers or a topic go away and when they are back.
+        """`tell` gets a sentence when the brokers or a topic go away and when they are back, and
+        where records are gone that the group has not read.
         """
         self._links = ClusterLinks(bootstrap)
+        self._group = group
         self._topics = topics
         self._tell = tell
         self._away_since_s: float | None = None
+        self._assigned: set[LibraryPartition] = set()  # when it was looked for gaps last
         self._there: set[str] = set()  # topics that the cluster has told of
         self._deleted: set[str] = set()
         self._behind: dict[TopicPartition, int] = {}  # what `batches` gave of partitions it has
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
             "group_id": group,
-            "auto_offset_reset": "latest" if begins_at_end else "earliest",
+            "auto_offset_reset": "latest" if habits.begins_at_end else "earliest",
+            "isolation_level": habits.isolation,
             "enable_auto_commit": False,
             "allow_auto_create_topics": False,
             "bootstrap_timeout_ms": 5_000,
@@ -77,9 +90,11 @@ class GroupRecords:
         ends: dict[Any, int] = {}
         while True:
             if not consumer.assignment():
+                self._wait_for_coordinator(follow=follow)
                 # A poll whose time ends amid a join forgets that it joined: this one has time.
                 consumer._coordinator.poll(timeout_ms=_JOIN_MS)
             assigned = consumer.assignment()
+            self._look_for_gaps(assigned)
             if assigned and not follow:
                 ends = ends or consumer.end_offsets(list(assigned))
                 if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
@@ -95,6 +110,41 @@ class GroupRecords:
                 given = TopicPartition(place.topic, place.partition)
                 self._behind[given] = records[-1].offset + 1
                 yield given, records
+
+    def _look_for_gaps(self, assigned: set[LibraryPartition]) -> None:
+        """Tell where the group was, in a partition that came, before records there are now."""
+        came, self._assigned = sorted(assigned - self._assigned), assigned
+        if not came:
+            return
+        with suppress(LibraryError):  # a broker is away, which the other looks tell
+            starts = self._consumer.beginning_offsets(came)
+            for place in came:
+                committed = self._consumer.committed(place)
+                if committed is not None and committed < starts[place]:
+                    self._tell(
+                        f"offset {committed} of {place.topic}-{place.partition}, where the group "
+                        f"is, is no longer there: its records begin at {starts[place]}"
+                    )
+
+    def _wait_for_coordinator(self, *, follow: bool) -> None:
+        """Return when the group can have a coordinator: the library asks on, and says nothing."""
+        since_s = None
+        while True:
+            try:
+                check_offsets_partition(self._links, self._group)
+            except ClientError as error:
+                if since_s is None:
+                    since_s = time.monotonic()
+                    self._tell(f"{error.sentence}; waiting")
+                elif not follow and time.monotonic() - since_s > _PATIENCE_S:
+                    raise
+                time.sleep(_POLL_MS / 1000)
+                continue
+            except OSError:
+                return  # which the other look tells
+            if since_s is not None:
+                self._tell(f"group {self._group} has a coordinator again")
+            return
 
     def _look(self, *, follow: bool) -> None:
         """Whether a broker answers: the library asks on for ever, and says nothing."""

@@ -13,10 +13,17 @@ from typing import Any
 import click
 
 from kbroker.cli.completion import group_names, topic_names
-from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
-from kbroker.cli.reset_target import Place, Target, new_offset, parse_target, parse_topics
+from kbroker.cli.reset_target import (
+    Place,
+    Target,
+    new_offset,
+    parse_target,
+    parse_topics,
+    wanted_offset,
+)
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
@@ -41,8 +48,8 @@ _COLUMNS = (
     multiple=True,
     metavar="TOPIC[:0,1]",
     shell_complete=topic_names,
-    help="Only this topic, or these partitions of it; may be repeated (default: all that "
-    "the group has offsets for).",
+    help="Only this topic, or these partitions of it, such as orders:0,2; may be repeated "
+    "(default: all that the group has offsets for).",
 )
 @click.option(
     "--to",
@@ -77,13 +84,17 @@ def reset(
         elif yes and failures:
             failures.append(f"group {group} was not reset: not all of its partitions could be")
         elif yes:
+            if found.is_unknown:
+                say(f"there was no group {group}: it is made")
             failures += _commit(links, group, rows)
     print_rows(rows, _COLUMNS, output)
+    tell_silent(links)
     if not yes:
         if found.members:
             say(f"--yes would be refused: {_members_first(found)}")
         else:
-            say("nothing was changed: add --yes to do it")
+            new = f"there is no group {group} yet, it would be made; " if found.is_unknown else ""
+            say(f"{new}nothing was changed: add --yes to do it")
     refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else None)
 
 
@@ -200,6 +211,9 @@ def _plan(
                 "end_offset": place.end,
             }
         )
+        wanted = wanted_offset(place, target, partition)
+        if wanted != offset:
+            say(f"{partition}: offset {wanted} is not there, {offset} is taken instead")
     return rows, failures
 
 

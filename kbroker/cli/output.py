@@ -65,6 +65,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else ending}"
 
 
+def named(items: Iterable[object], most: int = 10) -> str:
+    """`a, b, c and 4 more`: as many as a line can hold."""
+    names = list(map(str, items))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def _picked(row: Row, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in columns}
 

@@ -40,12 +40,13 @@ class Place:
 
 
 START, END = Place(Kind.START), Place(Kind.END)
+_ENDS = {"start": START, "end": END, "earliest": START, "latest": END}  # ours, and Kafka's
 
 
 def parse_place(option: str, text: str) -> Place:
     """The value of an option as a place. UsageError where it is none."""
-    if text in ("start", "end"):
-        return START if text == "start" else END
+    if text in _ENDS:
+        return _ENDS[text]
     if text.isascii() and text.isdecimal():
         return Place(Kind.OFFSET, int(text))
     last = _LAST.fullmatch(text)

@@ -15,6 +15,7 @@ from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.model import TopicPartition
 
 _SHIFT = re.compile(r"[+-]\d+")
+_ENDS = {"earliest": EARLIEST, "latest": LATEST, "start": EARLIEST, "end": LATEST}
 _FROM_FILE = "file:"
 ALL: frozenset[int] = frozenset()  # partitions of a topic
 _OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # as reset, describe and Kafka say it
@@ -42,8 +43,8 @@ class Place:
 
 def parse_target(text: str, now_ms: int) -> Target:
     """Return the target that `--to` names. Raises UsageError where it makes no sense."""
-    if text in ("earliest", "latest"):
-        return Target(moment=EARLIEST if text == "earliest" else LATEST)
+    if text in _ENDS:
+        return Target(moment=_ENDS[text])
     if text.startswith(_FROM_FILE):
         return Target(of_file=_read_file(text.removeprefix(_FROM_FILE)))
     if text.isascii() and text.isdecimal():
@@ -114,8 +115,14 @@ def _read_file(path: str) -> dict[TopicPartition, int]:
 
 
 def new_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
-    """The next offset to read after the reset, within the partition; None where the target moves
-    what is committed, and nothing is, and where the offset of its moment was not told.
+    """The next offset to read after the reset, within the partition; None as `wanted_offset`."""
+    offset = wanted_offset(place, target, partition)
+    return None if offset is None else min(max(offset, place.start), place.end)
+
+
+def wanted_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
+    """The offset that the target asks for, also where the partition does not have it; None where it
+    moves what is committed, and nothing is, and where the offset of its moment was not told.
     """
     if target.of_file is not None:
         offset = target.of_file[partition]
@@ -129,4 +136,4 @@ def new_offset(place: Place, target: Target, partition: TopicPartition) -> int |
         return None
     else:
         offset = place.at_moment if place.at_moment >= 0 else place.end
-    return min(max(offset, place.start), place.end)
+    return offset

@@ -23,6 +23,12 @@ from kbroker.near_names import did_you_mean
 # Kafka's own sentence names the resource as a Java object; ours has named it already.
 _JAVA_PREFIX = re.compile(r"Invalid config value for resource ConfigResource\([^)]*\): ")
 _NONE: Mapping[str, str] = {}
+_CAN_RUN = {  # those of another unit that a running broker takes
+    "log.retention.hours": "log.retention.ms",
+    "log.retention.minutes": "log.retention.ms",
+    "log.roll.hours": "log.roll.ms",
+    "log.roll.jitter.hours": "log.roll.jitter.ms",
+}
 
 
 def key_values(option: str, texts: Iterable[str]) -> dict[str, str]:
@@ -63,12 +69,16 @@ def changed(
     names = sorted({change.name for change in changes})
     failures = []
     for resource in resources:
+        mistake = _mistake(links, resource, names, deletes)
+        if mistake is not None:
+            failures.append(mistake)
+            continue
         try:
             alter_configs(links, resource, changes, only_checks=only_checks)
         except KafkaError as error:
             is_name = error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST)
             hint = near_setting(names, _known(links, resource)) if is_name else ""
-            said = _JAVA_PREFIX.sub("", error.message or "")
+            said = _read_only(resource, names) or _JAVA_PREFIX.sub("", error.message or "")
             failures.append(f"{said} ({error.code.name}){hint}")
         else:
             said = "can be altered" if only_checks else "altered"
@@ -76,6 +86,52 @@ def changed(
             if resource.type is ResourceType.BROKER:  # which takes names that mean nothing to it
                 _warn_of_unknown(set(names) - set(deletes), _known(links, resource))
     return failures
+
+
+def _mistake(
+    links: ClusterLinks, resource: Resource, names: Sequence[str], deletes: Sequence[str]
+) -> str | None:
+    """Name what a broker would take and nobody means: it stores any name, and deletes what is not
+    there.
+    """
+    if resource.type not in (ResourceType.TOPIC, ResourceType.BROKER):
+        return None
+    known = _known(links, resource)
+    if resource.type is ResourceType.BROKER:
+        for name in sorted({*names} & (topic_settings() - known)):
+            default = broker_default(name)
+            hint = f": of a broker it is {default}" if default else ""
+            return f"{resource}: {name} is a setting of topics{hint}"
+    strange = sorted(set(deletes) - known)
+    if strange:
+        there = {each.name for each in describe_configs(links, [resource])[resource]}
+        for name in strange:
+            if name not in there:
+                return f"{resource}: unknown setting {name}{did_you_mean(name, known | there)}"
+    return None
+
+
+def _read_only(resource: Resource, names: Iterable[str]) -> str | None:
+    """Say what to do about a setting that no running broker takes; None where that is not it."""
+    from kbroker.config.kafka_config import config_key
+
+    if resource.type is not ResourceType.BROKER:
+        return None
+    for name in names:
+        key = config_key(name)
+        if key is not None and key.dynamic == "read-only":
+            instead = _CAN_RUN.get(name)
+            way = f", or change {instead} now" if instead else ""
+            return f"{name} needs a restart: put it in the broker's settings file{way}"
+    return None
+
+
+def broker_default(name: str) -> str | None:
+    """The setting of a broker that is the default of this one of topics."""
+    from kbroker.config.topic_config import TopicConfig
+
+    found = next((key.synonyms for key in TopicConfig.keys if key.name == name), ())
+    return found[0] if found else None
 
 
 def topic_settings() -> set[str]:

@@ -148,9 +148,9 @@ def hearer(launch: Launch) -> Hearer:
         for end_point in end_points:
             click.echo(f"listening on {str(end_point).partition('://')[2]}")
         sys.stdout.flush()
-        note = launch.note_of_data()
-        if note is not None:
-            say(note)
+        for note in (launch.note_of_addresses(), launch.note_of_data()):
+            if note is not None:
+                say(note)
 
     return Hearer(ready=ready, adopted=say, watch_loading=recovery_line)
 

@@ -38,14 +38,16 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
     """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
     deadline = time.monotonic() + timeout_s
-    reason = "no answer"
+    reason, trouble = "no answer", Trouble.NO_ANSWER
     while time.monotonic() < deadline:
         try:
             problems = _problems(bootstrap, topics)
         except CommandError as error:
             if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
                 raise
-            problems = [error.message]
+            problems, trouble = [error.message], error.trouble or Trouble.NO_ANSWER
+        else:
+            trouble = Trouble.NO_ANSWER
         if not problems:
             return
         reason = "; ".join(problems)
@@ -53,7 +55,7 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
     raise CommandError(
         f"{bootstrap} was not ready within {timeout_s:g} s: {reason}",
         ExitCode.TIMEOUT,
-        Trouble.NO_ANSWER,
+        trouble,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kbroker.cli.completion import topic_names
-from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, refuse
@@ -29,7 +29,7 @@ from kbroker.model import TopicPartition
 
 _LISTED = ("topic", "partitions", "replication_factor", "records", "size_bytes", "internal")
 _DESCRIBED = (
-    "topic", "partition", "leader", "leader_epoch", "replicas", "isr",
+    "topic", "partition", "leader", "leader_epoch", "replicas", "isr", "offline",
     "start_offset", "end_offset", "records", "size_bytes",
 )  # fmt: skip
 _NO_TOPICS = "no topics (create one with `kbroker topic create NAME`)"
@@ -69,8 +69,8 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     """Print one line per topic.
 
     RECORDS are the offsets between start and end: compaction and transactions leave some of them
-    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that no broker knows, as
-    of a partition without a leader, is left out.
+    empty. SIZE_BYTES is what the files of the leaders hold, also deleted records, which go with
+    their segment. A figure that no broker knows, as of a partition without a leader, is left out.
     """
     with cluster_links(bootstrap) as links:
         topics = [
@@ -79,6 +79,7 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
         figures = _figures(links, topics)
     rows = [_topic_row(topic, figures) for topic in sorted(topics, key=lambda each: str(each.name))]
     print_rows(rows, _LISTED, output)
+    tell_silent(links)
     if not rows:
         say(_NO_TOPICS)
 
@@ -91,6 +92,9 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
 def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool) -> None:
     """Print partitions with leader, replicas, offsets and sizes, and the settings of each topic
     with their origins.
+
+    ISR are the replicas in sync. OFFLINE are those whose broker, or its disk, is away: a table has
+    this column only where there are any.
 
     The settings are a second table, of those that differ from the defaults. Other outputs have the
     partitions alone: `kbroker config describe --topic NAME` prints the settings in each of them.
@@ -109,7 +113,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
         for topic in topics
         for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
-    print_rows(rows, _DESCRIBED, output)
+    print_rows(rows, _columns(rows, output), output)
     if not rows and not refused:
         say(_NO_TOPICS)
     shown = [
@@ -121,10 +125,17 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
     if shown:
         click.echo()
         print_rows(shown, _SETTINGS, output)
+    tell_silent(links)
     refuse(
         [_refusal(name, ErrorCode(code), known) for name, code in refused.items()],
         Trouble.UNKNOWN_TOPIC,
     )
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], output: str) -> Sequence[str]:
+    """A table has no column of offline replicas where there are none."""
+    shows_offline = output != "table" or any(row["offline"] for row in rows)
+    return [name for name in _DESCRIBED if shows_offline or name != "offline"]
 
 
 def _settings(
@@ -184,6 +195,7 @@ def _partition_row(name: str, partition: Any, figures: Figures) -> dict[str, Any
         "leader_epoch": partition.leader_epoch,
         "replicas": list(partition.replica_nodes),
         "isr": list(partition.isr_nodes),
+        "offline": list(partition.offline_replicas),
         "start_offset": figures.starts.get(place),
         "end_offset": figures.ends.get(place),
         "records": figures.records(place),

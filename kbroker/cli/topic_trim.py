@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from kbroker.cli.completion import topic_names
-from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.time_argument import MOMENTS, timestamp_ms
@@ -95,13 +95,14 @@ def trim(
         for place, offsets in sorted(found.items())
     ]
     print_rows(rows, (*_PLACE, gone), output)
+    tell_silent(links)
     if dry_run:
         say("nothing was deleted: leave out --dry-run to do it")
     refuse([*failures, *refusals])
 
 
 def _parse_before(text: str, now_ms: int) -> Cut:
-    if text == "end":
+    if text in ("end", "latest"):
         return Cut()
     if text.isascii() and text.isdecimal():
         return Cut(offset=int(text))
@@ -120,7 +121,7 @@ def _partitions(
         refuse([no_such("topic", name, topics)], Trouble.UNKNOWN_TOPIC)
     topic = topics[name]
     if topic.is_internal:  # brokers refuse it with a code that says less
-        refuse([f"{name} was not trimmed: brokers keep Kafka's own topics small themselves"])
+        refuse([f"{name} was not trimmed: brokers clean up Kafka's own topics by themselves"])
     known = sorted(partition.partition_index for partition in topic.partitions)
     unknown = sorted(set(numbers) - set(known))
     if unknown:

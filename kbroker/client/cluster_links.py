@@ -35,6 +35,10 @@ class _NoLeaderError(OSError):
     """Nobody leads a partition now."""
 
 
+class GivenAddressError(ConnectionRefusedError):
+    """No link could be opened to an address that a broker gives its clients: nothing was sent."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
     """A topic as a broker described it; `leaders` by partition, NO_LEADER where there is none."""
@@ -69,6 +73,7 @@ class ClusterLinks:
         self._links: dict[tuple[str, int], BrokerLink] = {}
         self._asking: dict[tuple[str, int], BrokerLink] = {}
         self._repeated: Message | None = None
+        self.silent: dict[int, Exception] = {}  # brokers whose last answer did not come, and why
         try:
             self.describe([])
         except OSError as error:
@@ -128,7 +133,7 @@ class ClusterLinks:
             found.close()
             found = None
         if found is None:
-            found = self._links[address] = BrokerLink(*address, _ANSWER_S, self._settings)
+            found = self._links[address] = self._opened(address, _ANSWER_S)
         return found
 
     def lose(self, link: BrokerLink) -> None:
@@ -188,10 +193,17 @@ class ClusterLinks:
         raise last
 
     def ask(self, node_id: int, request: Message) -> Any:
-        """The answer of one broker. Raises ConnectionRefusedError where it was not even sent, and
-        OSError where the answer did not come.
+        """The answer of one broker; `silent` has those whose answer did not come.
+
+        Raises ConnectionRefusedError where the request was not even sent, OSError where the answer
+        did not come, and ClientError where no broker that we can use is there.
         """
-        return self._ask(self._address(node_id), request)
+        self.silent.pop(node_id, None)
+        try:
+            return self._ask(self._address(node_id), request)
+        except (OSError, ClientError) as error:
+            self.silent[node_id] = error
+            raise
 
     def is_repeated(self, request: Message) -> bool:
         """Whether this request, the last one, was sent twice: a broker may have obeyed the first
@@ -218,7 +230,7 @@ class ClusterLinks:
             except OSError:
                 self._asking.pop(address).close()
                 self._repeated = request
-        link = BrokerLink(*address, _QUESTION_S, self._settings)
+        link = self._opened(address, _QUESTION_S)
         try:
             answer = link.ask(request)
         except OSError:
@@ -226,6 +238,22 @@ class ClusterLinks:
             raise
         self._asking[address] = link
         return answer
+
+    def _opened(self, address: tuple[str, int], timeout_s: float) -> BrokerLink:
+        """Raises OSError and ClientError; where the address was not given by a person, they say who
+        gave it.
+        """
+        try:
+            return BrokerLink(*address, timeout_s, self._settings)
+        except (OSError, ClientError) as error:
+            brokers = [node_id for node_id, at in self._nodes.items() if at == address]
+            if not brokers or address in set(addresses_of(self.bootstrap)):
+                raise
+            origin = f"({self.bootstrap} gives clients this address of broker {brokers[0]})"
+            if isinstance(error, ClientError):
+                sentence = f"{error.sentence} {origin}"
+                raise ClientError(sentence, error.code, Trouble.ADVERTISED_ADDRESS) from error
+            raise GivenAddressError(f"{error} {origin}") from error
 
     def _offsets_of(
         self, leader: int, topic: str, partitions: list[int], asked: tuple[int, bool]

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.connection import ClientError
 from kbroker.errors import ErrorCode, KafkaError, Trouble
+from kbroker.java_hash import java_hash
+from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TopicPartition
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import Message
 
@@ -58,7 +60,8 @@ def ask_coordinator(
 ) -> Any:
     """The answer of a group's coordinator; `codes_in` gives the error codes in an answer.
 
-    Raises KafkaError where there is no coordinator, and OSError where it does not answer.
+    Raises ClientError or KafkaError where there is no coordinator, and OSError where it does not
+    answer.
     """
     find = FindCoordinatorRequest(key=group, coordinator_keys=[group])
     give_up_s = time.monotonic() + _PATIENCE_S
@@ -80,6 +83,22 @@ def ask_coordinator(
         elif code not in _ELSEWHERE:
             raise refusal
         if time.monotonic() > give_up_s:
+            if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                check_offsets_partition(links, group)
             raise refusal
         links.describe([])  # where the brokers are now
         sleep(_PAUSE_S)
+
+
+def check_offsets_partition(links: ClusterLinks, group: str) -> None:
+    """Raises ClientError where the partition of `__consumer_offsets` that a group belongs to has no
+    leader, and OSError where no broker answers.
+    """
+    leaders = links.topic(GROUP_METADATA_TOPIC).leaders
+    partition = abs(java_hash(group)) % max(len(leaders), 1)
+    if leaders.get(partition) == NO_LEADER:
+        place = TopicPartition(GROUP_METADATA_TOPIC, partition)
+        raise ClientError(
+            f"group {group} has no coordinator now: {place}, where its offsets are, has no leader",
+            trouble=Trouble.NO_LEADER,
+        )

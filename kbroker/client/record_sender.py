@@ -280,5 +280,8 @@ class RecordSender:
 def _refusal(code: ErrorCode, message: str | None) -> str:
     """Why records were not taken."""
     if code in _TOO_LARGE:
-        return f"a record is larger than max.message.bytes of the topic allows ({code.name})"
+        setting = (
+            "segment.bytes" if code is ErrorCode.RECORD_LIST_TOO_LARGE else "max.message.bytes"
+        )
+        return f"a record is larger than {setting} of the topic allows ({code.name})"
     return f"{message} ({code.name})" if message else code.name

@@ -2,7 +2,8 @@
 
 Law: one question per broker, however many partitions there are, so that a large cluster costs a few
 requests. Where there is no answer (from a broker that is gone, of a partition without a leader, of
-sizes that this user may not see), the figure is left out and the others stay.
+sizes that this user may not see), the figure is left out and the others stay; the links know which
+brokers were silent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
@@ -48,7 +50,7 @@ def offsets_at(
         ]
         try:
             answer = links.ask(leader, ListOffsetsRequest(replica_id=-1, topics=topics))
-        except OSError:
+        except (OSError, ClientError):
             continue
         found |= {
             TopicPartition(topic.name, entry.partition_index): entry.offset
@@ -71,7 +73,7 @@ def sizes_of(
         ]
         try:
             answer = links.ask(leader, DescribeLogDirsRequest(topics=topics))
-        except (OSError, KafkaError):  # gone, or older than this request
+        except (OSError, ClientError, KafkaError):  # gone, or older than this request
             continue
         found |= {
             place: entry.partition_size

@@ -62,7 +62,9 @@ def progress_text(name: str, progress: JobProgress, rate: float) -> str:
     parts = [f"{progress.rows:,} rows in {batches}"]
     if rate >= 1:
         parts.append(f"{rate:,.0f} rows/s")
-    if progress.backlog:
+    if progress.trouble is not None:
+        parts.append(f"waiting: {progress.trouble}")
+    elif progress.backlog:
         parts.append(f"{progress.backlog:,} to go")
         if rate >= 1:
             parts.append(f"{duration_text(progress.backlog / rate)} left")

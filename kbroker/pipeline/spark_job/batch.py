@@ -67,6 +67,7 @@ class JobProgress:
     seconds: float  # since the run began
     backlog: int | None
     is_working: bool  # a batch runs
+    trouble: str | None = None  # why the source cannot be asked for more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

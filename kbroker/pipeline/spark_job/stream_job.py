@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,6 +195,7 @@ class _Run:
         self._latest = job.source.latest()
         self._end = self._latest  # fixed: what `--once` goes up to
         self._next_look_s = self._begun_s + _LOOK_UP_S
+        self._trouble: str | None = None  # why the last look-up failed
         self._working: int | None = None
         self._last: int | None = None  # batch whose work is done
         self._totals = _Totals()
@@ -290,8 +291,10 @@ class _Run:
         now_s = time.monotonic()
         if self._job.settings.every_s is not None and now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_UP_S
-            with suppress(PipelineError):  # a broker restarts: Spark decides how long to wait
-                self._latest = self._job.source.latest()
+            try:
+                self._latest, self._trouble = self._job.source.latest(), None
+            except PipelineError as error:  # a broker restarts: Spark decides how long to wait
+                self._trouble = str(error)
         with self._changed:
             progress = JobProgress(
                 batches=self._totals.batches,
@@ -299,6 +302,7 @@ class _Run:
                 seconds=now_s - self._begun_s,
                 backlog=self._backlog(),
                 is_working=self._working is not None,
+                trouble=self._trouble,
             )
         self._events.progress(progress)
 

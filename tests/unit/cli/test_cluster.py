@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli import cluster as module
 from kbroker.cli.connection import CommandError
-from kbroker.protocol.messages.metadata import MetadataResponse
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kbroker.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+)
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 class OneIsGone:
@@ -21,6 +30,9 @@ class OneIsGone:
     partitions = 24
 
     controller_id = 1
+
+    def __init__(self) -> None:
+        self.silent: dict[int, Exception] = {}
 
     def describe(self, _names: None) -> MetadataResponse:
         broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=9092, rack="r")
@@ -35,12 +47,101 @@ class OneIsGone:
             cluster_id="C", controller_id=self.controller_id, brokers=[broker], topics=[topic]
         )
 
+    def ask_any(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Each topic asks for two replicas in sync."""
+        setting = DescribeConfigsResponse.DescribeConfigsResourceResult(
+            name="min.insync.replicas", value="2"
+        )
+        return DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResponse.DescribeConfigsResult(
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                    configs=[setting],
+                )
+                for asked in request.resources
+                if asked.configuration_keys == ["min.insync.replicas"]
+            ]
+        )
+
+    def ask(self, node_id: int, request: object) -> Any:
+        if isinstance(request, MetadataRequest):
+            return MetadataResponse()
+        assert node_id == self.controller_id
+        return ListPartitionReassignmentsResponse()
+
 
 class NobodyLeads(OneIsGone):
     """A cluster that is about to elect its controller."""
 
     partitions = 1
     controller_id = -1
+
+
+class Lacking(OneIsGone):
+    """Partitions of brokers 1, 2 and 3 that lack this and that; `moves` is the answer about them."""
+
+    moves: Any = ListPartitionReassignmentsResponse(
+        topics=[
+            ListPartitionReassignmentsResponse.OngoingTopicReassignment(
+                name="orders",
+                partitions=[
+                    ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+                        partition_index=1,
+                        replicas=[1, 2, 3],
+                        adding_replicas=[3],
+                        removing_replicas=[1],
+                    )
+                ],
+            )
+        ]
+    )
+
+    def describe(self, _names: None) -> MetadataResponse:
+        placed = [
+            ([1, 2, 3], [1, 2, 3]),
+            ([1, 2, 3], [1, 2]),  # moves: broker 3 is added
+            ([1, 2, 3], [1, 2]),
+            ([1, 2, 3], [1]),
+            ([1], [1]),  # cannot have two in sync
+        ]
+        partitions = [
+            MetadataResponse.MetadataResponsePartition(
+                partition_index=number, leader_id=1, replica_nodes=replicas, isr_nodes=isr
+            )
+            for number, (replicas, isr) in enumerate(placed)
+        ]
+        topic = MetadataResponse.MetadataResponseTopic(name="orders", partitions=partitions)
+        return MetadataResponse(cluster_id="C", controller_id=1, topics=[topic])
+
+    def ask(self, node_id: int, _request: object) -> Any:
+        assert node_id == self.controller_id
+        if isinstance(self.moves, OSError):
+            raise self.moves
+        return self.moves
+
+
+class NothingTold(Lacking):
+    """A cluster that tells this user neither settings nor moves."""
+
+    moves = ListPartitionReassignmentsResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
+    )
+
+    def ask_any(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        refused = DescribeConfigsResponse.DescribeConfigsResult(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message=None,
+            resource_type=request.resources[0].resource_type,
+            resource_name=request.resources[0].resource_name,
+        )
+        return DescribeConfigsResponse(results=[refused])
+
+
+class ControllerIsGone(Lacking):
+    """A cluster whose controller has just died."""
+
+    moves = ConnectionRefusedError("broker 1 is not there")
 
 
 def status(monkeypatch: pytest.MonkeyPatch, client: OneIsGone, *options: str) -> Result:
@@ -80,3 +181,46 @@ def test_a_cluster_without_controller_says_so(monkeypatch: pytest.MonkeyPatch) -
     shown = status(monkeypatch, NobodyLeads())
     assert "cluster C, no controller: 1 broker, 1 topic, 1 partition, 1 without" in shown.stderr
     assert "no leader: orders-0" in str(shown.exception)
+
+
+def test_partitions_are_counted_by_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = status(monkeypatch, Lacking())
+    assert shown.exception is None
+    lacks = "2 under-replicated, 1 under min.insync.replicas, 1 reassigning"
+    assert shown.stderr.splitlines()[-1] == lacks
+
+
+def test_what_a_user_may_not_know_is_left_out_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = status(monkeypatch, NothingTold())
+    assert shown.exception is None
+    assert shown.stderr.splitlines() == [
+        "min.insync.replicas is not told: TOPIC_AUTHORIZATION_FAILED: orders: "
+        "TOPIC_AUTHORIZATION_FAILED",
+        "broker 1 does not tell which partitions are reassigning: CLUSTER_AUTHORIZATION_FAILED",
+        "cluster C, controller 1: 0 brokers, 1 topic, 5 partitions, 0 without leader",
+        "3 under-replicated",
+    ]
+
+
+def test_a_controller_that_has_died_costs_its_figure_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = status(monkeypatch, ControllerIsGone())
+    assert shown.exception is None
+    told = "broker 1 does not tell which partitions are reassigning: broker 1 is not there"
+    assert told in shown.stderr
+    assert shown.stderr.splitlines()[-1] == "3 under-replicated, 1 under min.insync.replicas"
+
+
+def test_a_broker_that_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = OneIsGone()
+    links.silent[1] = TimeoutError("h:9092 gave no answer to MetadataRequest")
+    shown = status(monkeypatch, links, "--output", "jsonl")
+    assert [json.loads(line)["state"] for line in shown.stdout.splitlines()] == [
+        "silent",
+        "offline",
+    ]
+    lines = shown.stderr.splitlines()
+    assert lines[0] == "broker 1 does not answer: h:9092 gave no answer to MetadataRequest"
+    assert lines[-1] == "See docs/troubleshooting.md#advertised-address"
+    assert not [line for line in lines if "reassigning" in line], "it was the controller"

@@ -8,16 +8,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.cli import group_records
-from kbroker.cli.group_records import GroupRecords
+from kbroker.cli.group_records import GroupRecords, Habits
 from kbroker.client.client_error import ClientError
+from kbroker.errors import Trouble
 
 END = KeyboardInterrupt()
 
 
+PLACE = LibraryPartition("t", 0)
+
+
 class Library:
     """A consumer whose polls find no record, and of whose topic the cluster tells what is listed."""
+
+    begins_at: int = 0
+    committed_offset: int | None = 2
+    has_joined = True
 
     def __init__(self, *is_there: bool) -> None:
         self._coordinator = SimpleNamespace(poll=lambda **_: None)
@@ -27,11 +36,17 @@ class Library:
     def subscribe(self, *_: Any, **__: Any) -> None:
         pass
 
-    def assignment(self) -> set[str]:
-        return {"t-0"}
+    def assignment(self) -> set[LibraryPartition]:
+        return {PLACE} if self.has_joined else set()
 
-    def end_offsets(self, _: Any) -> dict[str, int]:
-        return {"t-0": 5}
+    def end_offsets(self, _: Any) -> dict[LibraryPartition, int]:
+        return {PLACE: 5}
+
+    def beginning_offsets(self, places: Any) -> dict[LibraryPartition, int]:
+        return dict.fromkeys(places, self.begins_at)
+
+    def committed(self, _: Any) -> int | None:
+        return self.committed_offset
 
     def position(self, _: Any) -> int:
         return 0
@@ -45,14 +60,21 @@ class Library:
         return {0} if self._is_there.popleft() else None
 
 
+leaders: deque[int] = deque()  # of the group's partition of offsets, when it is looked at
+
+
 @pytest.fixture
 def member(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupRecords, list[str]]]:
     def make(*is_there: bool) -> tuple[GroupRecords, list[str]]:
         said: list[str] = []
         monkeypatch.setattr(group_records, "library_consumer", lambda **_: Library(*is_there))
-        links = SimpleNamespace(bootstrap="h:1", describe=lambda _: None)
+        links = SimpleNamespace(
+            bootstrap="h:1",
+            describe=lambda _: None,
+            topic=lambda _: SimpleNamespace(leaders={0: leaders.popleft()}),
+        )
         monkeypatch.setattr(group_records, "ClusterLinks", lambda _: links)
-        return GroupRecords("h:1", "g", ["t"], said.append, begins_at_end=False), said
+        return GroupRecords("h:1", "g", ["t"], said.append, Habits()), said
 
     return make
 
@@ -75,3 +97,56 @@ def test_a_member_that_does_not_follow_ends_where_a_topic_was_deleted(
 
     with pytest.raises(ClientError, match="the topic t was deleted"):
         list(group.batches(follow=False))
+
+
+@pytest.mark.parametrize(("committed", "is_told"), [(2, True), (7, False), (None, False)])
+def test_records_that_are_gone_before_the_group_read_them_are_told_once(
+    committed: int | None,
+    is_told: bool,
+    member: Callable[..., tuple[GroupRecords, list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Library, "begins_at", 7)
+    monkeypatch.setattr(Library, "committed_offset", committed)
+    consumer, said = member(True, True, True)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(consumer.batches(follow=True))
+
+    gone = "offset 2 of t-0, where the group is, is no longer there: its records begin at 7"
+    assert said == [gone] * is_told
+
+
+def test_a_member_whose_group_has_no_coordinator_says_so_and_waits_for_it(
+    member: Callable[..., tuple[GroupRecords, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Library, "has_joined", False)
+    monkeypatch.setattr(group_records.time, "sleep", lambda _: None)
+    leaders.extend([-1, -1, 3, 3])
+    consumer, said = member(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(consumer.batches(follow=True))
+
+    leaders.clear()
+    assert said == [
+        "group g has no coordinator now: __consumer_offsets-0, where its offsets are, has no "
+        "leader; waiting",
+        "group g has a coordinator again",
+    ]
+
+
+def test_a_member_that_does_not_follow_gives_up_on_a_coordinator(
+    member: Callable[..., tuple[GroupRecords, list[str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Library, "has_joined", False)
+    moments = iter(range(0, 1000, 4))
+    monkeypatch.setattr(group_records.time, "sleep", lambda _: None)
+    monkeypatch.setattr(group_records.time, "monotonic", lambda: next(moments))
+    leaders.extend([-1] * 5)
+    consumer, _ = member(True)
+
+    with pytest.raises(ClientError, match="group g has no coordinator now") as error:
+        list(consumer.batches(follow=False))
+    leaders.clear()
+    assert error.value.trouble is Trouble.NO_LEADER

@@ -1,4 +1,6 @@
-"""A link that broke is opened once more, and who asked can tell."""
+"""A link that broke is opened once more, and who asked can tell; an address that nobody gave by hand
+is told with who gave it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,14 @@ from typing import Any
 import pytest
 
 from kbroker.client import cluster_links
-from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks, GivenAddressError
 from kbroker.client.consumer_groups import delete_group
-from kbroker.errors import ErrorCode
+from kbroker.client.link_refusals import refused
+from kbroker.errors import ErrorCode, Trouble, trouble_of
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorResponse
-from kbroker.protocol.messages.metadata import MetadataResponse
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
 class Broker:
@@ -72,3 +76,50 @@ def test_a_group_whose_deletion_was_asked_for_twice_is_deleted(
 
     assert delete_group(links, "g") == code
     assert broker.groups == set()
+
+
+class Addresses:
+    """Brokers by address: a broker that answers, or what comes of opening a link there."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.at: dict[tuple[str, int], Broker | Exception] = {("given", 1): broker}
+
+    def __call__(self, host: str, port: int, *_: Any) -> Broker:
+        found = self.at[host, port]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "sentence"),
+    [
+        (
+            ConnectionRefusedError("h:1: Connection refused"),
+            GivenAddressError,
+            "h:1: Connection refused",
+        ),
+        (TimeoutError("h:1 gave no answer"), GivenAddressError, "h:1 gave no answer"),
+        (refused("h:1", "a web server"), ClientError, "cannot connect to h:1: a web server"),
+    ],
+)
+def test_an_address_that_a_broker_gave_is_told_with_the_broker_that_gave_it(
+    error: Exception, kind: type[Exception], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = Addresses(Broker())
+    monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda _: None)
+    links = ClusterLinks("given:1")
+    addresses.at["h", 1] = error
+
+    for ask in (lambda: links.ask(1, MetadataRequest()), lambda: links.link(1)):
+        with pytest.raises(kind) as raised:
+            ask()
+        assert str(raised.value) == f"{sentence} (given:1 gives clients this address of broker 1)"
+        if kind is ClientError:
+            assert trouble_of(raised.value) is Trouble.ADVERTISED_ADDRESS
+
+    assert list(links.silent) == [1]
+    addresses.at["h", 1] = Broker()
+    links.ask(1, MetadataRequest())
+    assert not links.silent, "it answers again"

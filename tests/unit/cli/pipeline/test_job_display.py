@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -50,6 +51,13 @@ def test_the_line_has_rows_rate_backlog_and_time_left() -> None:
 def test_a_job_that_waits_says_that_there_is_nothing_to_do() -> None:
     assert progress_text("nightly", progress(7, 0), 0.0) == (
         "nightly: 7 rows in 2 batches, nothing to do"
+    )
+
+
+def test_a_job_whose_cluster_is_away_says_why_it_waits() -> None:
+    waiting = replace(progress(7, 40), trouble="cannot connect to h:1: Connection refused")
+    assert progress_text("nightly", waiting, 0.0) == (
+        "nightly: 7 rows in 2 batches, waiting: cannot connect to h:1: Connection refused"
     )
 
 

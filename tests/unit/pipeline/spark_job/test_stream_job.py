@@ -263,15 +263,20 @@ def test_a_cluster_that_restarts_does_not_end_a_job_that_goes_on(
 
     def latest() -> Offsets:
         source.looks += 1
-        if source.looks > 2:
+        if source.looks > 4:
             going.stop()
             raise PipelineError("cannot connect")
         return {A0: source.end}
 
     source.latest = latest  # type: ignore[method-assign]
     going = job(source, count, every_s=1.0)
+    told: list[str | None] = []
+    events = NoEvents()
+    events.progress = lambda progress: told.append(progress.trouble)  # type: ignore[method-assign]
 
-    assert going.run(None).ending is Ending.STOPPED
+    assert going.run(None, events).ending is Ending.STOPPED
+    assert told[0] is None
+    assert told[-1] == "cannot connect"
 
 
 def test_a_topic_that_is_made_anew_while_the_job_runs_is_not_read_on(tmp_path: Path) -> None:
