@@ -18,6 +18,7 @@ import pytest
 pytest_plugins = ["compat_tests.spark.session"]
 
 SPARK_FOLDER = "spark"
+LONG_FILES = ("tests/faults/test_replication_seeds.py",)
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 
@@ -64,7 +65,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
         def _assign_work_unit(self, node: Any) -> None:
             def length(unit: str) -> int:
-                return 2 if unit == SPARK_FOLDER else not unit.startswith(SHORT_FOLDERS)
+                is_long = unit == SPARK_FOLDER or unit in LONG_FILES
+                return 2 if is_long else not unit.startswith(SHORT_FOLDERS)
 
             self.workqueue.move_to_end(max(self.workqueue, key=length), last=False)
             super()._assign_work_unit(node)

@@ -19,8 +19,6 @@ WILL_BE_USED = {
     # transactions
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
-    # replication
-    ("log/format.py", "future_directory_name"): "replicas that move between data directories",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

@@ -80,7 +80,7 @@ def settings() -> str:
 
 
 def dynamic_only() -> str:
-    """The names of settings that are only set while a broker runs; none has an effect yet."""
+    """The names of settings that are only set while a broker runs."""
     return "".join(f"* `{name}`\n" for name in DYNAMIC_ONLY)
 
 

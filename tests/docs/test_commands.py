@@ -191,8 +191,9 @@ def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
     assert "1 passed" in output
 
 
-def test_a_broker_of_its_own_works(tmp_path: Path) -> None:
-    (code,) = [code for code in blocks("python", text_of("testing")) if "with Broker" in code]
+@pytest.mark.parametrize("brokers", ["with Broker(settings=", "with Broker(brokers=3)"])
+def test_brokers_of_its_own_work(tmp_path: Path, brokers: str) -> None:
+    (code,) = [code for code in blocks("python", text_of("testing")) if brokers in code]
 
     assert run([sys.executable, "-c", code], tmp_path).splitlines() == printed(code)
 
@@ -200,7 +201,7 @@ def test_a_broker_of_its_own_works(tmp_path: Path) -> None:
 def test_the_shell_script_works(tmp_path: Path) -> None:
     (script,) = blocks("sh", text_of("testing"))
 
-    output = run(["bash", "-euc", script + "wait $broker\n"], tmp_path)
+    output = run(["bash", "-euc", script], tmp_path)
 
     assert "orders: created\npayments: created\n" in output
     assert "is healthy" in output

@@ -47,7 +47,9 @@ def controller_epoch_ignored() -> Iterator[None]:
         yield
 
 
-async def _broker_epoch_only(control: ControlRequests, request: Any) -> ErrorCode:
+async def _broker_epoch_only(
+    control: ControlRequests, request: Any, _connection: int = 0
+) -> ErrorCode:
     own_epoch = control._broker_epoch()
     is_stale = request.broker_epoch != -1 and request.broker_epoch < own_epoch
     return ErrorCode.STALE_BROKER_EPOCH if is_stale else ErrorCode.NONE
@@ -56,7 +58,7 @@ async def _broker_epoch_only(control: ControlRequests, request: Any) -> ErrorCod
 def broker_epoch_ignored() -> AbstractContextManager[Any]:
     """Brokers do what was meant for an earlier life of theirs."""
 
-    async def refusal(control: ControlRequests, request: Any) -> ErrorCode:
+    async def refusal(control: ControlRequests, request: Any, _connection: int = 0) -> ErrorCode:
         is_stale = request.controller_epoch < control._leadership.controller_epoch
         return ErrorCode.STALE_CONTROLLER_EPOCH if is_stale else ErrorCode.NONE
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
+from kbroker.errors import KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
 from kbroker.log.log import Log
@@ -124,12 +125,13 @@ class RestCheck:
         for broker_id, log in logs.items() if leader is not None else ():
             if broker_id not in state.leader_and_isr.isr:
                 continue
+            start = max(log.log_start_offset, leader.log_start_offset)
             ends = (log.log_end_offset, log.high_watermark)
             if ends != (leader.log_end_offset, leader.high_watermark):
                 yield f"{partition} on {broker_id} ends at {ends}, on its leader at " + str(
                     (leader.log_end_offset, leader.high_watermark)
                 )
-            elif bytes_of(log) != bytes_of(leader):
+            elif readable_bytes_of(log, start) != readable_bytes_of(leader, start):
                 yield f"{partition} on {broker_id} differs from its leader's"
 
     def _of_a_broker(self, process: BrokerProcess) -> Iterator[str]:
@@ -262,9 +264,17 @@ class RestCheck:
             yield f"events are queued: {list(process.controller.queue._events)[:3]}"
 
 
-def bytes_of(log: Log) -> bytes:
-    """All batches of a log."""
-    return b"".join(data for _, data in batches_in(log))
+def bytes_of(log: Log, start_offset: int) -> bytes:
+    """All batches of a log that begin at an offset or later."""
+    return b"".join(data for base_offset, data in batches_in(log) if base_offset >= start_offset)
+
+
+def readable_bytes_of(log: Log, start_offset: int) -> bytes | str:
+    """As `bytes_of`; a sentence where the log is damaged."""
+    try:
+        return bytes_of(log, start_offset)
+    except KafkaError as error:
+        return str(error)
 
 
 def batches_in(log: Log) -> Iterator[tuple[int, bytes]]:

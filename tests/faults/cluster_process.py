@@ -97,6 +97,7 @@ class Machine:
     random: Random
     settings: Mapping[str, str] = field(default_factory=dict)
     flushes: SimulatedFlushes | None = None  # None: a sync is done at once
+    boot_id: str = "first boot"
 
 
 class ProcessTree:
@@ -146,6 +147,7 @@ class BrokerProcess:
         self._parts: BrokerParts | None = None
         self._apis: KafkaApis | None = None
         self._flushes = machine.flushes
+        self._boot_id = machine.boot_id
         self._upkeep: list[asyncio.Task[None]] = []
         self._undo = AsyncExitStack()
         session_timeout_ms = int(machine.ensemble.weather.session_timeout_s * 1000)
@@ -215,7 +217,7 @@ class BrokerProcess:
         """Return when clients are served."""
         wish = StartWish(config=self._config, cluster_id=CLUSTER_ID, adopt=None)
         tree = ProcessTree(self.tree)
-        storage = await open_storage(wish, tree, self.disk, self._clock, self._undo)
+        storage = await open_storage(wish, tree, self.disk, self._clock, self._undo, self._boot_id)
         around = Surroundings(
             clock=self._clock,
             failure=self._failure,
@@ -284,7 +286,11 @@ class BrokerProcess:
         host = f"b{self.broker_id}"
         end_point = EndPoint(listener_name="PLAINTEXT", host=host, port=9092)
         clients = EndPoint(listener_name=CLIENTS, host=f"c{self.broker_id}", port=9093)
-        return Broker(broker_id=self.broker_id, end_points=(end_point, clients))
+        return Broker(
+            broker_id=self.broker_id,
+            end_points=(end_point, clients),
+            has_lost_memory=self.parts.storage.has_lost_memory,
+        )
 
     async def _load_logs(self) -> None:
         topics = frozenset(await self.parts.storage.zk.topics())

@@ -103,7 +103,9 @@ class LogWatch(logging.Handler):
 
 
 class ClusterHistory:
-    """One seed."""
+    """One seed. `wishes` are names of tasks that somebody outside waits for."""
+
+    wishes = frozenset({"wish", "request"})
 
     def __init__(
         self,
@@ -309,10 +311,9 @@ class ClusterHistory:
             self.model.say(f"{process}: does not stop well: {error!r}")
         self.model.say(f"{process}: has stopped")
         left = [task for task in process.owner.tasks if not task.done()]
-        names = [t.get_name() for t in left if t is not asyncio.current_task()]
-        wishes = {"wish", "request"}
-        if set(names) - wishes:
-            self.model.violate("task left", f"{process}: {sorted(set(names) - wishes)}")
+        names = {_name_of(t) for t in left if t is not asyncio.current_task()}
+        if names - self.wishes:
+            self.model.violate("task left", f"{process}: {sorted(names - self.wishes)}")
         self.loop.call_soon(self._stopped, process, context=nobody())
 
     def _stopped(self, process: BrokerProcess) -> None:
@@ -427,6 +428,12 @@ class ClusterHistory:
             with suppress(RuntimeError):
                 task.get_coro().close()  # type: ignore[union-attr]
         self.loop.close()
+
+
+def _name_of(task: asyncio.Task[Any]) -> str:
+    """Its name, or where it has none, that of what it does."""
+    name = task.get_name()
+    return task.get_coro().__qualname__ if name.startswith("Task-") else name  # type: ignore[union-attr]
 
 
 async def _finished(process: BrokerProcess) -> None:

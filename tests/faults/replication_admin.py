@@ -59,6 +59,7 @@ class ReplicationAdmin:
     async def alter_min_isr(self) -> None:
         """As kafka-configs would."""
         name = self._random.choice(self.partitions).topic
+        self._machine.ledger.lenient.add(name)
         value = self._random.choice(("1", "2", "2", "3", None))
         config = IncrementalAlterConfigsRequest.AlterableConfig(
             name="min.insync.replicas",
@@ -107,6 +108,18 @@ class ReplicationAdmin:
         await self._answer(
             ElectLeadersRequest(election_type=0, timeout_ms=3_000, topic_partitions=None)
         )
+
+    async def elect_unclean(self) -> None:
+        """Somebody out of sync is to lead, where records may be lost for it."""
+        rash = [p for p in self.partitions if p.topic in self._machine.ledger.unclean]
+        for partition in rash:
+            self._say(f"elect whoever lives for {partition}")
+            wanted = ElectLeadersRequest.TopicPartitions(
+                topic=partition.topic, partitions=[partition.partition]
+            )
+            await self._answer(
+                ElectLeadersRequest(election_type=1, timeout_ms=3_000, topic_partitions=[wanted])
+            )
 
     async def elect_by_hand(self) -> None:
         """As kafka-preferred-replica-election did it."""

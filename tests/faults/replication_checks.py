@@ -47,7 +47,10 @@ def broken_promises(processes: Sequence[BrokerProcess], ledger: Ledger) -> Itera
         ]
         if len(led) != 1:
             yield f"{name} is led by {len(led)} brokers"
-        elif not ledger.is_excused(name):
+            continue
+        if name.topic not in ledger.shrinking and led[0].log_start_offset:
+            yield f"{name} starts at {led[0].log_start_offset}"
+        if not ledger.is_excused(name):
             log = led[0]
             held = dict(records_in(log, log.log_end_offset))
             for offset, value in sorted(book.acknowledged.items()):

@@ -26,6 +26,10 @@ PRODUCE_TIMEOUT_MS = 2_000
 DELIVERY_TIMEOUT_S = 40.0
 IN_FLIGHT = 5
 BACKOFF_S = 0.1
+PAUSES_S = (0.0, 0.1, 0.5, 1.5)  # between two rounds of a producer
+# A broker that was started again knows the last batch of a producer, and takes an older one that was
+# never answered for a mistake, as Apache Kafka does. Clients of Kafka fail then.
+OUT_OF_ORDER_MAX = 100
 
 RETRIABLE = frozenset(
     {
@@ -49,6 +53,9 @@ RETRIABLE = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+
+
+_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +176,13 @@ class Producer:
         self._random = machine.random
         self._version = self._random.choice((3, 7, 9, 12, 13))
         self._window: list[Batch] = []
-        self._recent: list[Batch] = []  # the last ones, answered or not
         self._made = 0
         self._sequence = 0
         self._producer_id: tuple[int, int] | None = None
         self._must_look = False
+        self._is_known = False  # to brokers, by its id
+        self._has_lost = False  # the broker lacks what came before
+        self._out_of_order = 0  # so often in a row
         if kind is ProducerKind.IDEMPOTENT:
             self._ledger.idempotent.add(self.name)
         if kind is not ProducerKind.LEADER_ONLY:
@@ -196,7 +205,7 @@ class Producer:
                 self._must_look = True
                 await asyncio.sleep(BACKOFF_S)
             self._give_up_old()
-            await asyncio.sleep(self._random.choice((0.0, 0.01, 0.1, 0.5)) * self._random.random())
+            await asyncio.sleep(self._random.choice(PAUSES_S) * self._random.random())
 
     async def _round(self) -> None:
         """Send what is in the window all at once, and hear what becomes of each."""
@@ -208,15 +217,15 @@ class Producer:
             await asyncio.sleep(BACKOFF_S)
             return
         self._must_look = False
-        self._fill()
+        batches = self._due()
         client = machine.client(place.leader, f"producer {self.name.decode()}")
         timeout_ms, version = REQUEST_TIMEOUT_MS, self._version
         sends = [
             client.send(self._request(batch, place), timeout_ms=timeout_ms, highest_version=version)
-            for batch in self._window
+            for batch in batches
         ]
         answers = await asyncio.gather(*sends, return_exceptions=True)
-        for batch, answer in zip(list(self._window), answers, strict=True):
+        for batch, answer in zip(batches, answers, strict=True):
             if isinstance(answer, OSError):
                 self._must_look = True
             elif isinstance(answer, BaseException):
@@ -234,14 +243,19 @@ class Producer:
             raise ConnectionError(ErrorCode(answer.error_code).name)
         self._producer_id, self._sequence = (answer.producer_id, answer.producer_epoch), 0
 
+    def _due(self) -> list[Batch]:
+        """Batches to send now.
+
+        One without an answer goes again alone, the oldest first; so does the first batch of all,
+        since brokers take any sequence for a beginning.
+        """
+        if not self._window:
+            self._fill()
+            return self._window[: IN_FLIGHT if self._is_known else 1]
+        return self._window[:1]
+
     def _fill(self) -> None:
-        is_idempotent = self.kind is ProducerKind.IDEMPOTENT
-        room = IN_FLIGHT if is_idempotent else 1
-        if self._window and is_idempotent:  # what brokers remember of a producer is five batches
-            oldest = self._window[0].sequence
-            room = IN_FLIGHT - sum(batch.sequence >= oldest for batch in self._recent)
-        else:
-            room -= len(self._window)
+        room = IN_FLIGHT if self.kind is ProducerKind.IDEMPOTENT else 1
         for _ in range(0 if self.is_over else self._random.randrange(room + 1)):
             self._window.append(self._batch())
 
@@ -267,7 +281,6 @@ class Producer:
         batch = Batch(values, build(rows, options=options), sequence, machine.loop.time())
         self._made += count
         self._sequence += count
-        self._recent = [*self._recent[-IN_FLIGHT:], batch]
         self._ledger.sent.update(values)
         return batch
 
@@ -285,22 +298,33 @@ class Producer:
     def _settle(self, batch: Batch, answer: Any) -> None:
         result = answer.responses[0].partition_responses[0]
         code = ErrorCode(result.error_code)
+        if self._ledger.model.trace is not None:
+            self._ledger.model.overhear(
+                f"{self}: {batch.sequence}: {code.name} {result.base_offset}"
+            )
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            batch.is_done = True
+            batch.is_done = self._is_known = True
+            self._out_of_order = 0
             if self.kind is not ProducerKind.LEADER_ONLY:
                 offset = result.base_offset if code is ErrorCode.NONE else -1
                 self._ledger.acknowledged(self.partition, offset, batch.values)
         else:
             self._must_look = True
+            if code in _LOST:
+                self._out_of_order += 1
+                is_forgiven = self._ledger.is_excused(self.partition)
+                self._has_lost = is_forgiven or self._out_of_order > OUT_OF_ORDER_MAX
             if code not in RETRIABLE:
                 self._ledger.model.violate("unexpected answer", f"{self}: {code.name}")
 
     def _give_up_old(self) -> None:
         """As a client whose delivery.timeout.ms is over: what was sent may be there or not."""
-        if not self._window or self.is_patient:
+        if not self._window:
             return
-        if self._machine.loop.time() - self._window[0].made_s > DELIVERY_TIMEOUT_S:
+        is_late = self._machine.loop.time() - self._window[0].made_s > DELIVERY_TIMEOUT_S
+        if self._has_lost or (is_late and not self.is_patient):
+            self._has_lost, self._out_of_order = False, 0
             self._ledger.counts.abandoned += len(self._window)
             self._window.clear()
-            self._recent = []
+            self._is_known = False
             self._producer_id = None

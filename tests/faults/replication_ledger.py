@@ -8,12 +8,13 @@ had not synced (`excused`), which no broker can help without a sync.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.model import LeaderAndIsr, TopicPartition
 from tests.faults.cluster_model import ClusterModel
 
+MIN_ISR = 2
 Observer = tuple[int, str]  # number of the process, who looks at it
 
 
@@ -43,7 +44,9 @@ class LedgerCounts:
 
 @dataclass(slots=True)
 class Ledger:
-    """`unclean` and `shrinking` are topics that may lose records, and that delete old ones."""
+    """`unclean` and `shrinking` are topics that may lose records, and that delete old ones;
+    `holders` counts the replicas that have an offset, or may have it as nobody can look now.
+    """
 
     model: ClusterModel
     books: dict[TopicPartition, Book] = field(default_factory=dict)
@@ -53,6 +56,8 @@ class Ledger:
     sent: set[bytes] = field(default_factory=set)
     idempotent: set[bytes] = field(default_factory=set)  # names of producers
     ordered: set[bytes] = field(default_factory=set)  # those whose order is checked
+    lenient: set[str] = field(default_factory=set)  # topics with min.insync.replicas below 2
+    holders: Callable[[TopicPartition, int], int] = lambda _partition, _offset: MIN_ISR
     commits: dict[str, int] = field(default_factory=dict)  # acknowledged, by group
     counts: LedgerCounts = field(default_factory=LedgerCounts)
 
@@ -79,10 +84,17 @@ class Ledger:
             )
 
     def acknowledged(
-        self, partition: TopicPartition, base_offset: int, values: Iterable[bytes]
+        self, partition: TopicPartition, base_offset: int, values: Sequence[bytes]
     ) -> None:
         """A producer was told so under acks=all; offset -1: that they are there."""
         book = self.book(partition)
+        last_offset = base_offset + len(values) - 1
+        if (
+            not (self.is_excused(partition) or book.has_moved or partition.topic in self.lenient)
+            and base_offset >= 0
+            and self.holders(partition, last_offset) < MIN_ISR
+        ):
+            self.model.violate("acknowledged too soon", f"{partition} at {last_offset}")
         for index, value in enumerate(values):
             self.counts.acknowledged += 1
             if base_offset < 0:

@@ -61,6 +61,12 @@ class ReplicationNetwork(ClusterNetwork):
     on_bytes: Callable[[Link, int], None] = lambda _link, _size: None
     cut_messages: int = 0
     broken: int = 0
+    opened: int = 0
+
+    def next_number(self) -> int:
+        """The number of one more connection."""
+        self.opened += 1
+        return self.opened
 
     def cut(self, link: Link, kind: CutKind) -> Cut:
         """Let nothing through, until this very cut is joined."""
@@ -149,7 +155,7 @@ class Connection:
         self.target = target
         self.is_open = True
         self._network = network
-        self._info = _info(source, target.broker_id)
+        self._info = _info(source, target.broker_id, network.next_number())
         self._there, self._back = Lane(), Lane()
         self._in_flight: dict[asyncio.Future[bytes], None] = {}
         self._arrived: deque[tuple[bytearray, asyncio.Future[bytes]]] = deque()
@@ -365,7 +371,7 @@ def order_of(frame: bytearray, answer: bytes) -> tuple[ControlRequest, ControlRe
     return request, response_of(request, header.api_version, answer)
 
 
-def _info(source: int, broker_id: int) -> ConnectionInfo:
+def _info(source: int, broker_id: int, number: int) -> ConnectionInfo:
     listener, port = ("PLAINTEXT", 9092) if source > 0 else (CLIENTS, 9093)
     local, peer = f"10.0.0.{broker_id}", f"10.0.{int(source < 0)}.{abs(source)}"
     return ConnectionInfo(
@@ -376,6 +382,7 @@ def _info(source: int, broker_id: int) -> ConnectionInfo:
         local_port=port,
         peer_host=peer,
         peer_port=50000,
+        number=number,
     )
 
 

@@ -41,6 +41,7 @@ from tests.faults.replication_network import NetworkChannels, ReplicationNetwork
 SCAN_EVERY_STEPS = 8
 START_BOUND_S = 60.0
 LAST_WRITES_S = 3.0
+LOOK_EVERY_TURNS = 8  # a second controller lasts longer
 CLIENT_NODES = (-1, -2, -3)
 
 
@@ -61,16 +62,20 @@ class ReplicationModel(ClusterModel):
 class ReplicationHistory(ClusterHistory):
     """One seed."""
 
+    # Requests wait for these too; no socket server ends them here.
+    wishes = ClusterHistory.wishes | {"producer id block", "_Attempts.ask", "_settled"}
+
     def __init__(self, seed: int, steps: int, **named: Any) -> None:
         super().__init__(seed, steps, **named)
         self.random = Random(f"replication/{seed}")
         before = self.model
         self.model = ReplicationModel(self.loop.time)
         self.model.trace, self.model.tolerated = before.trace, before.tolerated
-        self.model.ledger = self.ledger = Ledger(self.model)
+        self.model.ledger = self.ledger = Ledger(self.model, holders=self._holders)
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.committers: list[Committer] = []
+        self._turns = 0
 
     # ---- the story
 
@@ -138,6 +143,7 @@ class ReplicationHistory(ClusterHistory):
             "num.replica.fetchers": random.choice(("1", "2")),
             "log.segment.bytes": random.choice(("600", "3000", "100000")),
             "log.index.interval.bytes": "200",
+            "log.index.size.max.bytes": "4096",
             "log.segment.delete.delay.ms": "1000",
             "log.cleaner.enable": "false",
         }
@@ -236,6 +242,7 @@ class ReplicationHistory(ClusterHistory):
             self._wish(admin.alter_min_isr): 2,
             self._wish(admin.reassign): 3,
             self._wish(admin.elect): 3,
+            self._wish(admin.elect_unclean): 1,
             self._wish(admin.elect_by_hand): 1,
             self._wish(admin.reassign_by_hand): 1,
             self._wish(admin.delete_records): 2,
@@ -257,6 +264,7 @@ class ReplicationHistory(ClusterHistory):
         random = Random(self.random.getrandbits(64))
         disk = self.disks[broker_id]
         assert isinstance(disk, PowerDisk)
+        disk.repair()  # a log that finds no room for its recovery waits for the next start
         slow = random.choice((0.0, 0.05, 0.5))
         return Machine(
             broker_id=broker_id,
@@ -265,6 +273,7 @@ class ReplicationHistory(ClusterHistory):
             clock=self.clock,
             random=random,
             settings=self.settings,
+            boot_id=f"boot {self.trouble.boots[broker_id]}",
             flushes=SimulatedFlushes(self.loop, random, slow, random.choice((0.1, 1.0, 5.0))),
         )
 
@@ -280,7 +289,7 @@ class ReplicationHistory(ClusterHistory):
             assert isinstance(disk, PowerDisk)
             disk.repair()
         for process in list(self.processes.values()):
-            if process.is_listening and process.logs._directories.offline_paths:
+            if process.is_listening and _has_closed_logs(process):
                 self.faults.end(process)
                 self._start_later(process.broker_id, 1.0)
         self.loop.start(self.admin.end_changes(), self.machines[0].owner, "wish")
@@ -312,7 +321,32 @@ class ReplicationHistory(ClusterHistory):
         for consumer in self.consumers:
             consumer.is_over = True
 
+    def state_of(self, partition: TopicPartition) -> LeaderAndIsr | None:
+        """Leader and ISR of a partition, as the tree has them."""
+        node = self.store._tree.find(zk_paths.partition_state_path(*partition))
+        if node is None or node.data is None:
+            return None
+        return zk_paths.decode_partition_state("", node.data, 0).leader_and_isr
+
     # ---- watching
+
+    def _on_turn(self) -> None:
+        self._turns += 1
+        if self._turns % LOOK_EVERY_TURNS == 0:
+            super()._on_turn()
+
+    def _holders(self, partition: TopicPartition, offset: int) -> int:
+        """Brokers that have an offset; those that are away, or have lost power, may have had it."""
+        tainted = self.ledger.book(partition).tainted
+        count = 0
+        for broker_id in self.disks:
+            process = self.processes.get(broker_id)
+            if process is None or not process.is_listening or broker_id in tainted:
+                count += 1
+                continue
+            log = process.logs.get_log(partition)
+            count += log is not None and log.log_end_offset > offset
+        return count
 
     def _on_exception(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -342,6 +376,12 @@ class ReplicationHistory(ClusterHistory):
         counts["cut_messages"] += self.network.cut_messages
         counts["wishes"] += self.admin.asked
         counts["wishes answered"] += self.admin.answered
+
+
+def _has_closed_logs(process: BrokerProcess) -> bool:
+    """Whether a disk has failed, or was full when logs were opened: the next start opens them."""
+    logs = process.logs
+    return bool(logs._directories.offline_paths or logs._open.closed)
 
 
 def hunt(seeds: range, steps: int = cluster_simulation.STEPS, **named: Any) -> Outcome:

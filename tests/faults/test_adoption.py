@@ -125,7 +125,11 @@ def test_an_id_that_contradicts_the_directory_is_refused(tmp_path: Path) -> None
 
 
 def test_an_empty_directory_is_started_and_a_tree_is_kept(make_broker: MakeBroker) -> None:
-    broker = make_broker("--adopt").start()
+    broker = make_broker("--adopt")
+    assert broker.spawn().wait(30) == 2
+    assert f"{broker.data} is not there" in broker.said()
+    broker.data.mkdir()
+    broker.start()
     assert broker.stop() == 0
     assert "--adopt has no effect" in broker.said()
     assert "holds no partitions" in broker.said()

@@ -39,12 +39,14 @@ def opened(disk: RecordingFileSystem) -> tuple[LogManager, EmbeddedTree]:
     return logs, tree
 
 
-def refused(disk: RecordingFileSystem, ending: str, work: Callable[[], object]) -> None:
+def refused(
+    disk: RecordingFileSystem, ending: str, work: Callable[[], object], refusal: str = "fsync"
+) -> None:
     """Do it while syncs of such files fail; the pages count as clean afterwards."""
 
     def before_change(operation: str, path: str) -> None:
-        if operation == "fsync" and path.endswith(ending):
-            raise StorageError(path, "fsync", errno.EIO)
+        if operation == refusal and path.endswith(ending):
+            raise StorageError(path, refusal, errno.EIO)
 
     disk.before_change = before_change
     with pytest.raises((KafkaError, TreeUnavailableError)):
@@ -80,6 +82,18 @@ def test_records_of_a_failed_sync_that_a_restart_shows_are_on_the_disk() -> None
     for seed in range(20):
         found, _ = opened(disk.image(Random(seed)))
         assert values(found) == [*shown, b"new"]
+
+
+def test_a_refused_write_is_noted_too_as_the_kernel_may_have_tried_to_write_what_came_before() -> (
+    None
+):
+    disk = RecordingFileSystem()
+    logs, _ = opened(disk)
+    log = logs.get_or_create_log(PARTITION)
+
+    refused(disk, ".log", lambda: log.append_as_leader(batch(b"a"), 0, NOW_MS), "write")
+
+    assert disk.exists(f"/d/{NOTE_FILE}")
 
 
 def test_nodes_of_a_tree_whose_sync_failed_do_not_take_later_ones_with_them() -> None:

@@ -1,0 +1,65 @@
+"""The example of a cluster runs, serves replicated topics, and leaves nothing behind that runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from compat_tests.apache_kafka import free_port
+from compat_tests.command_line import FINE, HEEDING, run
+from compat_tests.zookeeper_servers import java_command
+from tests.docs.terminals import environment, what_may_be_missing
+
+THREE_BROKERS = Path(__file__).resolve().parents[2] / "examples" / "three-brokers"
+INTERRUPTED = 130
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.java
+@pytest.mark.timeout(120)
+def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> None:
+    with what_may_be_missing():
+        java_command("", ())
+    ports = " ".join(str(free_port()) for _ in range(3))
+    settings = environment(PORTS=ports, ZOOKEEPER_PORT=str(free_port()))
+    example = subprocess.Popen(
+        [*HEEDING, "sh", str(THREE_BROKERS), "here"],
+        cwd=tmp_path,
+        env=settings,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert example.stdout is not None
+        said = example.stdout.readline()
+        pids = [int(path.read_text()) for path in (tmp_path / "here").glob("broker-*.pid")]
+        bootstrap = said.partition("listen on ")[2].partition(" ")[0]
+        made = run("topic", "create", "orders", "--replication-factor", "3", bootstrap=bootstrap)
+        sent = run("produce", "orders", stdin="desk\n", bootstrap=bootstrap)
+        status = run("cluster", "status", "--output", "csv", bootstrap=bootstrap)
+        read = run("consume", "orders", bootstrap=bootstrap)
+    finally:
+        example.send_signal(signal.SIGINT)
+        example.communicate(timeout=60)
+
+    assert said.startswith("brokers 1 to 3 listen on ")
+    assert (made.code, sent.code) == (FINE, FINE)
+    assert [line.split(",")[:2] for line in status.lines()[1:]] == [
+        [str(number), "online"] for number in (1, 2, 3)
+    ]
+    assert "0 under-replicated" in status.err
+    assert read.lines() == ["desk"]
+    assert example.returncode == INTERRUPTED
+    assert len(pids) == 3
+    assert [pid for pid in pids if is_running(pid)] == []
