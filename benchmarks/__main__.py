@@ -26,6 +26,7 @@ from benchmarks import (
     loads,
     neighbour,
     processes,
+    replication,
     spark,
     spark_pipeline,
     storage,
@@ -61,10 +62,13 @@ GROUPS: dict[str, Sequence[Row]] = {
     "neighbour": neighbour.ROWS,
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
     "cluster": cluster.LOADS,
+    "replication": replication.loads(),
     "spark": [*spark.ROWS, *spark_pipeline.ROWS],
 }
 _BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.apache}
 _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
+_REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for kind in _BROKERS}
+_STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -77,6 +81,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--versus-apache", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT", help="loads with it in their names")
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
+    parser.add_argument(
+        "--partitions", type=int, default=replication.PARTITIONS, help="of the replicated cluster"
+    )
+    parser.add_argument(
+        "--gigabytes", type=float, default=1.0, help="that a replica has missed and catches up with"
+    )
     options = parser.parse_args(arguments)
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
@@ -85,10 +95,13 @@ def main(arguments: Sequence[str]) -> None:
     for group in options.groups or GROUPS:
         if options.versus_apache and group in _OURS_ONLY:
             continue
-        starts = dict(_CLUSTERS if group == "cluster" else _BROKERS)
+        starts = dict(_STARTS.get(group, _BROKERS))
         if not options.versus_apache:
             del starts["apache"]
-        wanted = [row for row in GROUPS[group] if options.only in row[0]]
+        rows = GROUPS[group]
+        if group == "replication":
+            rows = replication.loads(options.partitions, options.gigabytes)
+        wanted = [row for row in rows if options.only in row[0]]
         results = _run_group(group, wanted, starts, options.rounds)
         _print_table(results, list(starts))
         saved += _medians(results)

@@ -10,7 +10,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import raw_client
 from benchmarks.loads import Figures
-from benchmarks.processes import cpu_s_of
+from benchmarks.processes import cpu_s_of, rss_mib_of
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster, until
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -29,6 +29,7 @@ TOPICS = 1_000
 FAILOVER_PARTITIONS = 5_000
 METADATA_REQUESTS = 50
 IDLE_S = 15.0
+_PATIENCE_S = 600.0  # of those who wait for metadata: 10,000 partitions take long to elect
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,16 @@ class RunningCluster:
         """User and system time of all broker processes so far, in seconds."""
         return sum(cpu_s_of(broker.process.pid) for broker in self._running())
 
+    def cpu_s_of(self, broker_id: int) -> float:
+        """That of one broker."""
+        process: Any = self.brokers.brokers[broker_id].process
+        return cpu_s_of(process.pid)
+
+    def rss_mib(self) -> float:
+        """Resident memory of a broker process, the mean of all that run, in MiB."""
+        each = [rss_mib_of(broker.process.pid) for broker in self._running()]
+        return statistics.mean(each)
+
     def _running(self) -> list[Any]:
         cluster = self.brokers
         return [cluster.brokers[number] for number in cluster.ids if cluster.is_running(number)]
@@ -59,13 +70,13 @@ class RunningCluster:
 
 
 @contextmanager
-def running(kind: str) -> Iterator[RunningCluster]:
-    """A new cluster of `kbroker` or `apache` brokers."""
+def running(kind: str, java_options: Sequence[str] = ()) -> Iterator[RunningCluster]:
+    """A new cluster of `kbroker` or `apache` brokers, the latter with these options of Java."""
     directory = Path(tempfile.mkdtemp(prefix=f"{kind}-cluster-"))
     try:
         with (
             zookeeper_servers() as servers,
-            Cluster(directory, servers, [kind] * BROKERS) as brokers,
+            Cluster(directory, servers, [kind] * BROKERS, java_options=java_options) as brokers,
         ):
             brokers.start()
             yield RunningCluster(brokers, servers)
@@ -89,10 +100,10 @@ def create_topics(cluster: RunningCluster) -> Figures:
     """1,000 topics with one partition in one request, until all brokers can lead clients to them."""
     controller = cluster.brokers.controller_id()
     cpu, begun = cluster.cpu_s(), time.perf_counter()
-    _create(cluster, controller, {f"topic-{number:04d}": 1 for number in range(TOPICS)})
+    create(cluster, controller, {f"topic-{number:04d}": 1 for number in range(TOPICS)})
     answered = time.perf_counter() - begun
     for number in cluster.brokers.ids:
-        _wait_for(cluster, number, lambda topics: _led_partitions(topics) >= TOPICS)
+        wait_for(cluster, number, lambda topics: led_partitions(topics) >= TOPICS)
     return {
         "create_1000_topics_s": answered,
         "until_all_brokers_know_s": time.perf_counter() - begun,
@@ -126,12 +137,12 @@ def failover(cluster: RunningCluster) -> Figures:
     """
     brokers = cluster.brokers
     controller = brokers.controller_id()
-    _create(cluster, controller, {f"wide-{n}": FAILOVER_PARTITIONS // 10 for n in range(10)})
+    create(cluster, controller, {f"wide-{n}": FAILOVER_PARTITIONS // 10 for n in range(10)})
     wanted = FAILOVER_PARTITIONS + TOPICS
     for number in brokers.ids:
-        _wait_for(cluster, number, lambda topics: _led_partitions(topics) >= wanted)
+        wait_for(cluster, number, lambda topics: led_partitions(topics) >= wanted)
     epoch = brokers.tree.controller_epoch()
-    cpu, killed = cluster.cpu_s() - _cpu_of(cluster, controller), time.perf_counter()
+    cpu, killed = cluster.cpu_s() - cluster.cpu_s_of(controller), time.perf_counter()
     brokers.kill(controller)
     until(lambda: controller not in brokers.tree.broker_ids(), "the session ends", 60)
     session_over = time.perf_counter()
@@ -139,7 +150,7 @@ def failover(cluster: RunningCluster) -> Figures:
     elected = time.perf_counter()
     for number in brokers.ids:
         if number != controller:
-            _wait_for(cluster, number, lambda topics: _led_by(topics, controller) == 0)
+            wait_for(cluster, number, lambda topics: led_by(topics, controller) == 0)
     done = time.perf_counter()
     return {
         "kill_to_session_end_s": session_over - killed,
@@ -157,17 +168,15 @@ LOADS: list[tuple[str, Callable[[RunningCluster], Figures]]] = [
 ]
 
 
-def _cpu_of(cluster: RunningCluster, broker_id: int) -> float:
-    process: Any = cluster.brokers.brokers[broker_id].process
-    return cpu_s_of(process.pid)
-
-
-def _create(cluster: RunningCluster, controller: int, topics: dict[str, int]) -> None:
+def create(
+    cluster: RunningCluster, controller: int, topics: dict[str, int], replicas: int = 1
+) -> None:
+    """Ask the controller for topics with so many partitions each; RuntimeError where it refuses."""
     client = raw_client.RawClient(cluster.address(controller))
     request = CreateTopicsRequest(
         topics=[
             CreateTopicsRequest.CreatableTopic(
-                name=name, num_partitions=partitions, replication_factor=1
+                name=name, num_partitions=partitions, replication_factor=replicas
             )
             for name, partitions in topics.items()
         ],
@@ -180,11 +189,12 @@ def _create(cluster: RunningCluster, controller: int, topics: dict[str, int]) ->
         raise RuntimeError(f"create answered {codes}")
 
 
-def _wait_for(
+def wait_for(
     cluster: RunningCluster, broker_id: int, is_right: Callable[[list[Any]], bool]
 ) -> None:
+    """Return when what a broker tells clients of all topics is right."""
     client = raw_client.RawClient(cluster.address(broker_id))
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
         answer: Any = client.call(MetadataRequest(topics=None), 3, 9, MetadataResponse)
         if is_right(answer.topics):
@@ -195,7 +205,8 @@ def _wait_for(
     client.close()
 
 
-def _led_partitions(topics: list[Any]) -> int:
+def led_partitions(topics: list[Any]) -> int:
+    """How many partitions have a leader that clients see."""
     return sum(
         partition.leader_id >= 0 and partition.error_code == 0
         for topic in topics
@@ -203,5 +214,6 @@ def _led_partitions(topics: list[Any]) -> int:
     )
 
 
-def _led_by(topics: list[Any], broker_id: int) -> int:
+def led_by(topics: list[Any], broker_id: int) -> int:
+    """How many partitions clients are told to find at that broker."""
     return sum(p.leader_id == broker_id for topic in topics for p in topic.partitions)

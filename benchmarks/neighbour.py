@@ -80,12 +80,12 @@ class Pinger:
         self._clock = clock
 
     def run(self, is_over: Callable[[], bool]) -> list[float]:
-        """Ping until it is over. Pings that fell due before an answer came are not sent: each
+        """Ping until it is over, once at least. Pings that fell due before an answer came are not sent: each
         counts as if answered with it.
         """
         latencies: list[float] = []
         due = self._clock.perf_counter()
-        while not is_over():
+        while not latencies or not is_over():
             self._clock.sleep(max(0.0, due - self._clock.perf_counter()))
             self._client.send(next(self._frames))
             self._client.receive()

@@ -85,7 +85,9 @@ class ApacheBroker:
     settings: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     port: int = 0
+    java_options: tuple[str, ...] = ()  # after those that make a short run cheap
     _archive: ClassArchive | None = field(default=None, init=False, repr=False)
+    _run_begins: int = field(default=0, init=False, repr=False)  # in the log
 
     def __post_init__(self) -> None:
         if self.zookeeper is not None:
@@ -97,7 +99,7 @@ class ApacheBroker:
 
     @property
     def log(self) -> Path:
-        """The output of the run that is on, or was last."""
+        """The output of all runs."""
         return self.data.parent / f"{self.data.name}-apache.log"
 
     def start(self) -> None:
@@ -111,9 +113,11 @@ class ApacheBroker:
             self._format(properties)
         command = java_command(BROKER, str(properties), version=self.version, heap="512m")
         self._add_logging(command)
+        command[command.index("-cp") : command.index("-cp")] = self.java_options
         self._archive = class_archive(BROKER, self.version)
         command[1:1] = self._archive.making()
-        with self.log.open("wb") as output:
+        self._run_begins = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
         _wait(lambda: " started (kafka.server.Kafka" in self.log_text(), self.process, self.log)
         # It may still know of no controller, and librdkafka then waits for minutes to ask again.
@@ -132,7 +136,10 @@ class ApacheBroker:
             self.process.wait()
 
     def log_text(self) -> str:
-        return self.log.read_text(errors="replace") if self.log.exists() else ""
+        """The log of the run that is on, or was last."""
+        if not self.log.exists():
+            return ""
+        return self.log.read_bytes()[self._run_begins :].decode(errors="replace")
 
     def complaints(self) -> list[str]:
         """List what its log says of damage, recovery or trouble; nothing for an intact directory."""

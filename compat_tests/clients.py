@@ -73,15 +73,15 @@ def run(command: list[str], stdin: bytes | None = None, timeout_s: float = 60) -
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create a topic with one replica."""
+    """Create a topic with as many replicas as the broker gives it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the answer
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(20)
 
 
 def transactional_producer(target: str, bootstrap: str, transactional_id: str) -> Producer:
     """A producer that can begin a transaction; NotAvailableError (the test is skipped with
     that reason) at a broker that serves none yet."""
-    if target == "kbroker":
+    if target in ("kbroker", "cluster"):
         raise NotAvailableError("kbroker serves no transactions yet")
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
     producer.init_transactions(20)

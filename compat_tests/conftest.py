@@ -2,6 +2,9 @@
 
 `--target kbroker` (default) starts one broker of this checkout, `--target kafka` starts Apache
 Kafka, which proves the expectations, `--target HOST:PORT` uses a broker that runs already.
+`--target cluster` starts three brokers over a ZooKeeper, whose topics have three replicas where a
+test names no other number; with `--restart-every 20` one of them is restarted every 20 s. Tests that
+speak to one broker only are skipped there.
 """
 
 from __future__ import annotations
@@ -28,7 +31,15 @@ START_TIMEOUT_S = 20
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat")
     group.addoption(
-        "--target", default="kbroker", help="kbroker, kafka, or HOST:PORT of a running broker"
+        "--target",
+        default="kbroker",
+        help="kbroker, cluster, kafka, or HOST:PORT of a running broker",
+    )
+    group.addoption(
+        "--restart-every",
+        type=float,
+        metavar="SECONDS",
+        help="with --target cluster: restart one broker after the other",
     )
     group.addoption("--records", type=int, default=2_000, help="records per client and codec")
 
@@ -96,14 +107,22 @@ def target(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of one broker for the whole run."""
+def bootstrap(
+    target: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[str]:
+    """Address of one broker for the whole run, or those of a cluster."""
     if target == "kbroker":
         broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
         broker.start()
         yield broker.bootstrap
         assert broker.stop() == 0, broker.log_text()[-3000:]
         assert "Traceback" not in broker.log_text()
+    elif target == "cluster":
+        from compat_tests.cluster.shared_brokers import three_brokers
+
+        restart_every_s = request.config.getoption("--restart-every")
+        with three_brokers(tmp_path_factory.mktemp("cluster"), restart_every_s) as addresses:
+            yield addresses
     elif target == "kafka":
         with apache_kafka.broker() as (address, _):
             yield address
@@ -137,7 +156,14 @@ def kbroker(bootstrap: str) -> Run:
 
 
 @pytest.fixture
-def wire(bootstrap: str) -> Iterator[WireClient]:
+def one_broker(target: str) -> None:
+    """For tests that say what there is where one broker is alone."""
+    if target == "cluster":
+        pytest.skip("is about one broker")
+
+
+@pytest.fixture
+def wire(one_broker: None, bootstrap: str) -> Iterator[WireClient]:
     """A fresh connection."""
     client = WireClient(bootstrap)
     yield client

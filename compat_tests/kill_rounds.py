@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import subprocess
 import sys
@@ -58,11 +59,36 @@ class Places:
         self.count += 1
 
 
+class Acknowledged(Places):
+    """What a writer was told of its records. What cannot be true goes to its errors: clients
+    swallow what their callbacks raise.
+    """
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__()
+        self.longest_silence_s = 0.0  # of any partition, between two records
+        self._errors = errors
+        self._heard_at_s = [math.inf] * PARTITIONS
+
+    def take(self, partition: int, offset: int, value: int) -> None:
+        """A record was acknowledged."""
+        now_s = time.monotonic()
+        silence_s = now_s - self._heard_at_s[partition]
+        self.longest_silence_s = max(self.longest_silence_s, silence_s)
+        self._heard_at_s[partition] = now_s
+        if offset < 0:  # a duplicate that the broker no longer knows the offset of
+            self._errors.append(f"record {value} has the offset {offset} in partition {partition}")
+        elif (other := self.value_at(partition, offset)) not in (NOTHING, value):
+            self._errors.append(f"records {other} and {value} have the offset {offset}")
+        else:
+            self.put(partition, offset, value)
+
+
 class Writer(Protocol):
     """A client that writes rising numbers until it is told to finish."""
 
     topic: str
-    acknowledged: Places
+    acknowledged: Acknowledged
     errors: list[str]
     is_idempotent: bool
 
@@ -78,8 +104,8 @@ class LibrdkafkaWriter:
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self.topic = topic
-        self.acknowledged = Places()
         self.errors: list[str] = []
+        self.acknowledged = Acknowledged(self.errors)
         self._interval_s = 1 / records_per_s
         self._stop = threading.Event()
         self._producer = Producer(
@@ -89,6 +115,8 @@ class LibrdkafkaWriter:
                 "linger.ms": 2,
                 "reconnect.backoff.max.ms": 200,
                 "message.timeout.ms": DELIVERY_TIMEOUT_S * 1000,
+                "socket.timeout.ms": 10_000,  # a broker that sleeps keeps its connections open
+                "request.timeout.ms": 10_000,
                 "log_level": 0,
             }
         )
@@ -115,15 +143,11 @@ class LibrdkafkaWriter:
             self._producer.poll(0.01)
 
     def _delivered(self, error: ClientError | None, message: Message) -> None:
-        partition, offset, value = message.partition(), message.offset(), int(message.value())
         if error is not None:
             self.errors.append(str(error))
-        elif offset < 0:  # a duplicate that the broker no longer knows the offset of
-            self.errors.append(f"record {value} has the offset {offset} in partition {partition}")
-        elif (other := self.acknowledged.value_at(partition, offset)) not in (NOTHING, value):
-            self.errors.append(f"records {other} and {value} have the offset {offset}")
         else:
-            self.acknowledged.put(partition, offset, value)
+            value = int(message.value())
+            self.acknowledged.take(message.partition(), message.offset(), value)
 
     def finish(self) -> None:
         self._stop.set()
@@ -140,14 +164,14 @@ class KafkaPythonWriter:
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self.topic = topic
-        self.acknowledged = Places()
         self.errors: list[str] = []
+        self.acknowledged = Acknowledged(self.errors)
         self._interval_s = 1 / records_per_s
         self._stop = threading.Event()
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             acks="all",
-            enable_idempotence=False,
+            enable_idempotence=self.is_idempotent,
             max_in_flight_requests_per_connection=1,
             linger_ms=5,
             reconnect_backoff_max_ms=200,
@@ -168,7 +192,7 @@ class KafkaPythonWriter:
 
     def _send(self, number: int) -> None:
         def delivered(metadata: RecordMetadata) -> None:
-            self.acknowledged.put(metadata.partition, metadata.offset, number)
+            self.acknowledged.take(metadata.partition, metadata.offset, number)
 
         future = self._producer.send(
             self.topic, str(number).encode(), partition=number % PARTITIONS
@@ -183,6 +207,12 @@ class KafkaPythonWriter:
         self._producer.close(10)
 
 
+class IdempotentKafkaPythonWriter(KafkaPythonWriter):
+    """kafka-python as it is by default: a retry doubles nothing."""
+
+    is_idempotent = True
+
+
 class JavaWriter:
     """Apache Kafka's VerifiableProducer, idempotent as the Java producer is by default."""
 
@@ -190,8 +220,8 @@ class JavaWriter:
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self.topic = topic
-        self.acknowledged = Places()
         self.errors: list[str] = []
+        self.acknowledged = Acknowledged(self.errors)
         with tempfile.NamedTemporaryFile("w", suffix=".properties", delete=False) as settings:
             settings.write(f"delivery.timeout.ms={DELIVERY_TIMEOUT_S * 1000}\n")
             settings.write("enable.idempotence=true\nretries=2147483647\n")
@@ -213,7 +243,7 @@ class JavaWriter:
         for line in self._process.stdout:
             event = json.loads(line) if line.startswith("{") else {}
             if event.get("name") == "producer_send_success":
-                self.acknowledged.put(event["partition"], event["offset"], int(event["value"]))
+                self.acknowledged.take(event["partition"], event["offset"], int(event["value"]))
             elif event.get("name") == "producer_send_error":
                 self.errors.append(event["message"])
 

@@ -38,7 +38,7 @@ class RawConnection:
     """One TCP connection; `call` speaks whole requests, the rest sends and receives bytes."""
 
     def __init__(self, bootstrap: str, timeout_s: float = TIMEOUT_S) -> None:
-        host, _, port = bootstrap.rpartition(":")
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 100

@@ -51,7 +51,9 @@ def records(done: Done) -> list[tuple[object, object]]:
     return [(row["key"], row["value"]) for row in map(json.loads, done.lines())]
 
 
-def test_topics_are_created_listed_described_altered_and_deleted(kbroker: Run, topic: str) -> None:
+def test_topics_are_created_listed_described_altered_and_deleted(
+    one_broker: None, kbroker: Run, topic: str
+) -> None:
     created = kbroker(
         "topic", "create", topic, "--partitions", "2", "--config", "retention.ms=1000"
     )

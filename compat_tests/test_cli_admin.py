@@ -123,7 +123,19 @@ def test_settings_of_brokers_and_loggers_are_changed_while_they_run(
     [
         (("--topic", "{topic}", "--set", "retention.mss=1"), "did you mean retention.ms"),
         (("--topic", "{topic}", "--set", "retention.ms=x"), "retention.ms"),
+        (
+            ("--topic", "{topic}", "--delete", "retentoin.ms"),
+            "unknown setting retentoin.ms, did you mean retention.ms",
+        ),
         (("--broker", "77", "--set", "num.io.threads=4"), "no such broker: 77 (online: 0)"),
+        (
+            ("--broker", "0", "--set", "retention.ms=24"),
+            "retention.ms is a setting of topics: of a broker it is log.retention.ms",
+        ),
+        (
+            ("--broker", "0", "--set", "log.retention.hours=24"),
+            "log.retention.hours needs a restart: put it in the broker's settings file, or change log.retention.ms now",
+        ),
         (("--loggers", "0", "--set", "kbroker.netwrk=INFO"), "did you mean kbroker.network"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`kbroker cluster status`, against kbroker and Apache Kafka."""
+"""`kbroker cluster status`, `elect`, `reassign` and `drain`, against kbroker and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.command_line import CANNOT_CONNECT, FINE, UNUSED, run
+from compat_tests.command_line import CANNOT_CONNECT, FINE, ITEM_FAILED, UNUSED, run
 from compat_tests.conftest import BrokerProcess
 
 
@@ -19,7 +19,7 @@ def made(request: pytest.FixtureRequest, topic: str) -> None:
         assert run("topic", "create", topic, bootstrap=address).code == FINE
 
 
-def test_a_broker_is_shown_with_what_it_leads(bootstrap: str) -> None:
+def test_a_broker_is_shown_with_what_it_leads(one_broker: None, bootstrap: str) -> None:
     done = run("cluster", "status", "--output", "json", bootstrap=bootstrap)
     (broker,) = json.loads(done.out)
     assert done.code == FINE, done
@@ -33,7 +33,7 @@ def test_a_broker_is_shown_with_what_it_leads(bootstrap: str) -> None:
     assert ", 0 without leader" in done.err
 
 
-def test_the_table_has_a_line_per_broker(bootstrap: str) -> None:
+def test_the_table_has_a_line_per_broker(one_broker: None, bootstrap: str) -> None:
     lines = run("cluster", "status", bootstrap=bootstrap).lines()
     assert lines[0].split() == [
         "BROKER", "STATE", "ADDRESS", "RACK", "CONTROLLER", "LEADS", "REPLICAS", "LEADERLESS",
@@ -51,3 +51,28 @@ def test_a_cluster_without_topics_is_fine(own_broker: Callable[..., BrokerProces
 def test_where_nobody_listens_there_is_no_status() -> None:
     done = run("cluster", "status", "--bootstrap", UNUSED)
     assert UNUSED in done.refused(CANNOT_CONNECT)
+
+
+def test_a_leader_that_is_the_first_replica_needs_no_election(bootstrap: str, topic: str) -> None:
+    done = run("cluster", "elect", topic, bootstrap=bootstrap)
+    assert (done.code, done.out) == (FINE, ""), done
+    assert done.err == "0 leaders elected, 1 partition had the right leader before\n"
+
+
+def test_replicas_that_are_there_do_not_move(one_broker: None, bootstrap: str, topic: str) -> None:
+    described = run("topic", "describe", topic, "--output", "json", bootstrap=bootstrap)
+    (broker,) = json.loads(described.out)[0]["replicas"]
+    moved = run(
+        "cluster", "reassign", "--topic", topic, "--to", str(broker), "--wait",
+        bootstrap=bootstrap,
+    )  # fmt: skip
+    listed = run("cluster", "reassign", "--list", bootstrap=bootstrap)
+    assert (moved.code, moved.err) == (FINE, "1 partition had these replicas before\n")
+    assert (listed.code, listed.err) == (FINE, "no partition moves\n")
+
+
+def test_the_only_broker_cannot_be_drained(one_broker: None, bootstrap: str, topic: str) -> None:
+    described = run("topic", "describe", topic, "--output", "json", bootstrap=bootstrap)
+    (broker,) = json.loads(described.out)[0]["replicas"]
+    done = run("cluster", "drain", str(broker), bootstrap=bootstrap)
+    assert "no other broker is there" in done.refused(ITEM_FAILED)

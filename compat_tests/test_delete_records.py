@@ -77,10 +77,14 @@ def test_kafka_python_deletes_records(bootstrap: str, topic: str) -> None:
     assert bounds(bootstrap, topic) == (100, 100)
 
 
-def test_kafka_python_is_refused_for_a_compacted_topic(bootstrap: str, topic: str) -> None:
+def test_kafka_python_is_refused_for_a_compacted_topic(
+    one_broker: None, bootstrap: str, topic: str
+) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     configs = {"cleanup.policy": "compact"}
-    admin.create_topics({topic: {"num_partitions": 1, "replication_factor": 1, "configs": configs}})
+    admin.create_topics(
+        {topic: {"num_partitions": 1, "replication_factor": -1, "configs": configs}}
+    )
 
     with pytest.raises(PolicyViolationError):
         admin.delete_records({Partition(topic, 0): 0})
@@ -107,7 +111,9 @@ def test_the_java_tool_deletes_records(
 
 @pytest.mark.java
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_java_tool_describes_directories(bootstrap: str, topic: str, version: str) -> None:
+def test_the_java_tool_describes_directories(
+    one_broker: None, bootstrap: str, topic: str, version: str
+) -> None:
     fill(bootstrap, topic)
 
     done = run_tool(
@@ -123,7 +129,7 @@ def test_the_java_tool_describes_directories(bootstrap: str, topic: str, version
     assert (replica["size"] > 1000, replica["offsetLag"], replica["isFuture"]) == (True, 0, False)
 
 
-def test_kafka_python_describes_directories(bootstrap: str, topic: str) -> None:
+def test_kafka_python_describes_directories(one_broker: None, bootstrap: str, topic: str) -> None:
     fill(bootstrap, topic)
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 

@@ -18,6 +18,7 @@ from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.kill_rounds import (
     PARTITIONS,
+    Acknowledged,
     LibrdkafkaWriter,
     check,
     kill,
@@ -27,6 +28,16 @@ from compat_tests.kill_rounds import (
 )
 
 ROUNDS = 2
+
+
+def test_places_that_cannot_be_true_are_errors_of_the_writer() -> None:
+    errors: list[str] = []
+    acknowledged = Acknowledged(errors)
+    for offset, value in ((7, 70), (7, 70), (7, 71), (-1, 72)):
+        acknowledged.take(0, offset, value)
+
+    assert errors == ["records 70 and 71 have the offset 7",
+                      "record 72 has the offset -1 in partition 0"]  # fmt: skip
 
 
 def test_no_acknowledged_record_is_lost_doubled_or_moved_by_kills(

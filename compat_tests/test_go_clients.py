@@ -15,7 +15,7 @@ from compat_tests.prerequisites import cache_directory
 def test_go_clients_live_their_whole_story(bootstrap: str) -> None:
     program = built(SOURCE, cache_directory() / "go-clients")
 
-    told = run([str(program), bootstrap], timeout_s=100).decode()
+    told = run([str(program), bootstrap.partition(",")[0]], timeout_s=100).decode()
 
     assert sorted(line.split(":")[0] for line in told.splitlines() if "200 topics" in line) == [
         "franz",

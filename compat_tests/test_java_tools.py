@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from compat_tests import apache_kafka
 from compat_tests.clients import CODECS
+from compat_tests.conftest import BrokerProcess
 from compat_tests.tool_runner import run_tool
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import WireClient
 
 pytestmark = pytest.mark.java
@@ -22,6 +27,7 @@ ACLS = {
     apache_kafka.NEWEST: "org.apache.kafka.tools.AclCommand",
     apache_kafka.ZOOKEEPER_LINE: "kafka.admin.AclCommand",
 }
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -205,11 +211,41 @@ def test_access_rules_are_refused_with_the_reason(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_partition_moves(bootstrap: str, version: str) -> None:
     said = tool(
-        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        REASSIGN,
         "--bootstrap-server", bootstrap, "--list", version=version,
     )  # fmt: skip
 
     assert "No partition reassignments found." in said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_move_between_the_directories_of_a_broker(
+    own_broker: Callable[..., BrokerProcess], tmp_path: Path, topic: str, version: str
+) -> None:
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+    broker = own_broker("--override", f"log.dirs={','.join(paths)}", "--override", "broker.id=0")
+    lines = [f"value {index}" for index in range(500)]
+    produce(broker.bootstrap, topic, "\n".join(lines) + "\n", version)
+    moves = tmp_path / "moves.json"
+    tell = ("--bootstrap-server", broker.bootstrap, "--reassignment-json-file", str(moves))
+    for path in (*paths, paths[0]):
+        partition = {"topic": topic, "partition": 0, "replicas": [0], "log_dirs": [path]}
+        moves.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+        tool(REASSIGN, *tell, "--execute", version=version)
+
+        def is_done() -> bool:
+            said = tool(REASSIGN, *tell, "--verify", version=version)
+            return f"Reassignment of replica {topic}-0-0 completed successfully." in said
+
+        until(is_done, "the move")
+        assert (Path(path) / f"{topic}-0").is_dir()
+        described = tool(
+            "org.apache.kafka.tools.LogDirsCommand",
+            "--bootstrap-server", broker.bootstrap, "--describe", version=version,
+        )  # fmt: skip
+        assert '"isFuture":true' not in described
+
+    assert consume(broker.bootstrap, topic, 500, version) == lines
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -124,7 +124,7 @@ def test_topics_are_created_described_and_deleted(bootstrap: str, topic: str) ->
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     admin.create_topics(
-        {topic: {"num_partitions": 3, "replication_factor": 1}}, wait_for_metadata=True
+        {topic: {"num_partitions": 3, "replication_factor": -1}}, wait_for_metadata=True
     )
     described = admin.describe_topics([topic])[0]
     admin.delete_topics([topic])

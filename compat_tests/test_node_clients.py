@@ -13,7 +13,7 @@ def test_node_clients_live_their_whole_story(bootstrap: str) -> None:
     node = require_program("node", "install Node.js 20 or newer")
     program = node_clients.folder() / "main.js"
 
-    told = run([node, str(program), bootstrap], timeout_s=100).decode()
+    told = run([node, str(program), bootstrap.partition(",")[0]], timeout_s=100).decode()
 
     assert sorted(line.split(":")[0] for line in told.splitlines() if "200 topics" in line) == [
         "kafkajs",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -166,7 +167,9 @@ class ZookeeperView:
 
 
 class Cluster:
-    """Brokers with the ids 1, 2, ...; `kinds` says of each what it is."""
+    """Brokers with the ids 1, 2, ...; `kinds` says of each what it is. `java_options` are for those
+    of Apache Kafka.
+    """
 
     def __init__(
         self,
@@ -175,7 +178,9 @@ class Cluster:
         kinds: Iterable[str],
         settings: dict[str, str] | None = None,
         chroot: str = "/kafka",
+        java_options: Iterable[str] = (),
     ) -> None:
+        self._java_options = tuple(java_options)
         self.directory = directory
         self.zookeeper = zookeeper
         self.connect = connect = zookeeper.connect(chroot)
@@ -223,8 +228,12 @@ class Cluster:
                 done.result()
 
     def _start_one(self, broker_id: int) -> None:
-        """A JVM that is still too slow for its session ends itself, and is started again."""
+        """A JVM that is still too slow for its session ends itself, and is started again; and it
+        refuses to start while it is still registered.
+        """
         attempts = 3 if self.kinds[broker_id] == "apache" else 1
+        if self.kinds[broker_id] == "apache":
+            until(lambda: broker_id not in self.tree.broker_ids(), f"{broker_id} is forgotten")
         for left in reversed(range(attempts)):
             try:
                 self.brokers[broker_id].start()
@@ -241,6 +250,18 @@ class Cluster:
             broker.settings.update(values)
         else:
             broker.options += tuple(_overrides(values))
+
+    def become(self, broker_id: int, kind: str) -> None:
+        """Stop a broker, unless it was killed, and start one of that kind under its id, on its port
+        and directory.
+        """
+        old = self.brokers[broker_id]
+        if self.is_running(broker_id):
+            old.stop()
+        self.kinds[broker_id] = kind
+        new = self.brokers[broker_id] = self._broker(broker_id, kind)
+        new.data, new.port = old.data, old.port
+        self.start(broker_id)
 
     def restart(self, broker_id: int) -> None:
         """A clean stop and a start."""
@@ -270,6 +291,16 @@ class Cluster:
         """SIGCONT."""
         self.paused.discard(broker_id)
         self._process(broker_id).send_signal(signal.SIGCONT)
+
+    def cut(self, broker_id: int) -> list[str]:
+        """Break all connections of a broker: of clients, with other brokers, to ZooKeeper; the
+        addresses they led to. Needs ss (iproute2) and a kernel that lets it break connections.
+        """
+        listed = _ss("state", "established", "-p")
+        owner = f"pid={self._process(broker_id).pid},"
+        pairs = [line.split()[2:4] for line in listed if owner in line]
+        own = " or ".join(f"( src {near} and dst {far} )" for near, far in pairs)
+        return [line.split()[4] for line in _ss("-K", *own.split())] if own else []
 
     def expire(self, broker_id: int) -> int:
         """End the session of a broker's registration; the broker epoch it had. Returns at once."""
@@ -331,6 +362,17 @@ class Cluster:
         """Who is controller; waits for one."""
         return until(self.tree.controller_id, "a controller")
 
+    def make_controller(self, wanted: int) -> None:
+        """Take the seat away until the wanted broker has it: who sits down is a matter of luck."""
+
+        def is_controller() -> bool:
+            if self.tree.controller_id() == wanted:
+                return True
+            self.tree.delete("/controller")
+            return self.controller_id() == wanted
+
+        until(is_controller, f"broker {wanted} is controller")
+
     def heal(self) -> None:
         """All brokers run, are registered, and one of them is controller."""
         for number in list(self.paused):
@@ -357,9 +399,17 @@ class Cluster:
         data = self.directory / f"{kind}-{number}" / "data"
         own = self._settings | {"broker.id": str(number)}
         if kind == "apache":
-            return ApacheBroker(data, self.connect, settings=own)
-        return BrokerProcess(data, ("--zookeeper", self.connect, *_overrides(own)))
+            return ApacheBroker(data, self.connect, settings=own, java_options=self._java_options)
+        return BrokerProcess(
+            data, ("--zookeeper", self.connect, "--log-level", "info", *_overrides(own))
+        )
 
 
 def _overrides(settings: dict[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--override", f"{key}={value}")]
+
+
+def _ss(*options: str) -> list[str]:
+    """TCP connections as ss lists them, or those it has broken."""
+    command = ["ss", "-H", "-t", "-n", *options]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()

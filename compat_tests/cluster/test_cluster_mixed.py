@@ -56,25 +56,11 @@ def mixed(shared_mixed: Cluster) -> Cluster:
     return shared_mixed
 
 
-def make_controller(cluster: Cluster, wanted: int) -> None:
-    """Take the seat away until the wanted broker has it: who sits down is a matter of luck."""
-
-    def is_controller() -> bool:
-        now = cluster.controller_id()
-        if now == wanted:
-            return True
-        cluster.tree.delete("/controller")
-        until(cluster.tree.controller_id, "a new controller")
-        return cluster.tree.controller_id() == wanted
-
-    until(is_controller, f"broker {wanted} is controller")
-
-
 @CONTROLLERS
 def test_topics_spread_over_both_are_created_grown_reconfigured_and_deleted(
     mixed: Cluster, topic: str, controller: int
 ) -> None:
-    make_controller(mixed, controller)
+    mixed.make_controller(controller)
 
     mixed.create_topic(topic, 1, 2, APACHE, retention_ms="3600000")
     growth = {"name": topic, "count": 5,
@@ -109,7 +95,7 @@ def about(topic: str, found: list[str]) -> list[str]:
 
 
 def test_a_kbroker_forwards_to_a_controller_of_apache_kafka(mixed: Cluster, topic: str) -> None:
-    make_controller(mixed, APACHE)
+    mixed.make_controller(APACHE)
 
     with mixed.wire(1) as wire:
         created = wire.create_topics({"name": topic, "num_partitions": 3})
@@ -120,7 +106,7 @@ def test_a_kbroker_forwards_to_a_controller_of_apache_kafka(mixed: Cluster, topi
 
 
 def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluster) -> None:
-    make_controller(mixed, APACHE)  # who alone stores credentials
+    mixed.make_controller(APACHE)  # who alone stores credentials
     user, client = ("user", "ä lice"), ("client-id", None)
     entries = [
         {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
@@ -151,7 +137,7 @@ def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluste
 def test_producer_ids_of_all_brokers_come_from_the_controller_and_none_twice(
     mixed: Cluster, controller: int
 ) -> None:
-    make_controller(mixed, controller)
+    mixed.make_controller(controller)
 
     given = [
         number
@@ -221,7 +207,7 @@ def read(bootstrap: str, topic: str, group: str, count: int) -> list[bytes]:
 def test_a_broker_of_the_other_kind_stops_and_comes_back(
     mixed: Cluster, topic: str, controller: int
 ) -> None:
-    make_controller(mixed, controller)
+    mixed.make_controller(controller)
     stopped = APACHE if controller in KBROKERS else 1
     mixed.create_topic(topic, stopped, controller)
 
@@ -237,7 +223,7 @@ def test_a_broker_of_the_other_kind_stops_and_comes_back(
 def test_a_killed_controller_is_followed_by_one_that_knows_all(
     mixed: Cluster, topic: str, controller: int
 ) -> None:
-    make_controller(mixed, controller)
+    mixed.make_controller(controller)
     mixed.create_topic(topic, *mixed.ids)
     epoch = mixed.tree.controller_epoch()
 

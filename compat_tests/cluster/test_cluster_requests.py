@@ -5,8 +5,9 @@ The questions and their numbers are those of a table of answers of two Apache Ka
 `--target kafka` puts them to Apache Kafka 3.9.2 again. kbroker answers the same, except that it
 forwards to the controller what Apache Kafka in ZooKeeper mode refuses with NOT_CONTROLLER.
 
-Without tests: what needs a second replica (22-24, 28, 41-43, 45-47, 51, 54, 56-58), ACLs, quotas,
-SCRAM, features, reassignment and transactions, which are not served (8-12, 16, 36-38).
+Reassignments, features and what needs a second replica (8, 9, 16, 22-24, 41-43, 45-47, 51, 54,
+56-58) are in `test_cluster_two_brokers`. Without tests: quotas, SCRAM users, ACLs, DescribeProducers
+and transactions, which are not served (10-12, 28, 36-38).
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ func saramaConfig() *sarama.Config {
 	config.Version = sarama.V4_0_0_0
 	config.Producer.Partitioner = sarama.NewManualPartitioner
 	config.Producer.Return.Successes = true
+	config.Producer.Timeout = time.Minute // acks=all waits for the disk, which others may keep busy
+	config.Admin.Timeout = time.Minute    // and so do topics that are made
+	config.Net.ReadTimeout = 90 * time.Second
 	config.Producer.Retry.Max = 20                       // the leader of a new partition may not know of it yet
 	config.Consumer.MaxWaitTime = 100 * time.Millisecond // closing a consumer waits for it
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest

@@ -58,7 +58,7 @@ export async function newKafkajs(address) {
     codecs: Object.keys(CODECS),
     create: (numPartitions, topics) =>
       admin.createTopics({
-        topics: topics.map((topic) => ({ topic, numPartitions, replicationFactor: 1 })), waitForLeaders: false,
+        topics: topics.map((topic) => ({ topic, numPartitions, replicationFactor: -1 })), waitForLeaders: false,
       }),
     async partitions(topics) {
       const known = new Set(await admin.listTopics())

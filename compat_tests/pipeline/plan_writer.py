@@ -25,7 +25,7 @@ _TOPIC_CONFIG = {"retention.ms": "-1", "segment.bytes": str(8 * 1024 * 1024)}
 def create_topics(bootstrap: str) -> None:
     """The topics of the plan, with small segments, and kept for ever."""
     topics = [
-        NewTopic(topic, PARTITIONS_PER_TOPIC, replication_factor=1, config=_TOPIC_CONFIG)
+        NewTopic(topic, PARTITIONS_PER_TOPIC, replication_factor=-1, config=_TOPIC_CONFIG)
         for topic in TOPICS
     ]
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
