@@ -12,6 +12,7 @@ html_theme = "furo"
 html_title = "kbroker"
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 html_static_path = html_css_files = ["site.css"]
 
 
