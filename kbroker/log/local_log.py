@@ -128,7 +128,7 @@ class LocalLog:
         elif offset >= self.log_end_offset:
             self._forget_epochs_without_records()
             return False
-        if self.segments[0].base_offset > offset:
+        if self.segments[0].base_offset > offset or self.files.is_empty_at(offset):
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
         try:
@@ -158,24 +158,30 @@ class LocalLog:
         self.unfinished_cut = None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop everything; the log is empty and starts and ends at `offset`."""
+        """Drop everything; the log is empty and starts and ends at `offset`, at once or, where the
+        disk refuses, before anything else is written. KafkaError(KAFKA_STORAGE_ERROR).
+        """
         try:
             self._before_cut(Cut(offset, self.log_start_offset, offset))
-            self.files.truncate_fully(offset, now_ms)
+            self._empty_at(offset, now_ms)
         except StorageError as error:
             raise self.failed(error) from error
-        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
-        self._note_cut(offset)
+
+    def _empty_at(self, offset: int, now_ms: int) -> None:
         self.unfinished_cut = offset
+        try:
+            self.files.truncate_fully(offset, now_ms)
+        finally:
+            if self.files.is_empty_at(offset):
+                self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+                self._note_cut(offset)
+                self.producer_state.clear(offset)
+                self._last_snapshot_offset = offset
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
-        self.producer_state.clear(offset)
-        self._last_snapshot_offset = offset
-        try:
-            # Before there are records below the start that it had.
-            self._before_cut(Cut(offset, offset, offset))
-        except StorageError as error:
-            raise self.failed(error) from error
+        # Before there are records below the start that it had.
+        self._before_cut(Cut(offset, offset, offset))
+        self.files.activate()
         self.unfinished_cut = None
 
     def finish_cut(self) -> None:

@@ -74,11 +74,7 @@ class SegmentStore:
 
     def add(self, base_offset: int, now_ms: int) -> LogSegment:
         """Start a segment, to which appends go from now on."""
-        segment = LogSegment(
-            self._file_system, self.directory, base_offset, self._segment_config, created_ms=now_ms
-        )
-        if self._jitter_ms:
-            segment.roll_jitter_ms = self._draw_jitter(self._jitter_ms)
+        segment = self._new_segment(base_offset, now_ms)
         try:
             segment.activate()
         except StorageError:
@@ -88,6 +84,14 @@ class SegmentStore:
         self.unsynced.names_changed()
         self.is_active_open = True
         self.segments.add(segment)
+        return segment
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
+        segment = LogSegment(
+            self._file_system, self.directory, base_offset, self._segment_config, created_ms=now_ms
+        )
+        if self._jitter_ms:
+            segment.roll_jitter_ms = self._draw_jitter(self._jitter_ms)
         return segment
 
     def roll(self, base_offset: int, now_ms: int) -> LogSegment:
@@ -200,20 +204,29 @@ class SegmentStore:
         return active.next_offset
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Drop everything, the newest first, and start an empty segment at `offset`, where one may
-        just have left.
+        """Drop everything, the newest first, and put an empty segment at `offset`, where one may
+        just have left. Its files are made by `activate`: it is there also where there is no room.
         """
         for renaming in self._leaving:
             renaming.settle()
         doomed = list(reversed(list(self.segments)))
-        self.take_out([s for s in doomed if s.base_offset != offset], None)
-        for segment in doomed:
-            if segment.base_offset == offset:
-                self.segments.remove(segment)
-                self.unsynced.gone(segment)
-                segment.delete()
-                self._file_system.sync_directory(self.directory)
-        self.add(offset, now_ms)
+        try:
+            self.take_out([s for s in doomed if s.base_offset != offset], None)
+            for segment in doomed:
+                if segment.base_offset == offset:
+                    segment.delete()
+                    self.segments.remove(segment)
+                    self.unsynced.gone(segment)
+                    self._file_system.sync_directory(self.directory)
+        finally:
+            if not self.segments:
+                self.segments.add(self._new_segment(offset, now_ms))
+                self.unsynced.names_changed()
+                self.is_active_open = False
+
+    def is_empty_at(self, offset: int) -> bool:
+        """Whether nothing is left but an empty segment at `offset`."""
+        return self.segments.base_offsets == [offset] and not self.segments.active.size_bytes
 
     def begin_flush(
         self, *, start_offset: int, end_offset: int, epochs: int, cuts: int

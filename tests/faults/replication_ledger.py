@@ -29,6 +29,7 @@ class Book:
     highest: int = 0  # of all that were seen
     deleted_before: int = 0  # somebody asked for it
     tainted: set[int] = field(default_factory=set)  # brokers that have lost what was not synced
+    isr: frozenset[int] = frozenset()
     has_moved: bool = False  # a reassignment was asked for
 
 
@@ -133,12 +134,12 @@ class Ledger:
 
     def on_state(self, partition: TopicPartition, leadership: LeaderAndIsr) -> None:
         """The tree has another leader or ISR."""
-        book = self.books.get(partition)
-        if book is None or not book.tainted:
-            return
+        book = self.book(partition)
         if leadership.leader in book.tainted:
             self.excuse(partition, f"{leadership.leader} leads after a loss of power")
-        book.tainted &= set(leadership.isr)
+        isr = frozenset(leadership.isr)
+        book.tainted -= isr - book.isr  # they have copied all that their leader has
+        book.isr = isr
 
     def excuse(self, partition: TopicPartition, reason: str) -> None:
         """From here on it may have lost records."""

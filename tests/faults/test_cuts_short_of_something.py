@@ -210,3 +210,63 @@ def test_a_cut_brings_the_checkpoint_of_its_own_directory_down() -> None:
     inner.truncate_to(50)
 
     assert "u 0 99" not in disk.read_bytes(f"/d/disk2/{RECOVERY_POINTS}").decode()
+
+
+@pytest.mark.parametrize("number", [ENOSPC, EMFILE])
+@pytest.mark.parametrize("at", range(1, 8))
+@pytest.mark.parametrize(
+    ("operation", "pattern"),
+    [("open", "*/t-0/*"), ("open", f"*{STARTS}*"), ("rename", "*/t-0/*"), ("truncate", "*/t-0/*"),
+     ("sync_directory", "*/t-0")],
+)  # fmt: skip
+@pytest.mark.parametrize("start", [30, 100, 150])
+def test_a_log_that_found_no_room_for_its_new_beginning_goes_on_when_there_is(
+    operation: str, pattern: str, start: int, at: int, number: int
+) -> None:
+    disk = new_disk()
+    logs = started(disk, segment_bytes=1000)
+    log = filled(logs)
+    log.maybe_increment_log_start_offset(60)
+    logs.checkpoint_log_start_offsets()
+    disk.fail(operation, pattern, number=number, at=at, times=None)
+    for _ in range(2):
+        with suppress(KafkaError):
+            log.truncate_fully_and_start_at(start, NOW_MS)
+
+    logs.checkpoint_log_start_offsets()
+    logs.checkpoint_recovery_points()
+    with suppress(KafkaError):
+        log.append_as_leader(batch(b"refused, or the first"), 1, NOW_MS)
+    assert log.segments.active.base_offset <= log.log_end_offset
+    disk.heal()
+    with suppress(KafkaError):
+        log.truncate_fully_and_start_at(start, NOW_MS)
+    for _ in range(60):
+        log.append_as_leader(batch(b"new"), 1, NOW_MS)
+    log.flush()
+    logs.shutdown()
+
+    found = killed_and_started(disk)
+    assert (found.log_start_offset, found.log_end_offset) == (start, start + 60)
+
+
+@pytest.mark.parametrize("number", [ENOSPC, EMFILE])
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_a_log_without_room_for_its_new_beginning_survives_the_end_of_its_broker(
+    number: int, is_killed: bool
+) -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log, other = filled(logs), filled(logs, OTHER)
+    other.maybe_increment_log_start_offset(20)
+    disk.fail("open", "*/t-0/*", number=number, times=None)
+    with pytest.raises(KafkaError):
+        log.truncate_fully_and_start_at(150, NOW_MS)
+
+    if not is_killed:
+        logs.shutdown()
+    disk.heal()
+
+    found = killed_and_started(disk)
+    assert (found.log_start_offset, found.log_end_offset) == (150, 150)
+    assert found.append_as_leader(batch(b"new"), 1, NOW_MS).first_offset == 150

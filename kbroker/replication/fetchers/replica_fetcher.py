@@ -241,20 +241,22 @@ class ReplicaFetcher:
         if state.position == asked_from and not is_settled and self.states.is_ready(state):
             self._delay(state)  # the same answer would come at once, for ever
 
-    def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> None:
+    def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> bool:
+        """Cut a log; False where that was refused."""
         partition = self._partition(state)
         if partition is None:
-            return
+            return False
         log = partition.log
         try:
             log.truncate_to(offset, self._parts.clock.now_ms())
         except KafkaError as error:
             self._on_failed_log(state, error)
-            return
+            return False
         _note_position(state, partition)
         if is_complete or not state.is_truncating:
             self.states.moved(state)
         self._parts.waiting.wake(state.topic_partition)
+        return True
 
     # Fetching.
 
@@ -372,8 +374,7 @@ class ReplicaFetcher:
         """The leader's log begins after this one's end, or ends before it."""
         try:
             leader_end = await leader.end_offset(state)
-            if self._ends_after(state, leader_end):
-                self._cut(state, leader_end, is_complete=True)
+            if self._cut_what_is_beyond(state, leader_end):
                 return
             leader_start = await leader.start_offset(state)
         except KafkaError as error:
@@ -382,16 +383,18 @@ class ReplicaFetcher:
             return
         self._start_over(state, leader_start)
 
-    def _ends_after(self, state: FetchState, leader_end: int) -> bool:
+    def _cut_what_is_beyond(self, state: FetchState, leader_end: int) -> bool:
+        """Cut the log to the leader's end, where it ends after that; False where it does not."""
         partition = self._partition(state) if self.states.is_ready(state) else None
-        if partition is None or partition.log_end_offset <= leader_end:
+        if partition is None or (end := partition.log_end_offset) <= leader_end:
             return False
-        _log.warning(
-            "%s ends at %d, its leader's log at %d: it was elected without what is cut off now",
-            state.topic_partition,
-            partition.log_end_offset,
-            leader_end,
-        )
+        if self._cut(state, leader_end, is_complete=True):
+            _log.warning(
+                "%s ended at %d, its leader's log at %d: that was elected without what is cut off",
+                state.topic_partition,
+                end,
+                leader_end,
+            )
         return True
 
     def _start_over(self, state: FetchState, leader_start: int) -> None:
@@ -400,18 +403,18 @@ class ReplicaFetcher:
         if partition is None:
             return
         log = partition.log
-        if leader_start > log.log_end_offset:
-            _log.warning(
-                "%s ends at %d, and its leader's log starts at %d: it is copied from there",
-                state.topic_partition,
-                log.log_end_offset,
-                leader_start,
-            )
+        if leader_start > (end := log.log_end_offset):
             try:
                 log.truncate_fully_and_start_at(leader_start, self._parts.clock.now_ms())
             except KafkaError as error:
                 self._on_failed_log(state, error)
                 return
+            _log.warning(
+                "%s ended at %d, and its leader's log starts at %d: it is copied from there",
+                state.topic_partition,
+                end,
+                leader_start,
+            )
             self._parts.waiting.wake(state.topic_partition)
         asked_from = state.position
         _note_position(state, partition)
