@@ -253,7 +253,12 @@ class Partition:
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
         """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101)."""
-        return self.log.leader_epoch_cache.end_offset_for(epoch, self.log.log_end_offset)
+        epochs = self.log.leader_epoch_cache
+        if epochs.is_kept and self.is_leader and epochs.latest_epoch < epoch < self.leader_epoch:
+            # A full disk took no note of the epoch that this broker leads in: it wrote nothing yet.
+            known = epochs.latest_epoch if epochs.latest_epoch != UNDEFINED_EPOCH else epoch
+            return EpochEndOffset(known, self.state.leader_epoch_start_offset)
+        return epochs.end_offset_for(epoch, self.log.log_end_offset)
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
         """Where the fetcher's log parts from this one, None when it does not (KIP-595).

@@ -352,6 +352,26 @@ async def test_a_follower_that_cannot_cut_its_log_stores_nothing_before_it_can(
     cluster.check_equal()
 
 
+@pytest.mark.parametrize("values", [[], [b"a"]], ids=["empty logs", "records"])
+async def test_a_leader_whose_disk_took_no_note_of_its_epoch_tells_where_earlier_ones_ended(
+    cluster: CopyingCluster, values: list[bytes]
+) -> None:
+    for value in values:
+        cluster[1].append(value)
+    await cluster.settle()
+    cluster.order(2, 1, isr=(2,), to=(2,))  # which notes an epoch, and appends nothing
+    cluster.disks[1].fail("open", "*/t-0/*.tmp", number=errno.ENOSPC, times=None)
+    cluster.order(1, 2, isr=(1,))
+    await cluster.settle()
+
+    assert cluster[1].log().leader_epoch_cache.latest_epoch < 2
+    assert cluster[1].partition().state.followers[2].log_end_offset == len(values)
+    cluster.disks[1].heal()
+    cluster[1].append(b"b")
+    await cluster.settle()
+    cluster.check_equal()
+
+
 async def test_deleted_partitions_are_asked_for_no_more(cluster: CopyingCluster) -> None:
     append_to_both(cluster, b"a")
     await cluster.settle()
