@@ -14,12 +14,16 @@ from tests.faults.replication_ledger import Ledger
 
 
 def scan(processes: Sequence[BrokerProcess], ledger: Ledger) -> None:
-    """Compare what all replicas have below their high watermarks with what was seen before."""
+    """Compare what all replicas have below their high watermarks with what was seen before; those
+    that a loss of power may have given back what they had cut off, once they are in sync again.
+    """
     for process in processes:
         if not process.is_listening or not process.is_alive:
             continue
         for partition in process.replicas.hosted:
             log, name = partition.log, partition.topic_partition
+            if process.broker_id in ledger.book(name).tainted and not partition.is_leader:
+                continue
             ledger.watermark(name, (process.number, "scan"), log.high_watermark)
             for offset, value in records_in(log, log.high_watermark):
                 ledger.counts.scanned += 1
