@@ -163,7 +163,8 @@ class Committer:
         self.name = name
         self.partition = partition
         self.is_over = False
-        self.told: dict[str, int] = {}  # at the end
+        self.told: dict[str, int] = {}  # when all is at rest
+        self.is_done = False  # commits nothing more
         self._machine = machine
         self._ledger = machine.ledger
         self._random = machine.random
@@ -174,21 +175,21 @@ class Committer:
     def __repr__(self) -> str:
         return f"committer {self.name}, told of {sorted(self.told)}"
 
-    @property
-    def is_done(self) -> bool:
-        """It knows what all its groups have come to."""
-        return self.is_over and len(self.told) == len(self._groups)
-
     async def run(self) -> None:
         """Commit, and ask."""
         while not self.is_over:
             action = self._commit if self._random.random() < 0.7 else self._ask
             await self._once(action, self._groups[-1])
             await asyncio.sleep(self._random.random())
-        while not self.is_done:
-            for group in self._groups:
-                if group not in self.told:
-                    await self._once(self._ask_at_the_end, group)
+        self.is_done = True
+
+    async def learn(self) -> None:
+        """Ask what all its groups have come to. Before all is at rest a coordinator that has not
+        heard of its successor tells what it knew, as Kafka's does.
+        """
+        while waiting := [group for group in self._groups if group not in self.told]:
+            for group in waiting:
+                await self._once(self._learn, group)
 
     async def _once(self, action: Any, group: str) -> None:
         try:
@@ -243,7 +244,7 @@ class Committer:
         fine = self._is_fine(group, partition.error_code)
         return partition.committed_offset if fine else None
 
-    async def _ask_at_the_end(self, group: str, coordinator: int) -> None:
+    async def _learn(self, group: str, coordinator: int) -> None:
         told = await self._ask(group, coordinator)
         if told is not None:
             self.told[group] = told

@@ -41,6 +41,7 @@ from tests.faults.replication_network import NetworkChannels, ReplicationNetwork
 SCAN_EVERY_STEPS = 8
 START_BOUND_S = 60.0
 LAST_WRITES_S = 3.0
+LEARNT_BOUND_S = 60.0
 LOOK_EVERY_TURNS = 8  # a second controller lasts longer
 CLIENT_NODES = (-1, -2, -3)
 
@@ -316,10 +317,21 @@ class ReplicationHistory(ClusterHistory):
             scan(processes, self.ledger)
             for text in broken_promises(processes, self.ledger):
                 self.model.violate("broken promise", text)
+            await self._ask_committers()
             for text in forgotten_commits(self.committers, self.ledger):
                 self.model.violate("commit lost", text)
         for consumer in self.consumers:
             consumer.is_over = True
+
+    async def _ask_committers(self) -> None:
+        learning = [
+            self.loop.start(committer.learn(), Owner(repr(committer)), repr(committer))
+            for committer in self.committers
+        ]
+        if learning:
+            _, pending = await asyncio.wait(learning, timeout=LEARNT_BOUND_S)
+            if pending:
+                self.model.violate("groups unknown", f"{len(pending)} of {self.committers}")
 
     def state_of(self, partition: TopicPartition) -> LeaderAndIsr | None:
         """Leader and ISR of a partition, as the tree has them."""
