@@ -96,11 +96,12 @@ class LeaderEpochCache:
 
     def learn(self, epoch: int, first_offset: int, last_offset: int) -> None:
         """Batches of `epoch` were found: entries that contradict them are of records that had
-        replaced them and were lost.
+        replaced them and were lost, also where only later ones tell of that.
         """
         if epoch >= 0 and (self.epoch_for_offset(last_offset) or 0) > epoch:
             self.truncate_from_end(next(e for e in self._entries if e.epoch > epoch).start_offset)
-        if epoch > self.latest_epoch:
+        known = self.epoch_for_offset(first_offset)
+        if epoch > (self.latest_epoch if known is None else known):
             self.assign(epoch, first_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:

@@ -453,6 +453,18 @@ def test_an_epoch_of_records_that_were_lost_gives_way_to_the_batches_found(tmp_p
     assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
 
 
+def test_records_that_a_power_loss_gave_back_have_their_epoch_also_before_a_later_one(
+    tmp_path: Path,
+) -> None:
+    """They were cut off, which never got to the disk; what replaced them was noted, and is lost."""
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 7\n")
+
+    log = open_log(directory, was_clean=False)
+
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+
+
 @pytest.mark.parametrize("left", [b"", bytes(43), b"version: 0\ntopic_id: Av"])
 def test_a_topic_id_spoiled_by_a_power_loss_is_learned_anew(tmp_path: Path, left: bytes) -> None:
     directory = crashed(tmp_path / "a", tmp_path / "b")
