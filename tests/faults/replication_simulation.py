@@ -289,12 +289,15 @@ class ReplicationHistory(ClusterHistory):
         for disk in self.disks.values():
             assert isinstance(disk, PowerDisk)
             disk.repair()
+        self._start_those_with_closed_logs()
+        self.loop.start(self.admin.end_changes(), self.machines[0].owner, "wish")
+        self.loop.call_later(LAST_WRITES_S, self._end_clients)
+
+    def _start_those_with_closed_logs(self) -> None:
         for process in list(self.processes.values()):
             if process.is_listening and _has_closed_logs(process):
                 self.faults.end(process)
                 self._start_later(process.broker_id, 1.0)
-        self.loop.start(self.admin.end_changes(), self.machines[0].owner, "wish")
-        self.loop.call_later(LAST_WRITES_S, self._end_clients)
 
     def _end_clients(self) -> None:
         for client in (*self.producers, *self.committers):
@@ -303,6 +306,7 @@ class ReplicationHistory(ClusterHistory):
             producer.is_patient = True
 
     def _findings(self) -> list[str]:
+        self._start_those_with_closed_logs()  # a sync that began in the trouble may fail only now
         findings = super()._findings()
         findings += [
             f"{p} waits for answers" for p in self.producers if not (p.is_over and p.is_done)
