@@ -93,6 +93,7 @@ class TopicAdmin:
         self._rng = rng or random.Random()
         self._auto_creations: dict[str, asyncio.Task[ErrorCode]] = {}
         self._told: str | None = None
+        self._is_closed = False
 
     async def create_topics(
         self,
@@ -130,6 +131,8 @@ class TopicAdmin:
 
         Callers that ask for one topic at the same time share one creation.
         """
+        if self._is_closed:
+            return dict.fromkeys(topics, ErrorCode.LEADER_NOT_AVAILABLE)
         tasks = {name: self._auto_creation(name) for name in dict.fromkeys(topics)}
         return {name: await asyncio.shield(task) for name, task in tasks.items()}
 
@@ -197,7 +200,8 @@ class TopicAdmin:
         return late()
 
     async def close(self) -> None:
-        """Give up automatic creations that are under way."""
+        """Give up automatic creations that are under way, and begin none."""
+        self._is_closed = True
         tasks = list(self._auto_creations.values())
         for task in tasks:
             task.cancel()

@@ -262,6 +262,15 @@ async def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
     assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
 
 
+async def test_nothing_is_created_by_the_way_once_the_broker_stops(broker: FakeBroker) -> None:
+    before = broker.cluster.tree.zxid
+
+    await broker.topics.close()
+
+    assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert broker.cluster.tree.zxid == before
+
+
 async def test_the_groups_topic_gets_its_own_layout_and_overrides(broker: FakeBroker) -> None:
     await broker.topics.auto_create(["__consumer_offsets"])
     overrides = await broker.configs.topic_overrides("__consumer_offsets")
