@@ -102,6 +102,9 @@ class LogStartup:
                     future = load_log(request, self._logs.environment)
                     if not request.was_clean:  # segments may be missing that were not on the disk
                         future.truncate_to(future.recovery_point)
+                    # What the log has lost gets other records, under the same epoch where nobody
+                    # else could lead: once they are appended, nothing tells them apart.
+                    future.truncate_to(log.log_end_offset)
                 except (StorageError, CheckpointError, KafkaError) as error:
                     _log.warning("Giving up the copy %s: %s", request.directory, error)
                     self._deletions.doom(request.directory)

@@ -15,7 +15,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.replication.replication_quota import MOVING_RATE
 from tests.fakes.log_maker import PARTITION, batch
-from tests.fakes.moving_broker import TOPIC_ID, A, B, MovingBroker, values_of
+from tests.fakes.moving_broker import ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 1}
 VALUES = [b"%d" % n for n in range(20)]
@@ -194,6 +194,42 @@ async def test_a_copy_that_parted_while_the_broker_was_down_is_cut_by_epochs(
     assert values_of(moved.log)[1:] == [b"x", b"y", b"z"]
     assert moved.log.leader_epoch_cache.entries[1:] == [EpochEntry(3, 1), EpochEntry(4, 4)]
     await again.stop()
+
+
+async def test_a_copy_that_kept_more_than_its_log_is_cut_before_the_log_gets_other_records() -> (
+    None
+):
+    broker = MovingBroker()
+    partition = broker.lead()
+    broker.append(partition, b"kept")
+    partition.log.flush(and_closed=True)
+    broker.append(partition, *(b"%d" % n * 100_000 for n in range(30)))
+    await broker.alter(B)
+    for _ in range(6):
+        await asyncio.sleep(0)
+    (future,) = broker.logs.all_futures()
+    await broker.moves.shutdown()
+    future.flush(and_closed=True)
+    broker.logs.checkpoint_recovery_points()
+    image = broker.disk.image(Random(1), "lost")
+
+    for value in VALUES:
+        again = MovingBroker(image)
+        again.quotas.configure({MOVING_RATE: "1"}, {})
+        again.quotas.moving.record(ENOUGH, again.time.monotonic_ms())  # others move first
+        moved = again.lead()
+        assert moved.log_end_offset < future.log_end_offset or value != VALUES[0]
+        again.append(moved, value)
+        await again.stop()
+        assert moved.log.directory == f"{A}/t-0"
+        image.let_go()
+    last = MovingBroker(image)
+    moved = last.lead()
+    await last.settle()
+
+    assert moved.log.directory == f"{B}/t-0"
+    assert values_of(moved.log) == [b"kept", *VALUES]
+    await last.stop()
 
 
 async def test_a_log_start_inside_a_batch_stays(broker: MovingBroker) -> None:
