@@ -171,12 +171,15 @@ class CoordinatorRuntime(Generic[MachineT]):
         """Replay a partition's log. Records that cannot be read are skipped, reported once, and
         remembered by `may_forget`.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses, or the log moves to another.
         """
-        partition = shard.topic_partition
+        partition, log = shard.topic_partition, shard.log
         self._in_doubt_since_ms.pop(partition, None)
-        reading = PartitionReplay(partition, shard.log, machine)
-        yield from reading.steps()
+        reading = PartitionReplay(partition, log, machine)
+        for _ in reading.steps():
+            yield
+            if shard.log is not log:  # its files may go before all of it is read
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it has moved to another disk")
         if not reading.saw_everything:
             reading.tell()
             self._in_doubt_since_ms[partition] = self._clock.monotonic_ms()

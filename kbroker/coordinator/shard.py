@@ -119,10 +119,10 @@ class Shard(Generic[MachineT]):
     def __init__(self, partition: LedPartition, append: BatchAppend) -> None:
         self.topic_partition = partition.topic_partition
         self.epoch = partition.leader_epoch  # the coordinator's epoch
-        self.log = partition.log
         self.is_loaded = False
         self.machine: MachineT | None = None
         self.timeline = Timeline()
+        self._partition = partition
         self._append = append
         self._is_open = True  # nothing is on its way to the log, and nobody in line
         self._is_resigned = False
@@ -131,6 +131,11 @@ class Shard(Generic[MachineT]):
         self._unconfirmed: dict[int, list[_Write]] = {}  # by their last number
         self._sending: list[_Write] | None = None  # on their way to the log
         self._line: deque[_Write] = deque()
+
+    @property
+    def log(self) -> ShardLog:
+        """The partition's log; another one once it has moved to another disk."""
+        return self._partition.log
 
     @property
     def max_batch_bytes(self) -> int:

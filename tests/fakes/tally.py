@@ -75,8 +75,13 @@ class Tally:
     def lead(self, log: OffsetsLog | None = None, epoch: int = 0) -> None:
         log = log or self.replicas.logs.get(PARTITION) or OffsetsLog()
         self.replicas.logs[PARTITION] = log
-        partition = OffsetsPartition(PARTITION, log, epoch)
-        self.runtime.on_leadership_change([partition], [], TallyMachine)
+        self.partition = OffsetsPartition(PARTITION, log, epoch)
+        self.runtime.on_leadership_change([self.partition], [], TallyMachine)
+
+    def move(self) -> None:
+        """A copy takes the log's place."""
+        log = OffsetsLog(bytes(self.log.data))
+        self.replicas.logs[PARTITION] = self.partition.log = log
 
     def resign(self) -> None:
         partition = OffsetsPartition(PARTITION, self.log)

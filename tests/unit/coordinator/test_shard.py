@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -133,6 +134,25 @@ async def test_what_is_in_the_log_stays_though_nobody_confirmed_it_in_time() -> 
     tally.log.confirm()
     tally.shard.catch_up()
     assert stored(tally) == {"a": 3}
+
+
+async def test_where_the_log_has_moved_what_nobody_confirmed_is_not_taken_for_stored() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.move()
+    tally.replicas.holds = True
+    tally.add("a", 2)
+    tally.add("a", 3)
+    assert len(batches(tally)) == 3
+
+    for _ in range(2):
+        tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+        await turns()
+
+    assert (sums(tally), stored(tally)) == ({"a": 6}, {"a": 1})
+    tally.log.confirm()
+    tally.shard.catch_up()
+    assert stored(tally) == {"a": 6}
 
 
 async def test_later_writes_wait_for_one_on_its_way_and_go_together() -> None:
@@ -316,3 +336,25 @@ def test_partitions_of_other_topics_are_none_of_its_own() -> None:
     tally.runtime.on_leadership_change([], [other], TallyMachine)
 
     assert tally.runtime.is_ready(0)
+
+
+def test_a_log_that_moves_while_it_is_read_is_read_again_where_it_is() -> None:
+    class MovingLog(OffsetsLog):
+        def read(self, *args: Any) -> Any:
+            found = super().read(*args)
+            tally.move()
+            self.data.clear()
+            return found
+
+    tally = Tally()
+    for number in range(4):
+        tally.add(str(number) * 40_000, number)
+    wanted = sums(tally)
+    log = MovingLog(bytes(tally.log.data))
+    tally.resign()
+
+    tally.lead(log)
+    assert tally.runtime.is_loading()
+    tally.time.advance(1000)
+
+    assert sums(tally) == wanted
