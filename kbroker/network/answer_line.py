@@ -72,12 +72,15 @@ class AnswerLine:
 
     def join(self, result: Result | None = None, outcome: Outcome | None = None) -> AnswerToCome:
         """Stand in line for the request that was begun last; `result` where it is there, `outcome`
-        where it is to come.
+        where it is to come. A connection that is gone, as during a broker's start, has no line.
         """
         answer = AnswerToCome(self, result, outcome)
-        if not self._answers:
-            self._lines.changed(1)
-        self._answers.append(answer)
+        if not self._is_closed():
+            if not self._answers:
+                self._lines.changed(1)
+            self._answers.append(answer)
+        elif outcome is not None:
+            outcome.cancel()
         return answer
 
     def came(self, answer: AnswerToCome) -> None:

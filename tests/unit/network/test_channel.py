@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from kbroker.network.answer_line import AnswerLines
+from kbroker.network.answer_line import LENGTH_MAX, TOTAL_MAX, AnswerLines
 from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
@@ -64,10 +64,30 @@ async def test_a_client_that_leaves_after_a_request_is_kept_until_the_queue_take
         channel.close()
 
 
-async def opened(ours: socket.socket, queue: RequestChannel) -> Channel:
+async def test_a_request_carried_out_for_a_client_that_has_left_takes_no_place_in_line() -> None:
+    lines, outcomes = AnswerLines(), []
+    for _ in range(TOTAL_MAX // LENGTH_MAX + 1):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            channel = await opened(ours, RequestChannel(1), lines)
+            channel.connection_lost(None)
+
+            outcomes.append(asyncio.get_running_loop().create_future())
+            answer = channel.accept(outcomes[-1])
+
+            assert answer.is_closed
+            channel.close()
+
+    assert all(outcome.cancelled() for outcome in outcomes)
+    assert lines.length_max == LENGTH_MAX
+
+
+async def opened(
+    ours: socket.socket, queue: RequestChannel, lines: AnswerLines | None = None
+) -> Channel:
     owner = SimpleNamespace(
         buffers=ReceiveBuffers(1 << 20),
-        lines=AnswerLines(),
+        lines=lines or AnswerLines(),
         request_channel=queue,
         max_frame_bytes=1 << 20,
         channel_opened=lambda _: None,
