@@ -35,7 +35,7 @@ class Story(ReplicationHistory):
         return super()._settings(random) | {
             "kbroker.flush": "never",
             "min.insync.replicas": "1",
-            "auto.leader.rebalance.enable": "false",
+            "auto.leader.rebalance.enable": "true",
         }
 
     async def _live(self) -> None:

@@ -174,7 +174,7 @@ class StateChanges:
         for attempt in range(MAX_CONFLICT_RETRIES):
             if attempt or not fresh:
                 await self._read_again(pending)
-            if strategy is ElectionStrategy.OFFLINE:
+            if strategy is not ElectionStrategy.UNCLEAN:
                 pending = self._without_doubt(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
