@@ -101,7 +101,8 @@ class PartitionStateZnode:
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
-    zxid: int = 0  # of the transaction that wrote it; 0 where it was not read from the tree
+    # Of the transaction that wrote it, as far as it was read: then those in its ISR had caught up.
+    zxid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from kbroker.controller.state_machines.isr_change import (
     is_done_already,
     refused_isr_change,
 )
+from kbroker.controller.state_machines.partition_state_machine import vouch
 from kbroker.controller.state_machines.reassignment_phases import (
     PartitionReassignmentIsrChange,
     is_being_reassigned,
@@ -52,7 +53,11 @@ class AlterPartitions:
             else:
                 outcomes[partition] = decided
         for partition, written in (await self._states.change_states(allowed)).items():
-            outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION if written is None else written
+            if written is None:
+                outcomes[partition] = ErrorCode.INVALID_UPDATE_VERSION
+            else:
+                outcomes[partition] = written
+                vouch(self._context, partition)
         self._states.send_metadata(self._context.live_brokers, event.changes)
         for partition, outcome in outcomes.items():
             is_moving = is_being_reassigned(self._context.assignment(partition))

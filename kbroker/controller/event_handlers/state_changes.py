@@ -27,6 +27,7 @@ from kbroker.controller.state_machines.partition_state_machine import (
     ElectionStrategy,
     PartitionStateMachine,
     remember,
+    remember_read,
 )
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
@@ -351,4 +352,4 @@ class StateChanges:
         )
 
     async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:
-        self.context.leadership.update(await self.zk.partition_states(partitions))
+        remember_read(self.context, await self.zk.partition_states(partitions))

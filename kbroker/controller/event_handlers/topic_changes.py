@@ -20,7 +20,10 @@ from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
 from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.state_machines import events
 from kbroker.controller.state_machines.controller_context import ReplicaState
-from kbroker.controller.state_machines.partition_state_machine import ElectionStrategy
+from kbroker.controller.state_machines.partition_state_machine import (
+    ElectionStrategy,
+    remember_read,
+)
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import NodeTooLargeError, NoNodeError
@@ -100,7 +103,7 @@ class TopicChanges:
         watch = self._watches.isr_changes
         paths, named = await self._notifications.isr_changes(watch)
         known = [partition for partition in named if partition in self._context.leadership]
-        self._context.leadership.update(await self._zk.partition_states(known))
+        remember_read(self._context, await self._zk.partition_states(known))
         if known:
             self._states.send_metadata(self._context.live_brokers, known)
         await self._notifications.delete(paths, self._context.epoch_version)

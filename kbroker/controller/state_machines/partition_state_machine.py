@@ -191,8 +191,35 @@ def remember(context: ControllerContext, write: PartitionStateWrite, version: in
     It keeps the transaction of the one before: a new state makes nobody safer who returned since.
     """
     known = context.leadership.get(write.topic_partition)
+    state = replace(write.leader_and_isr, partition_epoch=version)
     context.leadership[write.topic_partition] = PartitionStateZnode(
-        leader_and_isr=replace(write.leader_and_isr, partition_epoch=version),
+        leader_and_isr=state,
         controller_epoch=context.epoch,
-        zxid=known.zxid if known is not None else 0,
+        zxid=known.zxid if known is not None else _newest_registration(context, state.isr),
     )
+
+
+def remember_read(
+    context: ControllerContext, found: Mapping[TopicPartition, PartitionStateZnode]
+) -> None:
+    """Put states that were read into the context; what it has written itself keeps its transaction
+    here as well.
+    """
+    for partition, read in found.items():
+        known = context.leadership.get(partition)
+        version = read.leader_and_isr.partition_epoch
+        if known is not None and known.leader_and_isr.partition_epoch == version:
+            read = replace(read, zxid=known.zxid)
+        context.leadership[partition] = read
+
+
+def vouch(context: ControllerContext, partition: TopicPartition) -> None:
+    """The leader has said who is in sync: they have caught up since they registered."""
+    known = context.leadership[partition]
+    newest = _newest_registration(context, known.leader_and_isr.isr)
+    context.leadership[partition] = replace(known, zxid=max(known.zxid, newest))
+
+
+def _newest_registration(context: ControllerContext, broker_ids: Iterable[int]) -> int:
+    live = context.live_brokers
+    return max((live[broker_id].epoch for broker_id in broker_ids if broker_id in live), default=0)

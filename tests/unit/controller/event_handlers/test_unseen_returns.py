@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
 from kbroker.model import ReplicaAssignment
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import running
+from tests.fakes.controller_cluster import FakeBroker, running
 from tests.fakes.following_broker import FollowingCluster
 from tests.fakes.topic_nodes import create_topic
 
@@ -100,3 +101,56 @@ async def test_one_whose_return_was_seen_stays_what_it_is(cluster: FollowingClus
     await cluster.settle()
 
     assert states(cluster) == before
+
+
+def lose_memory(cluster: FollowingCluster, broker_id: int) -> FakeBroker:
+    """The machine of a broker is off, and on again: its process has yet to register."""
+    cluster.brokers[broker_id].kill()
+    broker = cluster.brokers[broker_id] = cluster.make_broker(broker_id, None)
+    broker.registration = replace(broker.registration, has_lost_memory=True)
+    return broker
+
+
+async def test_the_last_in_sync_is_in_doubt_also_where_its_end_and_its_return_are_seen_at_once(
+    cluster: FollowingCluster,
+) -> None:
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].kill()
+        await cluster.settle()
+    assert states(cluster)[0] == (1, [1], 2)
+
+    await lose_memory(cluster, 1).register()
+    await cluster.settle()
+
+    assert states(cluster)[0][:2] == (-1, [1])
+    assert states(cluster)[3][:2] == (1, [1]), "there is no other replica"
+
+
+async def test_one_that_has_caught_up_since_is_in_no_doubt(cluster: FollowingCluster) -> None:
+    await lose_memory(cluster, 2).start()
+    await cluster.settle()
+    await cluster.catch_up()
+    assert states(cluster)[0] == (1, [1, 3, 2], 1)
+
+    cluster.brokers[3].kill()
+    cluster.brokers[1].kill()
+    await cluster.settle()
+
+    assert states(cluster)[0][:2] == (2, [2])
+
+
+async def test_nor_is_one_in_topics_that_were_made_since(cluster: FollowingCluster) -> None:
+    for broker_id in (1, 2, 3):
+        await lose_memory(cluster, broker_id).start()
+    await cluster.settle()
+    await cluster.catch_up()
+    assignment = TopicAssignment(
+        topic_id=UUID(int=4), partitions={0: ReplicaAssignment(replicas=(1, 2))}
+    )
+    await create_topic(cluster.controller.zk, "a", assignment)
+    await cluster.settle()
+
+    cluster.brokers[1].kill()
+    await cluster.settle()
+
+    assert states(cluster)[0][:2] == (2, [2])
