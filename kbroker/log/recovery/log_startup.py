@@ -97,30 +97,40 @@ class LogStartup:
                 if log is None or directory.failure is not None:
                     _log.warning("Ignoring %s: its log is not open", request.directory)
                     directory.could_not_open(request.topic_partition)
-                    continue
-                try:
-                    future = load_log(request, self._logs.environment)
-                    if not request.was_clean:  # segments may be missing that were not on the disk
-                        future.truncate_to(future.recovery_point)
-                    # What the log has lost gets other records, under the same epoch where nobody
-                    # else could lead: once they are appended, nothing tells them apart.
-                    future.truncate_to(log.log_end_offset)
-                except (StorageError, CheckpointError, KafkaError) as error:
-                    _log.warning("Giving up the copy %s: %s", request.directory, error)
-                    self._deletions.doom(request.directory)
-                    continue
-                self._adopt_future(log, future, directory, now_ms)
+                else:
+                    self._open_future(log, request, directory, now_ms)
 
-    def _adopt_future(self, log: Log, future: Log, directory: LogDirectory, now_ms: int) -> None:
-        topic_partition = log.topic_partition
-        is_of_log = future.topic_id in (None, log.topic_id)
-        is_one = topic_partition not in self._logs.open.futures
-        if is_of_log and is_one and self._logs.open.homes[topic_partition] is not directory:
-            self._logs.open.adopt_future(future, directory, now_ms)
+    def _open_future(
+        self, log: Log, request: LoadRequest, directory: LogDirectory, now_ms: int
+    ) -> None:
+        logs, topic_partition = self._logs.open, request.topic_partition
+        if logs.homes[topic_partition] is directory or topic_partition in logs.futures:
+            # Not even opened: what is noted in a directory of that name is the other one's.
+            self._give_up(request, directory, "it is of no use")
             return
-        _log.warning("Giving up the copy %s: it is of no use", future.directory)
+        try:
+            future = load_log(request, self._logs.environment)
+            if not request.was_clean:  # segments may be missing that were not on the disk
+                future.truncate_to(future.recovery_point)
+            # What the log has lost gets other records, under the same epoch where nobody else could
+            # lead: once they are appended, nothing tells them apart.
+            future.truncate_to(log.log_end_offset)
+        except (StorageError, CheckpointError, KafkaError) as error:
+            self._give_up(request, directory, str(error))
+            return
+        if future.topic_id in (None, log.topic_id):
+            logs.adopt_future(future, directory, now_ms)
+            return
         future.close_files()
-        self._deletions.doom(future.directory)
+        self._give_up(request, directory, "it is of another topic of the name")
+
+    def _give_up(self, request: LoadRequest, directory: LogDirectory, why: str) -> None:
+        """Let a copy go, and what is noted of it, unless something of that name stays there."""
+        logs, topic_partition = self._logs.open, request.topic_partition
+        _log.warning("Giving up the copy %s: %s", request.directory, why)
+        self._deletions.doom(request.directory)
+        if directory not in (logs.homes[topic_partition], logs.future_homes.get(topic_partition)):
+            directory.gone.add(topic_partition)
 
     def _content(
         self, directory: LogDirectory, now_ms: int, is_known: Callable[[str], bool]

@@ -66,6 +66,31 @@ async def test_a_copy_of_another_topic_of_the_name_goes() -> None:
     logs.shutdown()
 
 
+async def test_a_copy_beside_its_log_goes_and_leaves_what_is_noted_of_the_log() -> None:
+    broker = MovingBroker()
+    partition = broker.lead()
+    broker.append(partition, b"0", b"1", b"2")
+    partition.log.flush(and_closed=True)
+    broker.logs.write_log_starts({PARTITION: 2}, lambda _: None)
+    partition.log.maybe_increment_log_start_offset(2)
+    disk = broker.disk
+    disk.make_directory(f"{A}/t-0.{U}-future")
+    disk.open(f"{A}/t-0.{U}-future/{0:020}.log", create=True).close()
+
+    for _ in range(2):
+        disk.let_go()  # killed
+        logs = opened(disk)
+        log = logs.get_log(PARTITION)
+
+        assert logs.all_futures() == []
+        assert log is not None
+        assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+    logs.cleanup(0)
+    logs.cleanup(10**13)
+    assert not disk.exists(f"{A}/t-0.{U}-future")
+    logs.shutdown()
+
+
 async def test_a_copy_without_its_log_is_left_alone() -> None:
     disk = await left()
     disk.rename(f"{B}/t-1", f"{B}/t-7.{U}-future")
