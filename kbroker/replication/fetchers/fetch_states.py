@@ -27,7 +27,7 @@ class FetchState:
     last_fetched_epoch: int
     log_start_offset: int  # the follower's own
     is_truncating: bool
-    is_behind: bool = True  # it may lack what is committed
+    is_behind: bool = False  # it lacks what is committed, as far as its leader has said
     delayed_until_ms: float = 0.0
     trouble: str = ""  # what keeps it from going on
 

@@ -121,6 +121,24 @@ async def test_a_replica_in_sync_is_never_held_back(
     assert direction.is_exceeded(cluster.clock.monotonic_ms())  # what it copied counts
 
 
+async def test_nor_is_one_that_is_in_sync_under_a_new_leader_epoch(
+    cluster: CopyingCluster,
+) -> None:
+    follow(cluster)
+    await cluster.settle()
+    cluster.order(1, 1, isr=(1, 2))
+    await cluster.settle()
+    throttle(cluster, 2, FOLLOWER_RATE, rate=1)
+    cluster[2].replicas.quotas.follower.record(10_000, cluster.clock.monotonic_ms())
+
+    cluster.order(1, 2, isr=(1, 2))
+    cluster[1].append(VALUE)
+    await cluster.settle(1)
+
+    cluster.check_equal()
+    assert cluster[2].replicas.quotas.follower.is_exceeded(cluster.clock.monotonic_ms())
+
+
 async def test_a_topic_without_lists_is_not_held_back(cluster: CopyingCluster) -> None:
     cluster.topic = TopicConfig()  # of the logs that broker 2 makes
     for broker_id in (1, 2):
