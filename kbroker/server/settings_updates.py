@@ -63,7 +63,7 @@ class SettingsUpdates:
             self._enable_unclean_elections(None)
         if after.num_replica_fetchers != before.num_replica_fetchers:
             self._share_partitions_out()
-        for log in self._logs.all_logs():
+        for log in (*self._logs.all_logs(), *self._logs.all_futures()):
             log.update_config(self._settings.of_topic(log.topic_partition.topic))
         config = self._settings.config
         self._quotas.configure(config.dynamic_default, config.dynamic_broker)

@@ -39,7 +39,7 @@ def told_of(*changes: tuple[str, str, Mapping[str, str]]) -> list[str | None]:
     """For what unclean elections are held after these changes."""
     told: list[str | None] = []
     manager = Changes()
-    logs = SimpleNamespace(all_logs=list, update_topic_config=lambda *_: None)
+    logs = SimpleNamespace(all_logs=list, all_futures=list, update_topic_config=lambda *_: None)
     settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
     updates = SettingsUpdates(manager, settings, logs, ReplicationQuotas(0))  # type: ignore[arg-type]
     updates.on_unclean_elections(told.append)
@@ -81,11 +81,11 @@ class CountingLog:
         self.configs.append(config)
 
 
-def test_a_default_changes_every_log_in_one_pass() -> None:
+def test_a_default_changes_every_log_and_those_that_will_take_their_place_in_one_pass() -> None:
     manager = Changes()
     logs = [CountingLog(f"t{n % 50}", n) for n in range(100)]
     settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
-    held = SimpleNamespace(all_logs=lambda: logs)
+    held = SimpleNamespace(all_logs=lambda: logs[:90], all_futures=lambda: logs[90:])
     SettingsUpdates(manager, settings, held, ReplicationQuotas(0))  # type: ignore[arg-type]
 
     manager.tell("brokers", "<default>", {"log.retention.ms": "7"})
@@ -97,7 +97,8 @@ def test_a_default_changes_every_log_in_one_pass() -> None:
 def test_replication_rates_are_those_of_this_broker_and_end_with_their_settings() -> None:
     manager, quotas = Changes(), ReplicationQuotas(0)
     settings = BrokerSettings(KafkaConfig.for_profile("dev", {"broker.id": "0"}), lambda _: {})
-    SettingsUpdates(manager, settings, SimpleNamespace(all_logs=list), quotas)  # type: ignore[arg-type]
+    held = SimpleNamespace(all_logs=list, all_futures=list)
+    SettingsUpdates(manager, settings, held, quotas)  # type: ignore[arg-type]
 
     manager.tell("brokers", "<default>", {FOLLOWER_RATE: "20"})
     manager.tell("brokers", "0", {LEADER_RATE: "10", MOVING_RATE: "5"})
