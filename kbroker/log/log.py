@@ -193,6 +193,8 @@ class Log(LocalLog):
         """Note what the records that were copied do not tell: epochs without any, producers whose
         records are gone, how far it is committed. StorageError, KafkaError(KAFKA_STORAGE_ERROR).
         """
+        if log.topic_id is not None:  # told since the copy was begun
+            self.assign_topic_id(log.topic_id)
         self.leader_epoch_cache.replace(log.leader_epoch_cache.entries)
         self.update_high_watermark(log.high_watermark)
         self.maybe_increment_log_start_offset(log.log_start_offset)

@@ -13,9 +13,10 @@ from kbroker.errors import ErrorCode
 from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
+from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
 from tests.fakes.log_maker import PARTITION, batch
-from tests.fakes.moving_broker import ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
+from tests.fakes.moving_broker import BROKER, ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 1}
 VALUES = [b"%d" % n for n in range(20)]
@@ -230,6 +231,20 @@ async def test_a_copy_that_kept_more_than_its_log_is_cut_before_the_log_gets_oth
     assert moved.log.directory == f"{B}/t-0"
     assert values_of(moved.log) == [b"kept", *VALUES]
     await last.stop()
+
+
+async def test_a_topic_that_gets_its_id_while_it_moves_keeps_it(broker: MovingBroker) -> None:
+    log = broker.logs.get_or_create_log(PARTITION)
+    log.append_as_leader(batch(b"a"), 0, 0)
+    broker.hosted.add(Partition(PARTITION, log, BROKER))
+    await broker.alter(B)
+    partition = broker.lead()
+    log.assign_topic_id(TOPIC_ID)
+
+    await broker.settle()
+
+    assert partition.log is not log
+    assert partition.topic_id == TOPIC_ID
 
 
 async def test_a_log_start_inside_a_batch_stays(broker: MovingBroker) -> None:
