@@ -170,9 +170,14 @@ class FutureLogs:
         """The log goes on under its name: by the other one, a start would take it for the older."""
         try:
             self._file_system.rename(replaced, log.directory)
-            self._file_system.sync_directory(home.path)
         except StorageError as error:
             log.failed(StorageError(log.directory, error.operation, EIO, str(error)))
+            return
+        log.files.unsynced.place_changed()  # no record after this is safe without the name
+        try:
+            self._file_system.sync_directory(home.path)
+        except StorageError as error:
+            log.failed(error)
 
     def _switch(self, log: Log, future: Log, target: LogDirectory) -> None:
         topic_partition = log.topic_partition

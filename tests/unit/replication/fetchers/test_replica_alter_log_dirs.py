@@ -17,6 +17,7 @@ from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
 from tests.fakes.log_maker import PARTITION, batch
 from tests.fakes.moving_broker import BROKER, ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
+from tests.fakes.waiting import until
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 1}
 VALUES = [b"%d" % n for n in range(20)]
@@ -371,6 +372,33 @@ async def test_a_full_target_lets_the_move_wait(large: MovingBroker) -> None:
 
     assert partition.log.directory == f"{B}/t-0"
     assert len(values_of(partition.log)) == 30
+
+
+async def test_a_log_keeps_its_name_where_no_descriptor_is_left_to_take_it_away(
+    broker: MovingBroker,
+) -> None:
+    partition = broker.lead()
+    broker.append(partition, *VALUES)
+    refused = 0
+
+    def refuse(operation: str, path: str) -> None:
+        nonlocal refused
+        if (operation, path) == ("fsync", A) and refused < 2:
+            refused += 1
+            raise StorageError(path, operation, errno.EMFILE)
+
+    broker.disk.before_change = refuse
+    await broker.alter(B)
+    await until(lambda: refused == 2)
+    broker.append(partition, b"flushed")
+    partition.log.flush()
+    lost = MovingBroker(broker.disk.image(Random(1), "lost"), **SETTINGS)
+    await broker.settle()
+
+    assert broker.offline == []
+    assert values_of(lost.lead().log) == [*VALUES, b"flushed"]
+    assert partition.log.directory == f"{B}/t-0"
+    await lost.stop()
 
 
 async def test_an_append_that_waits_goes_on_in_the_copy(broker: MovingBroker) -> None:
