@@ -11,6 +11,7 @@ from random import Random
 
 from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
+from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.power_disk import PowerDisk
 from tests.faults.cluster_faults import ClusterFaults
@@ -70,7 +71,9 @@ class ReplicationFaults:
         image = process.disk.image(self._random, self._random.choice(MODES))
         assert isinstance(image, PowerDisk)
         self._say(f"{process}: loses power ({image.made_as})")
-        self._ledger.lost_power(process.broker_id, self._replicas_on(process.broker_id))
+        registration = registration_of(self._store._tree, process.broker_id)
+        replicas = self._replicas_on(process.broker_id)
+        self._ledger.lost_power(process.broker_id, replicas, registration)
         self._network.killed(process, silently=True)
         self._base.end(process)
         self._disks[process.broker_id] = image
@@ -86,7 +89,7 @@ class ReplicationFaults:
             state = zk_paths.decode_partition_state("", node.data, 0)
             isr = set(state.leader_and_isr.isr)
             if process.broker_id in isr and not (
-                isr & alive - self._ledger.book(partition).tainted
+                isr & alive - self._ledger.book(partition).tainted.keys()
             ):
                 return False
         return True
@@ -191,6 +194,12 @@ class ReplicationFaults:
     def _clients_from_one(self, brokers: list[int]) -> list[Link]:
         broker = self._random.choice(brokers)
         return _both_ways((client, broker) for client in self._clients)
+
+
+def registration_of(tree: DataTree, broker_id: int) -> int:
+    """Which registration of a broker the tree has; -1 where it has none."""
+    node = tree.find(zk_paths.broker_path(broker_id))
+    return -1 if node is None else node.czxid
 
 
 def _leads(process: BrokerProcess) -> bool:

@@ -28,7 +28,8 @@ class Book:
     watermarks: dict[Observer, int] = field(default_factory=dict)  # the highest seen
     highest: int = 0  # of all that were seen
     deleted_before: int = 0  # somebody asked for it
-    tainted: set[int] = field(default_factory=set)  # brokers that have lost what was not synced
+    # Brokers that have lost what was not synced, each with its registration at that time.
+    tainted: dict[int, int] = field(default_factory=dict)
     isr: frozenset[int] = frozenset()
     has_moved: bool = False  # a reassignment was asked for
 
@@ -127,18 +128,27 @@ class Ledger:
         """Somebody wants other replicas: a log may be deleted, and begun anew in the same process."""
         self.book(partition).has_moved = True
 
-    def lost_power(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def lost_power(
+        self, broker_id: int, partitions: Iterable[TopicPartition], registration: int
+    ) -> None:
         """Note that what these replicas had not synced may be gone."""
         for partition in partitions:
-            self.book(partition).tainted.add(broker_id)
+            self.book(partition).tainted[broker_id] = registration
 
-    def on_state(self, partition: TopicPartition, leadership: LeaderAndIsr) -> None:
+    def on_state(
+        self,
+        partition: TopicPartition,
+        leadership: LeaderAndIsr,
+        registration_of: Callable[[int], int],
+    ) -> None:
         """The tree has another leader or ISR."""
         book = self.book(partition)
         if leadership.leader in book.tainted:
             self.excuse(partition, f"{leadership.leader} leads after a loss of power")
         isr = frozenset(leadership.isr)
-        book.tainted -= isr - book.isr  # they have copied all that their leader has
+        for broker_id in (isr - book.isr) & book.tainted.keys():
+            if registration_of(broker_id) != book.tainted[broker_id]:
+                del book.tainted[broker_id]  # since then it has copied all that its leader has
         book.isr = isr
 
     def excuse(self, partition: TopicPartition, reason: str) -> None:

@@ -14,6 +14,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,7 +35,7 @@ from tests.faults.replication_admin import ReplicationAdmin, partitions_of
 from tests.faults.replication_checks import broken_promises, forgotten_commits, scan
 from tests.faults.replication_clients import ClientMachine, Producer, ProducerKind
 from tests.faults.replication_consumers import Committer, Consumer
-from tests.faults.replication_faults import ReplicationFaults
+from tests.faults.replication_faults import ReplicationFaults, registration_of
 from tests.faults.replication_ledger import Ledger
 from tests.faults.replication_network import NetworkChannels, ReplicationNetwork
 
@@ -57,7 +58,8 @@ class ReplicationModel(ClusterModel):
             parts = path.split("/")
             state = zk_paths.decode_partition_state(path, data, 0)
             leadership: LeaderAndIsr = state.leader_and_isr
-            self.ledger.on_state(TopicPartition(parts[3], int(parts[5])), leadership)
+            partition = TopicPartition(parts[3], int(parts[5]))
+            self.ledger.on_state(partition, leadership, partial(registration_of, tree))
 
 
 class ReplicationHistory(ClusterHistory):
