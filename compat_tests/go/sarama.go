@@ -44,6 +44,13 @@ func (s *saramaClient) create(partitions int, topics ...string) {
 	for _, topic := range topics {
 		must(s.admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: 1}, false))
 	}
+	// Sarama asks a leader once more at the most: it may not have heard of the topic yet.
+	for _, topic := range topics {
+		eventually("its leader has heard of "+topic, func() bool {
+			_, err := s.inner.GetOffset(topic, 0, sarama.OffsetNewest)
+			return err == nil
+		})
+	}
 }
 
 func (s *saramaClient) partitions(topics ...string) map[string]int {

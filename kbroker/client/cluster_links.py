@@ -29,6 +29,7 @@ _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+_NO_CONTROLLER = -1
 
 
 class _NoLeaderError(OSError):
@@ -70,6 +71,7 @@ class ClusterLinks:
         self._settings = settings_of(bootstrap)
         self._sleep = sleep
         self._nodes: dict[int, tuple[str, int]] = {}
+        self._controller_id = _NO_CONTROLLER
         self._links: dict[tuple[str, int], BrokerLink] = {}
         self._asking: dict[tuple[str, int], BrokerLink] = {}
         self._repeated: Message | None = None
@@ -91,6 +93,7 @@ class ClusterLinks:
         ask = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
         answer: MetadataResponse = self.ask_any(ask)
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        self._controller_id = answer.controller_id
         return answer
 
     def topic(self, name: str, *, creates: bool = False) -> TopicView:
@@ -107,7 +110,7 @@ class ClusterLinks:
 
     def ready_topic(self, name: str, *, creates: bool = False) -> TopicView | None:
         """A topic whose partitions have leaders, waited for a while where it is just being made;
-        None where there is none.
+        None where there is none, also for the controller, which hears of new ones first.
 
         Raises ClientError, and OSError where no broker answers.
         """
@@ -117,13 +120,25 @@ class ClusterLinks:
             if view.is_ready:
                 return view
             is_unknown = view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if is_unknown and not creates:
+            if is_unknown and not creates and not self._controller_knows(name):
                 return None
             if view.code and not view.code.retriable:
                 raise ClientError(_refusal(name, view.code))
             if time.monotonic() > give_up_s:
                 return view if view.leaders else None
             self._sleep(_PAUSE_S)
+
+    def _controller_knows(self, name: str) -> bool:
+        if len(self._nodes) < 2:
+            return False
+        topic = MetadataRequest.MetadataRequestTopic(name=name)
+        ask = MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        try:
+            answer = self._ask(self._address(self._controller_id), ask)
+        except (OSError, ClientError):
+            return False
+        code: int = answer.topics[0].error_code
+        return code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def link(self, node_id: int) -> BrokerLink:
         """The link to a broker. Raises OSError where it does not answer."""

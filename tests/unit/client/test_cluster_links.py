@@ -123,3 +123,45 @@ def test_an_address_that_a_broker_gave_is_told_with_the_broker_that_gave_it(
     addresses.at["h", 1] = Broker()
     links.ask(1, MetadataRequest())
     assert not links.silent, "it answers again"
+
+
+class Member(Broker):
+    """One of two brokers; hears of a topic after so many questions."""
+
+    def __init__(self, questions: int | None) -> None:
+        super().__init__()
+        self._questions = questions
+
+    def _answer(self, request: Any) -> Any:
+        brokers = [
+            MetadataResponse.MetadataResponseBroker(node_id=node, host="h", port=node)
+            for node in (1, 2)
+        ]
+        topics = []
+        for asked in request.topics:
+            knows = self._questions == 0
+            if self._questions:
+                self._questions -= 1
+            code = ErrorCode.NONE if knows else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            partition = MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=1)
+            topic = MetadataResponse.MetadataResponseTopic(name=asked.name, error_code=int(code))
+            topic.partitions = [partition] if knows else []
+            topics.append(topic)
+        return MetadataResponse(brokers=brokers, controller_id=2, topics=topics)
+
+
+@pytest.mark.parametrize(("at_controller", "is_found"), [(0, True), (None, False)])
+def test_a_topic_of_which_only_the_controller_has_heard_is_waited_for(
+    at_controller: int | None, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses = Addresses(Member(2 if is_found else None))
+    addresses.at["h", 2] = Member(at_controller)
+    monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda _: None)
+    waited: list[float] = []
+    links = ClusterLinks("given:1", sleep=waited.append)
+
+    view = links.ready_topic("new")
+
+    assert (view is not None) == is_found
+    assert len(waited) == (2 if is_found else 0)
