@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import InvalidReplicationFactorError
 
 from compat_tests.clients import CODECS, Sample, samples
+from compat_tests.waiting import until
 
 
 def write(
@@ -18,6 +22,7 @@ def write(
         linger_ms=5,
         **settings,
     )
+    until(lambda: is_there(producer, topic), "the topic is made by the way")
     futures = [
         producer.send(
             topic,
@@ -33,6 +38,13 @@ def write(
     for future in futures:
         future.get(timeout=30)
     producer.close()
+
+
+def is_there(producer: KafkaProducer, topic: str) -> bool:
+    """Whether a topic is there; while a broker of a cluster restarts none can be made."""
+    with suppress(InvalidReplicationFactorError):
+        return bool(producer.partitions_for(topic))
+    return False
 
 
 def read(bootstrap: str, topic: str, count: int, **settings: object) -> list[Sample]:

@@ -12,7 +12,7 @@ from compat_tests.clients import FIRST_TIMESTAMP_MS, create_topic
 
 
 def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 2) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(first, first + count):
         producer.produce(
             topic,

@@ -51,7 +51,7 @@ def compacted_topic(bootstrap: str) -> Iterator[str]:
         "min_cleanable_dirty_ratio": "0.01",
     }
     create(admin, topic, 1, **compact)
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(60):  # a record of a later time begins a segment
         moment = FIRST_TIMESTAMP_MS + number // 10 * 10_000
         producer.produce(topic, key=str(number % 10), value=str(number), timestamp=moment)
@@ -129,7 +129,7 @@ def test_headers_keys_and_values_with_nulls_come_as_they_are(
     spark: Any, bootstrap: str, topic: str
 ) -> None:
     create_topic(bootstrap, topic, 1)
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     twice = [("h", b"1"), ("h", None), ("", b""), ("h", b"1")]
     producer.produce(topic, key=None, value=b"1", headers=twice)
     producer.produce(topic, key=b"k", value=None)
