@@ -121,7 +121,8 @@ class PartitionState:
         """The state of a leader at `change.leader_epoch` whose log ends at `end_offset`.
 
         Followers of an older epoch are forgotten: what they reported may have been cut since. A
-        repeated message of the same epoch keeps them.
+        repeated message of the same epoch keeps them. A broker that a move takes away is one as
+        long as it is in the ISR: it could be the next leader, should the controller end now.
         """
         assert change.leader == self.local_id, "made leader by a message that names another broker"
         new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
@@ -129,7 +130,7 @@ class PartitionState:
         followers = {
             broker: known.get(broker)
             or ReplicaState(last_caught_up_time_ms=now_ms if broker in change.isr else 0)
-            for broker in assignment.replicas
+            for broker in (*assignment.replicas, *change.isr)
             if broker != self.local_id
         }
         start_offset = end_offset if new_epoch else self.leader_epoch_start_offset
@@ -221,9 +222,12 @@ class PartitionState:
         changed.
 
         It must have reached the high watermark *and* the offset at which this leader began, else a
-        later leader from this ISR could lack records that were committed before.
+        later leader from this ISR could lack records that were committed before. What a move has
+        taken away does not come back.
         """
         if not self.is_leader or self.pending_isr is not None or replica_id in self.isr:
+            return None
+        if replica_id not in self.replicas:
             return None
         follower = self.followers.get(replica_id)
         if follower is None or follower.log_end_offset < max(
@@ -261,4 +265,15 @@ class PartitionState:
         """The state znode holds `isr` at version `partition_epoch`; older news change nothing."""
         if partition_epoch < self.partition_epoch:
             return replace(self, pending_isr=None)
-        return replace(self, isr=isr, pending_isr=None, partition_epoch=partition_epoch)
+        followers = {
+            broker: follower
+            for broker, follower in self.followers.items()
+            if broker in self.replicas or broker in isr
+        }
+        return replace(
+            self,
+            isr=isr,
+            pending_isr=None,
+            partition_epoch=partition_epoch,
+            followers=followers,
+        )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kbroker.errors import ErrorCode
@@ -36,6 +38,26 @@ def test_the_slowest_in_sync_replica_bounds_the_high_watermark():
 
 def test_a_follower_that_never_fetched_holds_the_high_watermark():
     assert high_watermark(leader(), 5, 12) == 5
+
+
+def test_a_replica_that_a_move_takes_away_counts_until_it_has_left_the_isr():
+    """It could lead next, where the controller ends between the election and the shorter ISR."""
+    state = leader((2, 0, 1), (0, 1)).follower_fetched(1, 12, 0, 0, 12)
+    assert high_watermark(state, 5, 12) == 5
+
+    lagging = state.shrunk_isr(leader_end_offset=12, now_ms=LAG_MS + 1, lag_time_max_ms=LAG_MS)
+    assert lagging == (0, 1)
+    state = state.proposing(lagging).settled(lagging, 1)
+
+    assert high_watermark(state, 5, 12) == 12
+    assert list(state.followers) == [1]
+
+
+def test_a_replica_that_was_taken_away_does_not_join_the_isr_again():
+    state = leader((2, 0), (0, 1)).follower_fetched(2, 12, 0, 0, 12)
+    gone = replace(state, isr=(0,))
+
+    assert gone.expanded_isr(2, 5) is None
 
 
 def test_a_lagging_replica_outside_the_isr_does_not_count():
