@@ -191,6 +191,7 @@ class ClusterChanges:
     async def _start_replicas(self) -> None:
         context = self.context
         self._states.replicas.initialize()
+        await self._reassignments.drop_leftovers()
         await asyncio.sleep(0)  # others run: each part takes milliseconds with 5,000 partitions
         replicas = context.replicas_of(context.all_partitions())
         await self._states.all_replicas_online(

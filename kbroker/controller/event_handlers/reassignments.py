@@ -20,6 +20,7 @@ from kbroker.controller.state_machines.reassignment_phases import (
     PartitionReassignmentIsrChange,
     ZkPartitionReassignment,
     is_being_reassigned,
+    leftovers,
     origin_replicas,
     reassigned,
     reassigning_partitions,
@@ -49,6 +50,13 @@ class Reassignments:
         await self.drop_deleted()  # the last one may not have come to it
         taken_up = await self._work_request()
         await self._resume(p for p in reassigning_partitions(self._context) if p not in taken_up)
+
+    async def drop_leftovers(self) -> None:
+        """End what a controller that died in the middle of a move has begun to drop."""
+        for partition, broker_ids in sorted(leftovers(self._context).items()):
+            if not self._is_going(partition):
+                log.info("%s was moved away from %s, and they are in sync", partition, broker_ids)
+                await self._drop_replicas(partition, broker_ids)
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
         """Brokers are back: go on with the moves to them."""

@@ -68,8 +68,9 @@ class ControllerContext:
     def forget_cluster(self) -> None:
         """Be ready to read the cluster again within one reign.
 
-        What only brokers can tell stays: who is about to stop, which replicas cannot be used. So do
-        the registrations, by which it is seen whether a broker is still the same.
+        Who is about to stop stays, and so do the registrations, by which it is seen whether a
+        broker is still the same. Which replicas cannot be used is asked again: an answer that one
+        of them can was dropped, maybe, with all others.
         """
         self.topic_ids.clear()
         self.assignments.clear()
@@ -79,6 +80,7 @@ class ControllerContext:
         self.topics_to_delete.clear()
         self.topics_ineligible_for_deletion.clear()
         self.topics_with_deletion_started.clear()
+        self.replicas_on_failed_dirs.clear()
         self.replicas_away.clear()
 
     # ---- brokers

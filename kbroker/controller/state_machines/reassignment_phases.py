@@ -119,5 +119,19 @@ def reassigning_partitions(context: ControllerContext) -> list[TopicPartition]:
     ]
 
 
+def leftovers(context: ControllerContext) -> dict[TopicPartition, list[int]]:
+    """Brokers that are in sync and hold no replica by the assignment, as that was written before
+    they were dropped, and the controller ended then. Should all others leave the ISR before them,
+    nobody could lead; so they are none where nobody else is in it.
+    """
+    found = {}
+    for partition, state in context.leadership.items():
+        assigned, isr = context.assignment(partition).replicas, state.leader_and_isr.isr
+        left = [broker_id for broker_id in isr if broker_id not in assigned]
+        if assigned and 0 < len(left) < len(isr):
+            found[partition] = left
+    return found
+
+
 def _without(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
     return tuple(b for b in replicas if b not in others)

@@ -17,6 +17,7 @@ from kbroker.controller.state_machines.controller_context import (
     ReplicaState,
 )
 from kbroker.controller.state_machines.partition_state_machine import remember
+from kbroker.controller.state_machines.reassignment_phases import leftovers
 from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.model import NO_LEADER, LeaderAndIsr, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateWrite
@@ -56,10 +57,11 @@ class ReplicaStateMachine:
         """States of all replicas as a new controller finds them.
 
         A replica on a dead broker starts as ineligible for deletion: nobody can be asked to delete
-        it now.
+        it now. Leftovers of a move are replicas until they are dropped.
         """
         context = self._context
-        for replica in context.replicas_of(context.all_partitions()):
+        left = [Replica(p, b) for p, ids in leftovers(context).items() for b in ids]
+        for replica in (*context.replicas_of(context.all_partitions()), *left):
             online = context.is_replica_online(replica)
             context.replica_states[replica] = _S.ONLINE if online else _S.DELETION_INELIGIBLE
 

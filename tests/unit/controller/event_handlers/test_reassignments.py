@@ -315,6 +315,23 @@ async def test_a_move_is_called_off(cluster: FollowingCluster) -> None:
     assert state(cluster) == (0, [0])
 
 
+@topic((1, 2, 0))
+async def test_a_new_controller_drops_who_was_moved_away_and_stayed_in_sync(
+    cluster: FollowingCluster,
+) -> None:
+    """The last one has written the assignment, and not the ISR."""
+    name = "/brokers/topics/t"
+    shorter = json.dumps({**(node(cluster, name) or {}), "partitions": {"0": [1, 0]}})
+    await cluster.controller.session.set(name, shorter.encode())
+    assert state(cluster) == (1, [1, 2, 0])
+    cluster.told.clear()
+    cluster.brokers[0].kill()
+    await cluster.settle()
+
+    assert state(cluster) == (1, [1])
+    assert "broker 2 <- StopReplica t-0 epoch=1 delete" in cluster.told
+
+
 @topic((1,))
 async def test_a_move_is_not_called_off_when_only_its_target_is_in_sync(
     cluster: FollowingCluster,
