@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kbroker.model import LeaderAndIsr, TopicPartition
+from kbroker.model import NO_LEADER, LeaderAndIsr, TopicPartition
 from tests.faults.cluster_model import ClusterModel
 
 MIN_ISR = 2
@@ -143,8 +143,10 @@ class Ledger:
     ) -> None:
         """The tree has another leader or ISR."""
         book = self.book(partition)
-        if leadership.leader in book.tainted:
-            self.excuse(partition, f"{leadership.leader} leads after a loss of power")
+        leader, tainted = leadership.leader, book.tainted.keys()
+        all_have_lost = leader not in {*book.isr, NO_LEADER} and book.isr <= tainted
+        if leader in tainted or all_have_lost:
+            self.excuse(partition, f"{leader} leads after a loss of power")
         isr = frozenset(leadership.isr)
         for broker_id in (isr - book.isr) & book.tainted.keys():
             if registration_of(broker_id) != book.tainted[broker_id]:
