@@ -1,4 +1,6 @@
-"""The example of a cluster runs, serves replicated topics, and leaves nothing behind that runs."""
+"""The example of a cluster runs, serves replicated topics, has its brokers started again one by one,
+and leaves nothing behind that runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,6 @@ from compat_tests.zookeeper_servers import java_command
 from tests.docs.terminals import environment, what_may_be_missing
 
 THREE_BROKERS = Path(__file__).resolve().parents[2] / "examples" / "three-brokers"
-INTERRUPTED = 130
 
 
 def is_running(pid: int) -> bool:
@@ -43,12 +44,23 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
     try:
         assert example.stdout is not None
         said = example.stdout.readline()
-        pids = [int(path.read_text()) for path in (tmp_path / "here").glob("broker-*.pid")]
+        pids = [int(path.read_text()) for path in sorted((tmp_path / "here").glob("broker-*.pid"))]
         bootstrap = said.partition("listen on ")[2].partition(" ")[0]
         made = run("topic", "create", "orders", "--replication-factor", "3", bootstrap=bootstrap)
         sent = run("produce", "orders", stdin="desk\n", bootstrap=bootstrap)
         status = run("cluster", "status", "--output", "csv", bootstrap=bootstrap)
         read = run("consume", "orders", bootstrap=bootstrap)
+        os.kill(pids[0], signal.SIGTERM)
+        again = subprocess.Popen(
+            [*HEEDING, "kbroker", "start", str(tmp_path / "here" / "broker-1.properties")],
+            env=settings,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert again.stdout is not None
+        came_back = again.stdout.readline()
+        again.send_signal(signal.SIGTERM)
+        again.communicate(timeout=60)
     finally:
         example.send_signal(signal.SIGINT)
         example.communicate(timeout=60)
@@ -60,6 +72,7 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
     ]
     assert "0 under-replicated" in status.err
     assert read.lines() == ["desk"]
-    assert example.returncode == INTERRUPTED
+    assert came_back == f"listening on 127.0.0.1:{ports.partition(' ')[0]}\n"
+    assert example.returncode == FINE
     assert len(pids) == 3
     assert [pid for pid in pids if is_running(pid)] == []
