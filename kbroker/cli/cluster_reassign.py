@@ -28,12 +28,19 @@ from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import ReplicaAssignment, TopicPartition
 
 _LISTED = ("topic", "partition", "replicas", "adding", "removing")
-_NOTHING = "no partition moves"
+_NOTHING = "no partition is moving"
 _NOT_MOVING = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,)
 
 
 @click.command(short_help="Move partitions to other brokers.")
-@click.option("--topic", metavar="TOPIC", shell_complete=topic_names, help="The topic to move.")
+@click.option(
+    "--topic",
+    "names",
+    metavar="TOPIC",
+    multiple=True,
+    shell_complete=topic_names,
+    help="The topic to move; may be repeated.",
+)
 @click.option(
     "--partition",
     "numbers",
@@ -63,7 +70,7 @@ _NOT_MOVING = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,)
 def reassign(  # one parameter per option
     bootstrap: str,
     output: str,
-    topic: str | None,
+    names: Sequence[str],
     numbers: Sequence[int],
     brokers: str | None,
     path: str | None,
@@ -77,12 +84,12 @@ def reassign(  # one parameter per option
     ends when the moves have begun. A number of brokers other than before changes the number of
     replicas.
     """
-    _check_options(topic, numbers, wait, (brokers, path, cancel, lists))
+    _check_options(names, numbers, wait, (brokers, path, cancel, lists))
     target = None if brokers is None else _parse_brokers(brokers)
     plan = None if path is None else read_plan(path)
     with cluster_links(bootstrap) as links:
         if lists or cancel:
-            places = None if topic is None else _places(links, topic, numbers)
+            places = _places(links, names, numbers) if names else None
             moving = {
                 place: move
                 for place, move in moves_under_way(links).items()
@@ -94,23 +101,27 @@ def reassign(  # one parameter per option
                 _call_off(links, moving, wait, output)
             return
         if plan is None:
-            assert topic is not None, "checked above"
+            assert names, "checked above"
             assert target is not None, "checked above"
-            plan = _spread(_places(links, topic, numbers), target)
+            plan = _spread(_places(links, names, numbers), target)
         _move(links, plan, wait, output)
 
 
 def _check_options(
-    topic: str | None, numbers: Sequence[int], wait: bool, modes: tuple[Any, Any, bool, bool]
+    names: Sequence[str], numbers: Sequence[int], wait: bool, modes: tuple[Any, Any, bool, bool]
 ) -> None:
     brokers, path, _, lists = modes
-    if sum(1 for mode in modes if mode not in (None, False)) != 1:
-        raise click.UsageError("give one of --to, --file, --cancel, --list")
-    if brokers is not None and topic is None:
+    given = sum(1 for mode in modes if mode not in (None, False))
+    if given != 1:
+        only = "only one" if given else "one"
+        raise click.UsageError(f"give {only} of --to, --file, --cancel, --list")
+    if brokers is not None and not names:
         raise click.UsageError("--to needs --topic")
-    if topic is None and numbers:
+    if numbers and not names:
         raise click.UsageError("--partition needs --topic")
-    if path is not None and topic is not None:
+    if numbers and len(names) > 1:
+        raise click.UsageError("--partition is for one topic: give --topic once, or a --file")
+    if path is not None and names:
         raise click.UsageError("--file names the topics: leave out --topic")
     if lists and wait:
         raise click.UsageError("--list waits for nothing: leave out --wait")
@@ -128,15 +139,29 @@ def _parse_brokers(text: str) -> tuple[int, ...]:
     return tuple(replicas)
 
 
-def _places(links: ClusterLinks, name: str, numbers: Sequence[int]) -> list[TopicPartition]:
-    """The partitions of a topic that are asked for; refuses what is not there."""
+def _places(
+    links: ClusterLinks, names: Sequence[str], numbers: Sequence[int]
+) -> list[TopicPartition]:
+    """The partitions of the topics that are asked for; refuses what is not there."""
     topics = {str(topic.name): topic for topic in links.describe(None).topics}
-    if name not in topics:
-        refuse([no_such("topic", name, topics)], Trouble.UNKNOWN_TOPIC)
-    known = sorted(partition.partition_index for partition in topics[name].partitions)
-    unknown = sorted(set(numbers) - set(known))
-    refuse([no_such_partition(TopicPartition(name, each), len(known)) for each in unknown])
-    return [TopicPartition(name, number) for number in sorted(set(numbers) or known)]
+    unknown = [no_such("topic", name, topics) for name in names if name not in topics]
+    refuse(unknown, Trouble.UNKNOWN_TOPIC)
+    known = {
+        name: sorted(partition.partition_index for partition in topics[name].partitions)
+        for name in names
+    }
+    refuse(
+        [
+            no_such_partition(TopicPartition(name, number), len(known[name]))
+            for name in known
+            for number in sorted(set(numbers) - set(known[name]))
+        ]
+    )
+    return [
+        TopicPartition(name, number)
+        for name in known
+        for number in sorted(set(numbers) or known[name])
+    ]
 
 
 def _spread(
@@ -152,7 +177,9 @@ def _spread(
 def _move(links: ClusterLinks, plan: Replicas, wait: bool, output: str) -> None:
     described = links.describe(None)
     replicas = replicas_of(described)
-    refuse(_not_there(plan, replicas))
+    topics = {place.topic for place in replicas}
+    is_unknown = any(place.topic not in topics for place in plan)
+    refuse(_not_there(plan, replicas), Trouble.UNKNOWN_TOPIC if is_unknown else None)
     refuse(_brokers_away(plan, replicas, {broker.node_id for broker in described.brokers}))
     moving = moves_under_way(links)
     targets = {
@@ -165,6 +192,9 @@ def _move(links: ClusterLinks, plan: Replicas, wait: bool, output: str) -> None:
     settled = len(plan) - len(targets)
     if settled:
         say(f"{counted(settled, 'partition')} had these replicas before")
+    fewer = sum(p not in moving and len(begun[p]) < len(replicas[p]) for p in begun)
+    if fewer:
+        say(f"{counted(fewer, 'partition')} will have fewer replicas than before")
     if begun and wait:
         failures += wait_for_moves(links, begun)
     elif begun:
@@ -173,7 +203,7 @@ def _move(links: ClusterLinks, plan: Replicas, wait: bool, output: str) -> None:
 
 
 def _moving(count: int) -> str:
-    return f"{counted(count, 'partition')} {'moves' if count == 1 else 'move'}"
+    return f"{counted(count, 'partition')} {'is' if count == 1 else 'are'} moving"
 
 
 def _not_there(plan: Replicas, replicas: Replicas) -> list[str]:

@@ -64,9 +64,19 @@ def wait_for_moves(
     """Wait until none of these partitions moves; returns a sentence for each that has not come to
     its target.
 
-    Ctrl-C ends the wait alone. Raises OSError, KafkaError, ClientError where the controller has not
-    answered for a while.
+    Ctrl-C ends the wait alone, and a line says so. Raises OSError, KafkaError, ClientError where
+    the controller has not answered for a while.
     """
+    try:
+        return _waited_for(links, targets, sleep)
+    except KeyboardInterrupt:
+        say(f"interrupted: what has begun to move goes on; {LOOK_AT_THEM}")
+        raise
+
+
+def _waited_for(
+    links: ClusterLinks, targets: Replicas, sleep: Callable[[float], None]
+) -> list[str]:
     wait_until_none_moves(links, targets, sleep)
     give_up_s = time.monotonic() + SHOWN_S
     while True:

@@ -12,6 +12,7 @@ from kbroker.model import TopicPartition
 
 _VERSION = 1
 _ANY = "any"
+_EXAMPLE = '{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}'
 
 
 def read_plan(path: str) -> dict[TopicPartition, tuple[int, ...]]:
@@ -21,7 +22,11 @@ def read_plan(path: str) -> dict[TopicPartition, tuple[int, ...]]:
     """
     try:
         plan = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--file '{path}' is not text in UTF-8") from error
+    except ValueError as error:
+        raise click.UsageError(f"--file '{path}' is not JSON: {error}") from error
+    except OSError as error:
         raise click.UsageError(f"--file '{path}': {error}") from error
     try:
         return _parsed(plan)
@@ -51,10 +56,10 @@ def _entry(row: Any) -> tuple[TopicPartition, tuple[int, ...]]:
     topic, number = fields.get("topic"), fields.get("partition")
     replicas = fields.get("replicas")
     if not isinstance(topic, str) or not _is_id(number) or not isinstance(replicas, list):
-        raise ValueError(f"topic, partition and replicas are missing in {json.dumps(row)}")
+        raise ValueError(f"{json.dumps(row)} is not like {_EXAMPLE}")
     place = TopicPartition(topic, number)
     if not all(map(_is_id, replicas)):
-        raise ValueError(f"{place}: replicas are ids of brokers")
+        raise ValueError(f"{place}: replicas are ids of brokers, such as [1, 2, 3]")
     check_replicas(str(place), replicas)
     if any(directory != _ANY for directory in fields.get("log_dirs") or ()):
         raise ValueError(f'{place}: log_dirs other than "{_ANY}" are for kafka-reassign-partitions')

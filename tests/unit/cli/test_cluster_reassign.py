@@ -50,7 +50,7 @@ def test_each_broker_comes_first_in_its_turn(monkeypatch: pytest.MonkeyPatch) ->
     assert [json.loads(line) for line in result.stdout.splitlines()][1] == {
         "topic": "orders", "partition": 1, "replicas": [2, 3], "target": [3, 1],
     }  # fmt: skip
-    assert result.stderr.startswith("3 partitions move; ")
+    assert result.stderr.startswith("3 partitions are moving; ")
 
 
 def test_what_is_there_already_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,9 @@ def test_a_plan_moves_what_it_names(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     result = reassign(monkeypatch, cluster, "--file", str(plan), "--wait")
 
     assert (result.exception, cluster.wishes) == (None, {THIRD: (2,)})
-    assert result.stderr == "1 partition has moved\n"
+    assert result.stderr == (
+        "1 partition will have fewer replicas than before\n1 partition has moved\n"
+    )
 
 
 def test_brokers_and_partitions_that_are_not_there_are_refused_before_anything_moves(
@@ -106,6 +108,17 @@ def test_brokers_and_partitions_that_are_not_there_are_refused_before_anything_m
     assert cluster.wishes == {}
 
 
+def test_several_topics_move_with_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    desks = TopicPartition("desks", 0)
+    cluster = MovingCluster({"orders": [(1, 2)], "desks": [(1, 2)]}, dict.fromkeys((1, 2, 3)))
+
+    both = reassign(monkeypatch, cluster, "--topic", "orders", "--topic", "desks", "--to", "2,3")
+    unknown = reassign(monkeypatch, cluster, "--topic", "orders", "--topic", "desk", "--to", "1")
+
+    assert (both.exception, cluster.wishes) == (None, {FIRST: (2, 3), desks: (3, 2)})
+    assert str(unknown.exception) == "no such topic: desk, did you mean desks or orders?"
+
+
 def test_a_broker_that_is_away_may_keep_its_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = of_three()
     cluster.online = dict.fromkeys((1, 2))
@@ -125,7 +138,8 @@ def test_one_partition_that_is_refused_does_not_keep_the_others(
 
     assert isinstance(result.exception, CommandError)
     assert str(result.exception) == "orders-1 does not move: INVALID_REPLICA_ASSIGNMENT"
-    assert (sorted(cluster.wishes), result.stderr) == ([FIRST, THIRD], "2 partitions have moved\n")
+    assert sorted(cluster.wishes) == [FIRST, THIRD]
+    assert result.stderr.endswith("2 partitions have moved\n")
 
 
 def test_moves_are_listed_with_what_comes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +151,7 @@ def test_moves_are_listed_with_what_comes_and_goes(monkeypatch: pytest.MonkeyPat
     assert json.loads(shown.stdout) == {
         "topic": "orders", "partition": 0, "replicas": [3, 1, 2], "adding": [3], "removing": [1],
     }  # fmt: skip
-    assert (other.stdout, other.stderr) == ("", "no partition moves\n")
+    assert (other.stdout, other.stderr) == ("", "no partition is moving\n")
 
 
 def test_moves_are_called_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +180,13 @@ def test_a_move_that_ends_while_it_is_called_off_is_no_failure(
     ("options", "reason"),
     [
         ((), "give one of --to, --file, --cancel, --list"),
-        (("--list", "--cancel"), "give one of --to, --file, --cancel, --list"),
+        (("--list", "--cancel"), "give only one of --to, --file, --cancel, --list"),
         (("--to", "1"), "--to needs --topic"),
         (("--cancel", "--partition", "1"), "--partition needs --topic"),
+        (
+            ("--cancel", "--topic", "orders", "--topic", "desks", "--partition", "1"),
+            "--partition is for one topic: give --topic once, or a --file",
+        ),
         (("--file", __file__, "--topic", "orders"), "--file names the topics: leave out --topic"),
         (("--list", "--wait"), "--list waits for nothing: leave out --wait"),
         (
@@ -198,6 +216,21 @@ def test_a_wait_goes_on_while_the_controller_changes(capsys: pytest.CaptureFixtu
 
     assert (failures, cluster.looks, len(pauses)) == ([], 6, 5)
     assert capsys.readouterr().err == "1 partition has moved\n"
+
+
+def test_ctrl_c_ends_the_wait_and_says_that_the_moves_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = of_three(first=MOVE)
+    cluster.looks_until_over = 5
+
+    def interrupt(_pause_s: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_for_moves(cluster, {FIRST: (3, 2)}, interrupt)  # type: ignore[arg-type]
+
+    assert capsys.readouterr().err.startswith("interrupted: what has begun to move goes on; ")
 
 
 def test_a_wait_ends_with_its_reason_where_no_controller_comes_back(

@@ -39,13 +39,16 @@ def test_a_plan_as_kafkas_tool_prints_it_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
-        ("{", "Expecting property name"),
+        ("{", "plan.json' is not JSON: Expecting property name"),
         ([], "a plan looks like"),
         ({"version": 1}, "a plan looks like"),
         ({"version": 2, "partitions": [row()]}, "version 2 of plans is not known"),
         (plan_of(), "it names no partition"),
-        (plan_of({"topic": "orders"}), "topic, partition and replicas are missing in"),
-        (plan_of(row(partition="0")), "topic, partition and replicas are missing in"),
+        (
+            plan_of({"topic": "orders"}),
+            '{"topic": "orders"} is not like {"topic": "orders", "partit',
+        ),
+        (plan_of(row(partition="0")), 'ion": "0", "replicas": [1, 2]} is not like {"topic": "'),
         (plan_of(row(), row()), "orders-0 is in it twice"),
         (plan_of(row(replicas=[])), "orders-0: it needs one broker at least"),
         (plan_of(row(replicas=[1, 1])), "orders-0: broker 1 is in it twice"),
@@ -64,3 +67,11 @@ def test_what_is_no_plan_is_refused_with_the_reason(tmp_path: Path, plan: Any, r
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(click.UsageError, match="No such file"):
         read_plan(str(tmp_path / "missing.json"))
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"\xff\xfe")
+
+    with pytest.raises(click.UsageError, match=r"plan\.json' is not text in UTF-8"):
+        read_plan(str(path))
