@@ -13,6 +13,7 @@ from typing import Any
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.java_hash import java_hash
 from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TopicPartition
@@ -32,7 +33,11 @@ _ELSEWHERE = (  # the coordinator is another broker, or not ready yet
 def ask_controller(
     links: ClusterLinks, request: Message, sleep: Callable[[float], None] = time.sleep
 ) -> Any:
-    """The controller's answer. Raises ClientError where there is none, OSError where it is gone."""
+    """The controller's answer.
+
+    Raises ClientError where there is none or it cannot be reached, OSError where its answer got
+    lost.
+    """
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
         refused = None
@@ -43,7 +48,15 @@ def ask_controller(
             except ConnectionRefusedError as error:
                 refused = error
         if time.monotonic() > give_up_s:
-            raise refused or ClientError(
+            if refused is not None:
+                raise ClientError(
+                    f"broker {controller_id}, the controller, cannot be reached: {refused}; if it "
+                    "was stopped or killed, another broker takes its place within "
+                    "zookeeper.session.timeout.ms: try again then",
+                    ExitCode.CANNOT_CONNECT,
+                    Trouble.ADVERTISED_ADDRESS,
+                ) from refused
+            raise ClientError(
                 f"the cluster of {links.bootstrap} has no controller now: check that its brokers "
                 "reach its ZooKeeper, and try again",
                 trouble=Trouble.NO_CONTROLLER,

@@ -11,6 +11,7 @@ import pytest
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller, ask_coordinator
+from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -98,6 +99,21 @@ def test_a_cluster_without_controller_is_told(monkeypatch: pytest.MonkeyPatch) -
             create(cluster)
 
     assert cluster.slept == 1
+
+
+def test_a_controller_that_is_away_is_told_as_the_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster([1], [GONE, GONE])
+    clock = itertools.count(step=4)  # 4 s later at each look
+    with monkeypatch.context() as patch:
+        patch.setattr("time.monotonic", lambda: next(clock))
+        with pytest.raises(
+            ClientError, match="broker 1, the controller, cannot be reached"
+        ) as away:
+            create(cluster)
+
+    assert away.value.code is ExitCode.CANNOT_CONNECT
 
 
 def test_a_coordinator_that_has_moved_is_asked_where_it_is_now() -> None:
