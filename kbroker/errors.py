@@ -205,6 +205,7 @@ class Trouble(StrEnum):
     UNKNOWN_TOPIC = "unknown-topic"
     GROUP_HAS_MEMBERS = "group-has-members"
     NO_LEADER = "no-leader"
+    NOT_ENOUGH_REPLICAS = "not-enough-replicas"
     PORT_IN_USE = "port-in-use"
     DIRECTORY_IN_USE = "directory-in-use"
     DIRECTORY_UNUSABLE = "directory-unusable"

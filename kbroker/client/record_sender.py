@@ -37,6 +37,10 @@ _PAUSE_S = 0.1
 _LOOK_S = 1.0
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 _UNSURE = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+_TOO_FEW_IN_SYNC = (
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -250,7 +254,7 @@ class RecordSender:
             queue.fail(batch, may_be_written=False)
         elif code.retriable:
             queue.fail(batch, may_be_written=code in _UNSURE)
-            self._pause(code.name)
+            self._pause(*_lack(code))
         elif code in _TOO_LARGE and batch.count > 1:
             batch.unpack()
             # The batches to come are to fit too.
@@ -275,6 +279,14 @@ class RecordSender:
         self._reason, self._trouble = reason, trouble
         self._is_stale = True
         self._resume_s = self._now_s() + _PAUSE_S
+
+
+def _lack(code: ErrorCode) -> tuple[str, Trouble | None]:
+    """What may go away by itself, and where more is said of it."""
+    if code in _TOO_FEW_IN_SYNC:
+        sentence = f"fewer replicas are in sync than min.insync.replicas asks for ({code.name})"
+        return sentence, Trouble.NOT_ENOUGH_REPLICAS
+    return code.name, None
 
 
 def _refusal(code: ErrorCode, message: str | None) -> str:

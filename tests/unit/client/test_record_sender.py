@@ -178,8 +178,11 @@ def test_after_half_a_minute_it_is_given_up_with_the_reason(code: ErrorCode) -> 
     setting.broker.codes = [code] * 1_000
 
     setting.put(b"a")
-    with pytest.raises(ClientError, match=code.name):
+    with pytest.raises(ClientError, match=code.name) as given_up:
         setting.run()
+
+    lacks_replicas = code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert given_up.value.trouble is (Trouble.NOT_ENOUGH_REPLICAS if lacks_replicas else None)
 
     assert 30 < setting.now_s < 31
 
