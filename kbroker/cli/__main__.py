@@ -34,7 +34,7 @@ _COMMANDS = {
         "kbroker.cli.config", "config", "Show, change and check settings of brokers and topics."
     ),
     "cluster": LazyCommand(
-        "kbroker.cli.cluster", "cluster", "Show brokers and leaders; move metadata."
+        "kbroker.cli.cluster", "cluster", "Show brokers, elect leaders, move partitions."
     ),
     "log": LazyCommand(
         "kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."

@@ -46,11 +46,12 @@ def status(bootstrap: str, output: str) -> None:
 
     LEADERLESS counts the partitions it holds that nobody leads. A broker that is not there but
     holds partitions is `offline`; one that does not answer at the address that clients are given
-    is `silent`. Exit code 1 when a partition has no leader.
+    is `silent`: until the cluster notices that it is gone, its replicas count as in sync. Exit
+    code 1 when a partition has no leader.
 
     The last line counts partitions. Under-replicated: not all replicas are in sync. Under
     min.insync.replicas: writes with acks=all are refused. Reassigning: replicas move to other
-    brokers.
+    brokers. `kbroker topic describe` shows each partition.
     """
     with cluster_links(bootstrap) as links:
         described = links.describe(None)

@@ -22,6 +22,7 @@ from kbroker.cli.refusals import refuse
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.drain_plan import plan_drain
 from kbroker.client.reassignments import moves_under_way
+from kbroker.errors import Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
 
@@ -29,13 +30,14 @@ from kbroker.protocol.messages.metadata import MetadataResponse
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drain:
     """Moves to begin are `targets`, those that have begun before `leaving`; `failures` says
-    which replicas have to stay.
+    which replicas have to stay, `trouble` where more is said of that.
     """
 
     replicas: Replicas
     targets: Replicas
     leaving: Replicas
     failures: list[str]
+    trouble: Trouble | None
 
 
 @click.command(short_help="Move all replicas of a broker to the others.")
@@ -68,7 +70,7 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
             say(f"{counted(count, 'partition')} {leave} broker {broker}; {LOOK_AT_THEM}")
     if not failures and not dry_run and (wait or not (begun or work.leaving)):
         say(_empty(broker, {each.node_id for each in described.brokers}))
-    refuse(failures)
+    refuse(failures, work.trouble)
 
 
 def _planned(links: ClusterLinks, described: MetadataResponse, broker: int) -> _Drain:
@@ -82,7 +84,8 @@ def _planned(links: ClusterLinks, described: MetadataResponse, broker: int) -> _
     leaderless = _leaderless(described, broker)
     plan = plan_drain(broker, ahead, brokers, leaderless)
     no_place = (
-        "every other broker has a replica"
+        "every other broker has a replica (add a broker, or give the topic fewer replicas with "
+        "`kbroker cluster reassign`)"
         if set(brokers) - {broker}
         else "no other broker is there"
     )
@@ -102,6 +105,7 @@ def _planned(links: ClusterLinks, described: MetadataResponse, broker: int) -> _
             )
             if places
         ],
+        trouble=Trouble.NO_LEADER if leaderless else None,
     )
 
 

@@ -59,7 +59,11 @@ def elect(bootstrap: str, output: str, names: Sequence[str], unclean: bool) -> N
     say(f"{counted(len(held), 'leader')} elected, {counted(needless, 'partition')} {had} before")
     if unclean and held:
         say("records may be lost: who leads now was perhaps not in sync")
-    refuse(failures)
+    is_leaderless = any(
+        error is not None and place in places and places[place].leader_id <= NO_LEADER
+        for place, error in results.items()
+    )
+    refuse(failures, Trouble.NO_LEADER if is_leaderless else None)
 
 
 def _places(described: MetadataResponse, names: Collection[str]) -> dict[TopicPartition, Partition]:
@@ -118,6 +122,7 @@ def _refusal(
             return f"{place}: broker {first}, its first replica, is not there"
         return f"{place}: broker {first}, its first replica, is not in sync"
     if known is not None and error.code == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE:
+        kind = "broker" if len(known.replica_nodes) == 1 else "brokers"
         brokers = ", ".join(map(str, known.replica_nodes))
-        return f"{place}: none of its replicas is there (brokers {brokers})"
+        return f"{place}: none of its replicas is there ({kind} {brokers})"
     return f"{place}: {error}"

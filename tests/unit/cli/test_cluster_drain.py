@@ -73,7 +73,10 @@ def test_a_replica_without_another_broker_stays_and_the_others_leave(
 
     result = drain(monkeypatch, cluster, "1", "--wait")
 
-    assert str(result.exception) == "orders-0 stays: every other broker has a replica"
+    assert str(result.exception) == (
+        "orders-0 stays: every other broker has a replica (add a broker, or give the topic fewer "
+        "replicas with `kbroker cluster reassign`)"
+    )
     assert list(cluster.wishes) == [SECOND]
     assert result.stderr == "1 partition has moved\n"
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from kbroker.cli import cluster_elect as module
 from kbroker.cli.connection import CommandError
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
 
@@ -129,7 +129,9 @@ def test_an_unclean_election_names_who_leads_now_and_that_records_may_be_lost(
         "1 leader elected, 2 partitions had a leader before",
         "records may be lost: who leads now was perhaps not in sync",
     ]
-    assert str(result.exception) == "orders-3: none of its replicas is there (brokers 2, 1)"
+    assert isinstance(result.exception, CommandError)
+    assert result.exception.message == "orders-3: none of its replicas is there (brokers 2, 1)"
+    assert result.exception.trouble is Trouble.NO_LEADER
 
 
 def test_a_topic_that_is_not_there_is_refused_with_the_near_ones(
