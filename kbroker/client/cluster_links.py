@@ -191,7 +191,7 @@ class ClusterLinks:
                 if is_final or time.monotonic() > give_up_s:
                     if isinstance(error, _NoLeaderError):
                         raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
-                    raise
+                    raise _explained(error) from error
             self._sleep(_PAUSE_S)
             view = self.topic(view.name)
 
@@ -300,6 +300,17 @@ def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:
         is_internal=found.is_internal,
         leaders=dict(sorted(leaders.items())),
     )
+
+
+def _explained(error: OSError | KafkaError) -> Exception:
+    """What is said of an error that stayed."""
+    if isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_NOT_AVAILABLE:
+        return ClientError(
+            f"the end of {error.message} is not known since its leader changed "
+            f"({error.code.name}): are fewer replicas in sync than min.insync.replicas asks for?",
+            trouble=Trouble.NOT_ENOUGH_REPLICAS,
+        )
+    return error
 
 
 def _refusal(topic: str, code: ErrorCode) -> str:

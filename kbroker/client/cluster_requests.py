@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from kbroker.client.client_error import ClientError
@@ -97,17 +98,39 @@ def ask_coordinator(
             raise refusal
         if time.monotonic() > give_up_s:
             if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                check_offsets_partition(links, group)
+                check_offsets_partition(links, group, sleep)
             raise refusal
         links.describe([])  # where the brokers are now
         sleep(_PAUSE_S)
 
 
-def check_offsets_partition(links: ClusterLinks, group: str) -> None:
+def check_offsets_partition(
+    links: ClusterLinks, group: str, sleep: Callable[[float], None] = time.sleep
+) -> None:
     """Raises ClientError where the partition of `__consumer_offsets` that a group belongs to has no
-    leader, and OSError where no broker answers.
+    leader, or that topic cannot be made, and OSError where no broker answers.
     """
     leaders = links.topic(GROUP_METADATA_TOPIC).leaders
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while not leaders:
+        reason = None
+        with suppress(TimeoutError):  # the broker waits, too
+            # Who asks for a coordinator has the topic made.
+            found = links.ask_any(FindCoordinatorRequest(key=group, coordinator_keys=[group]))
+            (place,) = found.coordinators or (found,)
+            if place.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return
+            reason = place.error_message
+        if time.monotonic() > give_up_s:
+            reason = reason or (
+                f"there is no {GROUP_METADATA_TOPIC} (it needs as many brokers as "
+                "offsets.topic.replication.factor says)"
+            )
+            raise ClientError(
+                f"group {group} has no coordinator now: {reason}", trouble=Trouble.NO_LEADER
+            )
+        sleep(_PAUSE_S)
+        leaders = links.topic(GROUP_METADATA_TOPIC).leaders
     partition = abs(java_hash(group)) % max(len(leaders), 1)
     if leaders.get(partition) == NO_LEADER:
         place = TopicPartition(GROUP_METADATA_TOPIC, partition)

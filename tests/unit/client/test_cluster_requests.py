@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import ask_controller, ask_coordinator
+from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.cluster_requests import ask_controller, ask_coordinator, check_offsets_partition
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -121,6 +121,33 @@ def test_a_coordinator_that_has_moved_is_asked_where_it_is_now() -> None:
 
     assert delete(cluster) == ErrorCode.NONE
     assert cluster.slept == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(None, "offsets cannot be made"), (TimeoutError("h:1 gave no answer"), "there is no __consu")],
+)
+def test_offsets_that_have_no_topic_and_get_none_are_told(
+    error: Exception | None, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithoutOffsets(Cluster):
+        def topic(self, name: str) -> TopicView:
+            return TopicView(name=name, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leaders={})
+
+        def ask_any(self, _request: Any) -> FindCoordinatorResponse:
+            if error is not None:
+                raise error
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return FindCoordinatorResponse(error_code=code, error_message="offsets cannot be made")
+
+    cluster = WithoutOffsets([1], [])
+    clock = itertools.count(step=4)  # 4 s later at each look
+    with monkeypatch.context() as patch:
+        patch.setattr("time.monotonic", lambda: next(clock))
+        with pytest.raises(ClientError, match=f"group g has no coordinator now: {reason}"):
+            check_offsets_partition(links(cluster), "g", cluster.sleep)
+
+    assert cluster.slept == 1
 
 
 def test_a_coordinator_that_is_not_for_us_is_final() -> None:
