@@ -191,7 +191,7 @@ class ClusterLinks:
                 if is_final or time.monotonic() > give_up_s:
                     if isinstance(error, _NoLeaderError):
                         raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
-                    raise _explained(error) from error
+                    raise _explain(error) from error
             self._sleep(_PAUSE_S)
             view = self.topic(view.name)
 
@@ -302,8 +302,8 @@ def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:
     )
 
 
-def _explained(error: OSError | KafkaError) -> Exception:
-    """What is said of an error that stayed."""
+def _explain(error: OSError | KafkaError) -> Exception:
+    """Return an error that stayed as one that says what it means, where we know."""
     if isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_NOT_AVAILABLE:
         return ClientError(
             f"the end of {error.message} is not known since its leader changed "

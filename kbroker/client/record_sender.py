@@ -254,7 +254,7 @@ class RecordSender:
             queue.fail(batch, may_be_written=False)
         elif code.retriable:
             queue.fail(batch, may_be_written=code in _UNSURE)
-            self._pause(*_lack(code))
+            self._pause(*_describe_lack(code))
         elif code in _TOO_LARGE and batch.count > 1:
             batch.unpack()
             # The batches to come are to fit too.
@@ -281,8 +281,8 @@ class RecordSender:
         self._resume_s = self._now_s() + _PAUSE_S
 
 
-def _lack(code: ErrorCode) -> tuple[str, Trouble | None]:
-    """What may go away by itself, and where more is said of it."""
+def _describe_lack(code: ErrorCode) -> tuple[str, Trouble | None]:
+    """Say what may go away by itself; returns also where more is said of it."""
     if code in _TOO_FEW_IN_SYNC:
         sentence = f"fewer replicas are in sync than min.insync.replicas asks for ({code.name})"
         return sentence, Trouble.NOT_ENOUGH_REPLICAS
