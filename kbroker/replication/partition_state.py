@@ -38,7 +38,8 @@ class ReplicaState:
     def fetched(
         self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int
     ) -> None:
-        """The follower asked for `fetch_offset`: it has everything before that.
+        """The follower asked for `fetch_offset`: it has everything before that, and nothing more. A
+        broker that lost its power may come back with less than it had under the same leader epoch.
 
         Reading up to where the leader ended at the *previous* fetch counts as caught up at that
         fetch: a busy leader is always some records ahead of the follower's newest request.
@@ -49,7 +50,7 @@ class ReplicaState:
         elif fetch_offset >= self.last_fetch_leader_end_offset:
             caught_up_ms = self.last_fetch_time_ms
         self.last_caught_up_time_ms = max(self.last_caught_up_time_ms, caught_up_ms)
-        self.log_end_offset = max(self.log_end_offset, fetch_offset)
+        self.log_end_offset = fetch_offset
         self.last_fetch_leader_end_offset = max(
             self.last_fetch_leader_end_offset, leader_end_offset
         )

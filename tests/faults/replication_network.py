@@ -204,6 +204,9 @@ class Connection:
 
     async def _work(self) -> None:
         while self._arrived:
+            if not self.target.is_listening:  # its logs may be closed
+                self.end("the broker stops")
+                return
             frame, future = self._arrived.popleft()
             try:
                 data = await self._answer(frame)

@@ -40,6 +40,15 @@ def test_a_follower_that_never_fetched_holds_the_high_watermark():
     assert high_watermark(leader(), 5, 12) == 5
 
 
+def test_a_follower_that_comes_back_with_less_has_no_more_than_that():
+    """Its machine lost power and had not written the rest, and nobody else was elected."""
+    state = leader((0,), (0, 1)).follower_fetched(1, 12, 0, 0, 12)
+    state = state.follower_fetched(1, 3, 0, 1, 12)
+
+    assert state.expanded_isr(1, 8) is None
+    assert high_watermark(replace(state, isr=(0, 1)), 8, 12, min_isr=2) == 8
+
+
 def test_a_replica_that_a_move_takes_away_counts_until_it_has_left_the_isr():
     """It could lead next, where the controller ends between the election and the shorter ISR."""
     state = leader((2, 0, 1), (0, 1)).follower_fetched(1, 12, 0, 0, 12)
