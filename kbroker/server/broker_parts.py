@@ -267,7 +267,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         fetchers=fetchers,
         isr_changes=_isr_changes(
             data,
-            IsrQuestions(broker_id, broker_epoch, controller, way).ask
+            IsrQuestions(broker_id, broker_epoch, controller, way, zk.partition_states).ask
             if asks_controller(config.server.inter_broker_protocol_version)
             else ZkIsrManager(zk).ask,
         ),

@@ -37,7 +37,11 @@ class ReplicatingBroker(ForwardingBroker):
         logs: Any = MemoryLogManager()
         self.replicas = ReplicaManager(logs, self.metadata, clock, clock, ReplicationConfig())
         questions = IsrQuestions(
-            broker_id, lambda: self.broker_epoch, self.controller, self.channel
+            broker_id,
+            lambda: self.broker_epoch,
+            self.controller,
+            self.channel,
+            self.zk.partition_states,
         )
         writes = isinstance(cluster, ReplicatingCluster) and cluster.leaders_write_isrs
         self.manager = AlterPartitionManager(

@@ -1,8 +1,13 @@
-"""Asks the controller for ISRs, wherever it is (AlterPartition, KIP-497)."""
+"""Asks the controller for ISRs, wherever it is (AlterPartition, KIP-497).
+
+Law: whoever has missed what became of an earlier question learns it from the tree. A controller may
+write an ISR and end before it answers; the next one refuses all that builds on the version before
+it, and gives no order, for nothing has changed since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from uuid import UUID
 
@@ -16,9 +21,16 @@ from kbroker.protocol.messages.alter_partition import (
     AlterPartitionResponse,
 )
 from kbroker.replication.alter_partition_manager import Outcome, Proposal
+from kbroker.zk.zk_paths import PartitionStateZnode
 
 ANSWER_TIMEOUT_MS = 5_000.0
 _LAST_VERSION_WITH_NAMES = 1
+_OUTDATED = ErrorCode.INVALID_UPDATE_VERSION
+
+ReadStates = Callable[
+    [Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, PartitionStateZnode]]
+]
+"""Reads what the tree has of partitions. Raises TreeUnavailableError."""
 
 
 class IsrQuestions:
@@ -30,17 +42,31 @@ class IsrQuestions:
         broker_epoch: Callable[[], int],
         controller: KafkaController,
         way: NodeToControllerChannel,
+        read_states: ReadStates,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._way = way
+        self._read_states = read_states
 
     async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
-        """Return what the controller says of them.
+        """Return what the controller says of them, and what is in force where it knows a newer
+        version.
 
         Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
         """
+        outcome = await self._asked_controller(proposals)
+        outdated = [
+            tp for tp, said in outcome.partitions.items() if said is _OUTDATED and tp in proposals
+        ]
+        if not outdated:
+            return outcome
+        found = await self._read_states(outdated)
+        in_force = {tp: state.leader_and_isr for tp, state in found.items()}
+        return Outcome(outcome.error, {**outcome.partitions, **in_force})
+
+    async def _asked_controller(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
         if not self._controller.is_active:
             answer = await self._way.ask(partial(self._question, proposals), ANSWER_TIMEOUT_MS)
             if answer is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.model import RECOVERED, RECOVERING, ReplicaAssignment, TopicPartition
-from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_paths import TopicAssignment, partition_state_path
 from tests.fakes.controller_cluster import running
 from tests.fakes.forwarding_cluster import afterwards, cut, hang
 from tests.fakes.replicating_cluster import ReplicatingBroker, ReplicatingCluster
@@ -114,6 +114,22 @@ async def test_a_controller_that_dies_while_it_is_asked_is_followed_by_another(
 
     assert cluster.controller.broker_id != 0
     assert {*isrs(cluster)} == {(LEADER,)}
+
+
+async def test_a_leader_learns_from_the_tree_which_isr_a_controller_wrote_before_it_ended(
+    cluster: ReplicatingCluster,
+) -> None:
+    """The leader was told something else since, and goes on from the version before it."""
+    path = partition_state_path(*T)
+    controller = cluster.controller
+    data, stat = await controller.session.get(path)
+    await controller.session.set(path, data.replace(b"[1,2,0]", b"[1,0]"), stat.version)
+
+    await shrunk(cluster, FOLLOWER)
+
+    state = leader(cluster).partition(T).state
+    assert (state.isr, state.pending_isr) == ((LEADER, OTHER), None)
+    assert state.partition_epoch == stat.version + 1
 
 
 async def test_a_proposal_from_before_a_new_leader_epoch_changes_nothing(
