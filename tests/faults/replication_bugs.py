@@ -26,7 +26,7 @@ from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.fetchers import replica_fetcher
 from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
 from kbroker.replication.partition import Partition
-from kbroker.replication.partition_state import PartitionState, ReplicaState
+from kbroker.replication.partition_state import PartitionState
 from tests.faults.cluster_bugs import controller_epoch_ignored, leader_epoch_not_raised
 
 Mistake = Callable[[], AbstractContextManager[Any]]
@@ -173,30 +173,6 @@ def joined_before_caught_up() -> AbstractContextManager[Any]:
     return patch.object(PartitionState, "expanded_isr", expanded)
 
 
-def positions_never_go_back() -> AbstractContextManager[Any]:
-    """A leader goes on counting what a follower had before its machine lost power."""
-    original = ReplicaState.fetched
-
-    def fetched(state: ReplicaState, fetch_offset: int, *args: int) -> None:
-        before = state.log_end_offset
-        original(state, fetch_offset, *args)
-        state.log_end_offset = max(before, fetch_offset)
-
-    return patch.object(ReplicaState, "fetched", fetched)
-
-
-def moved_away_not_waited_for() -> AbstractContextManager[Any]:
-    """A leader commits without a replica that is being moved away and is still in sync."""
-    original = PartitionState.as_leader
-
-    def as_leader(state: PartitionState, *args: Any) -> PartitionState:
-        led = original(state, *args)
-        known = {b: f for b, f in led.followers.items() if b in led.replicas}
-        return replace(led, followers=known)
-
-    return patch.object(PartitionState, "as_leader", as_leader)
-
-
 def joined_before_the_leaders_epoch() -> AbstractContextManager[Any]:
     """A follower is in sync once it has the high watermark, wherever the leader's epoch begins."""
     original = PartitionState.expanded_isr
@@ -332,8 +308,6 @@ PLANTED: tuple[Mistake, ...] = (
     acknowledged_before_the_append,
     isr_used_before_it_is_stored,
     joined_before_caught_up,
-    positions_never_go_back,
-    moved_away_not_waited_for,
     joined_before_the_leaders_epoch,
     high_watermark_of_the_leader_alone,
     one_in_sync_not_waited_for,
