@@ -144,8 +144,8 @@ class Ledger:
         """The tree has another leader or ISR."""
         book = self.book(partition)
         leader, tainted = leadership.leader, book.tainted.keys()
-        all_have_lost = leader not in {*book.isr, NO_LEADER} and book.isr <= tainted
-        if leader in tainted or all_have_lost:
+        is_new = bool(book.isr) and leader not in {*book.isr, NO_LEADER}
+        if leader in tainted or (is_new and book.isr <= tainted):
             self.excuse(partition, f"{leader} leads after a loss of power")
         isr = frozenset(leadership.isr)
         for broker_id in (isr - book.isr) & book.tainted.keys():
