@@ -38,7 +38,11 @@ def test_each_command_names_the_address_and_who_gives_it(
     )
 
     done = run("topic", "create", "u", bootstrap=address)
-    lines = [f"Error: a broker of {address} cannot be reached: {told}", MORE]
+    retry = (
+        "if it was stopped or killed, another broker takes its place within "
+        "zookeeper.session.timeout.ms: try again then"
+    )
+    lines = [f"Error: broker 0, the controller, cannot be reached: {told}; {retry}", MORE]
     assert (done.code, done.err.splitlines()) == (CANNOT_CONNECT, lines)
     for command in (("topic", "list"), ("topic", "describe", "t")):
         shown = run(*command, bootstrap=address)
