@@ -74,8 +74,15 @@ def most_advanced(
     """The replica whose log reaches furthest; of equal ones the first, one in sync before others.
 
     `ends` has the last leader epoch and the end of each log that is known, at least one. Nobody
-    else is in sync then.
+    else is in sync then. A log whose records were all deleted may not know their epoch: where there
+    is one, the offset decides alone.
     """
     known = [b for b in replicas if b in ends]
-    leader = max(known, key=lambda b: (ends[b], b in isr, -replicas.index(b)))
+    are_epochs_known = all(end.epoch >= 0 or not end.end_offset for end in ends.values())
+
+    def reach(broker_id: int) -> tuple[int, int]:
+        epoch, end_offset = ends[broker_id]
+        return epoch if are_epochs_known else 0, end_offset
+
+    leader = max(known, key=lambda b: (reach(b), b in isr, -replicas.index(b)))
     return Elected(leader, (leader,), unclean=leader not in isr)

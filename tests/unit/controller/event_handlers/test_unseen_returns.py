@@ -9,6 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from kbroker.controller.state_machines.unseen_returns import most_advanced
+from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ReplicaAssignment
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import FakeBroker, running
@@ -154,3 +156,21 @@ async def test_nor_is_one_in_topics_that_were_made_since(cluster: FollowingClust
     await cluster.settle()
 
     assert states(cluster)[0][:2] == (2, [2])
+
+
+@pytest.mark.parametrize(
+    ("ends", "leader"),
+    [
+        ({1: (2, 9), 2: (3, 4)}, 2),
+        ({1: (-1, 0), 2: (0, 3)}, 2),
+        (
+            {1: (3, 20), 2: (-1, 24)},
+            2,
+        ),  # all of its records were deleted, and their epoch with them
+        ({1: (3, 25), 2: (-1, 24)}, 1),
+    ],
+)
+def test_the_log_that_reaches_furthest_leads(ends: dict[int, tuple[int, int]], leader: int) -> None:
+    known = {broker_id: EpochEndOffset(*end) for broker_id, end in ends.items()}
+
+    assert most_advanced((1, 2, 3), (1,), known).leader == leader
