@@ -14,6 +14,7 @@ BrokerId = NewType("BrokerId", int)
 ProducerId = NewType("ProducerId", int)
 
 NO_LEADER = -1  # leader field of a partition that has none (LeaderAndIsr.NoLeader)
+NO_CONTROLLER = -1  # controller of a cluster that has none (Metadata)
 LEADER_DURING_DELETE = (
     -2
 )  # leader field while its topic is deleted (LeaderAndIsr.LeaderDuringDelete)

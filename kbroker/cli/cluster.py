@@ -25,12 +25,11 @@ from kbroker.client.partition_health import PartitionHealth, health_of
 from kbroker.client.reassignments import moves_under_way
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError, Trouble
-from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
 _MIN_ISR = "min.insync.replicas"
-_NO_CONTROLLER = -1
 
 
 @click.group(cls=CommandGroup)
@@ -108,7 +107,7 @@ def _moves(
     """Those under way; None where no controller answers, or, and a line says why, where it does
     not tell.
     """
-    if controller_id == _NO_CONTROLLER or controller_id in links.silent:
+    if controller_id == NO_CONTROLLER or controller_id in links.silent:
         return None
     try:
         return moves_under_way(links, controller_id)
@@ -133,7 +132,7 @@ def _internal(described: MetadataResponse) -> str:
 
 def _controller(described: MetadataResponse) -> str:
     controller_id = described.controller_id
-    return "no controller" if controller_id == _NO_CONTROLLER else f"controller {controller_id}"
+    return "no controller" if controller_id == NO_CONTROLLER else f"controller {controller_id}"
 
 
 def _rows(

@@ -11,9 +11,9 @@ from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.output import say
 from kbroker.errors import ErrorCode, Trouble
+from kbroker.model import NO_CONTROLLER
 
 _RETRY_S = 0.05
-_NO_CONTROLLER = -1
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -81,7 +81,7 @@ def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
     """List what is not as it should be; `topics` None looks at all of them."""
     with cluster_links(bootstrap) as links:
         described = links.describe(topics)
-    if described.controller_id == _NO_CONTROLLER:
+    if described.controller_id == NO_CONTROLLER:
         return ["the cluster has no controller"]
     problems = [
         f"no such topic: {topic.name}" for topic in described.topics if topic.error_code in _MISSING

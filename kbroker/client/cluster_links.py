@@ -19,7 +19,7 @@ from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, KafkaError, Trouble
-from kbroker.model import NO_LEADER, ZERO_UUID
+from kbroker.model import NO_CONTROLLER, NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Message
@@ -29,7 +29,6 @@ _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
-_NO_CONTROLLER = -1
 
 
 class _NoLeaderError(OSError):
@@ -71,7 +70,7 @@ class ClusterLinks:
         self._settings = settings_of(bootstrap)
         self._sleep = sleep
         self._nodes: dict[int, tuple[str, int]] = {}
-        self._controller_id = _NO_CONTROLLER
+        self._controller_id = NO_CONTROLLER
         self._links: dict[tuple[str, int], BrokerLink] = {}
         self._asking: dict[tuple[str, int], BrokerLink] = {}
         self._repeated: Message | None = None

@@ -17,13 +17,12 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.java_hash import java_hash
-from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TopicPartition
+from kbroker.model import GROUP_METADATA_TOPIC, NO_CONTROLLER, NO_LEADER, TopicPartition
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import Message
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
-_NO_CONTROLLER = -1
 _ELSEWHERE = (  # the coordinator is another broker, or not ready yet
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -43,7 +42,7 @@ def ask_controller(
     while True:
         refused = None
         controller_id = links.describe([]).controller_id
-        if controller_id != _NO_CONTROLLER:
+        if controller_id != NO_CONTROLLER:
             try:
                 return links.link(controller_id).ask(request)
             except ConnectionRefusedError as error:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kbroker.model import NO_CONTROLLER
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import EventType, WatchEvent
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-
-NO_CONTROLLER = -1
 
 
 @dataclass(frozen=True, slots=True)
