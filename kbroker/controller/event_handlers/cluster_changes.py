@@ -102,6 +102,7 @@ class ClusterChanges:
         """
         context = self.context
         context.forget_cluster()
+        self._doubts.stop()  # a look may have been dropped
         await self._brokers.clear_notifications()
         await self._brokers.read()
         await self._topics.read()

@@ -48,7 +48,7 @@ class DoubtfulElections:
             self._look_after(FIRST_LOOK_AFTER_S)
 
     def stop(self) -> None:
-        """Another controller takes over."""
+        """Look no more until it is said to watch."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

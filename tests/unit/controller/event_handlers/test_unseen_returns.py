@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kbroker.controller.event_handlers import doubtful_elections
 from kbroker.controller.state_machines.unseen_returns import most_advanced
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ReplicaAssignment
@@ -19,6 +20,7 @@ from tests.fakes.topic_nodes import create_topic
 
 # Broker 0 is controller at first.
 REPLICAS = ((1, 2, 3), (2, 1, 3), (1, 2), (1,))
+NEVER_S = 1e6
 State = tuple[int, list[int], int]
 
 
@@ -126,6 +128,26 @@ async def test_the_last_in_sync_is_in_doubt_also_where_its_end_and_its_return_ar
 
     assert states(cluster)[0][:2] == (-1, [1])
     assert states(cluster)[3][:2] == (1, [1]), "there is no other replica"
+
+
+async def test_doubts_are_looked_at_again_where_the_cluster_was_read_again(
+    cluster: FollowingCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that comes while the controller trusts nothing is dropped with the other events."""
+    monkeypatch.setattr(doubtful_elections, "FIRST_LOOK_AFTER_S", NEVER_S)
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].kill()
+        await cluster.settle()
+    await lose_memory(cluster, 1).register()
+    await cluster.settle()
+    assert states(cluster)[0][:2] == (-1, [1])
+
+    monkeypatch.setattr(doubtful_elections, "FIRST_LOOK_AFTER_S", 0)
+    monkeypatch.setattr(doubtful_elections, "WAIT_S", 0)
+    cluster.controller.controller.read_anew()
+    await cluster.settle()
+
+    assert states(cluster)[0][:2] == (1, [1])
 
 
 async def test_one_that_has_caught_up_since_is_in_no_doubt(cluster: FollowingCluster) -> None:

@@ -250,6 +250,21 @@ async def test_a_log_that_ends_before_its_leaders_begins_starts_over_there(world
     assert (partition.log_start_offset, partition.log_end_offset) == (7, 7)
 
 
+async def test_a_log_whose_leader_has_deleted_all_of_it_begins_with_the_batch_around_its_end(
+    world: World,
+) -> None:
+    """Its last records came under an epoch that the leader knows no more: it cannot be told that
+    they part.
+    """
+    partition = world.follow(records=4)
+    around = bytes(batch(b"3", b"4", base_offset=3, partition_leader_epoch=1))
+
+    await world.run(answer(data(records=around, high_watermark=5, log_start_offset=4)))
+
+    assert (partition.log_start_offset, partition.log_end_offset) == (4, 5)
+    assert partition.log.segments.base_offsets == [3]
+
+
 async def test_a_log_without_epochs_is_cut_at_its_high_watermark_at_first(world: World) -> None:
     partition = world.follow()
     partition.log.append_as_follower(batch(b"old"))

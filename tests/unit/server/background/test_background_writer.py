@@ -17,7 +17,7 @@ async def test_work_is_done_in_order_on_one_thread_and_reported_on_the_loop() ->
             lambda name=name: worked.append((name, threading.get_ident())),
             lambda _, name=name: done.append((name, threading.get_ident())),
         )
-    assert worked == []
+    assert done == []
     await writer.stop()
 
     assert [name for name, _ in worked] == ["a", "b", "c"]
