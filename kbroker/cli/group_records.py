@@ -29,6 +29,7 @@ from kbroker.record.default_record import Record
 _JOIN_MS = 30_000
 _HANDOVER_MS = 3_000
 _POLL_MS = 1_000
+_LOOK_MS = 2_000
 _PATIENCE_S = 10.0  # without --follow
 
 Batches = Iterator[tuple[TopicPartition, list[Record]]]
@@ -99,7 +100,7 @@ class GroupRecords:
                 ends = ends or consumer.end_offsets(list(assigned))
                 if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
                     return
-            found = consumer.poll(timeout_ms=_POLL_MS)
+            found = self._poll(follow=follow)
             self._look_at_topics(follow=follow)
             if not found:
                 self._look(follow=follow)
@@ -111,15 +112,25 @@ class GroupRecords:
                 self._behind[given] = records[-1].offset + 1
                 yield given, records
 
+    def _poll(self, *, follow: bool) -> Mapping[LibraryPartition, Sequence[Any]]:
+        """Records that came; none where the library gave up on the brokers, and it follows."""
+        try:
+            found: dict[LibraryPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=_POLL_MS)
+        except LibraryError as error:
+            if not follow or not error.retriable:
+                raise
+            return {}
+        return found
+
     def _look_for_gaps(self, assigned: set[LibraryPartition]) -> None:
         """Tell where the group was, in a partition that came, before records there are now."""
         came, self._assigned = sorted(assigned - self._assigned), assigned
         if not came:
             return
         with suppress(LibraryError):  # a broker is away, which the other looks tell
-            starts = self._consumer.beginning_offsets(came)
+            starts = self._consumer.beginning_offsets(came, timeout_ms=_LOOK_MS)
             for place in came:
-                committed = self._consumer.committed(place)
+                committed = self._consumer.committed(place, timeout_ms=_LOOK_MS)
                 if committed is not None and committed < starts[place]:
                     self._tell(
                         f"offset {committed} of {place.topic}-{place.partition}, where the group "

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaTimeoutError
 from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.cli import group_records
@@ -27,9 +28,11 @@ class Library:
     begins_at: int = 0
     committed_offset: int | None = 2
     has_joined = True
+    troubles: tuple[Exception, ...] = ()
 
     def __init__(self, *is_there: bool) -> None:
         self._coordinator = SimpleNamespace(poll=lambda **_: None)
+        self._troubles = deque(self.troubles)
         self._is_there = deque(is_there)
         self._cluster = SimpleNamespace(config={}, partitions_for_topic=self._partitions)
 
@@ -42,16 +45,18 @@ class Library:
     def end_offsets(self, _: Any) -> dict[LibraryPartition, int]:
         return {PLACE: 5}
 
-    def beginning_offsets(self, places: Any) -> dict[LibraryPartition, int]:
+    def beginning_offsets(self, places: Any, **_: Any) -> dict[LibraryPartition, int]:
         return dict.fromkeys(places, self.begins_at)
 
-    def committed(self, _: Any) -> int | None:
+    def committed(self, _: Any, **__: Any) -> int | None:
         return self.committed_offset
 
     def position(self, _: Any) -> int:
         return 0
 
     def poll(self, **_: Any) -> dict[Any, Any]:
+        if self._troubles:
+            raise self._troubles.popleft()
         if not self._is_there:
             raise END
         return {}
@@ -88,6 +93,29 @@ def test_a_member_that_follows_says_once_that_a_topic_was_deleted_and_that_it_is
         list(group.batches(follow=True))
 
     assert said == ["the topic t was deleted; waiting", "t can be read again"]
+
+
+@pytest.mark.parametrize(
+    ("follow", "trouble", "end"),
+    [
+        (True, KafkaTimeoutError("metadata"), KeyboardInterrupt),
+        (True, KafkaConnectionError("refused"), KeyboardInterrupt),
+        (True, GroupAuthorizationFailedError("g"), GroupAuthorizationFailedError),
+        (False, KafkaTimeoutError("metadata"), KafkaTimeoutError),
+    ],
+)
+def test_a_member_that_follows_goes_on_where_the_library_gives_up_on_the_brokers(
+    follow: bool,
+    trouble: Exception,
+    end: type[BaseException],
+    member: Callable[..., tuple[GroupRecords, list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Library, "troubles", (trouble,))
+    group, _ = member(True, True)
+
+    with pytest.raises(end):
+        list(group.batches(follow=follow))
 
 
 def test_a_member_that_does_not_follow_ends_where_a_topic_was_deleted(
