@@ -52,14 +52,18 @@ class Log(LocalLog):
         return log_write.append_prepared(self, prepared, leader_epoch, now_ms)
 
     def append_as_follower(
-        self, records: memoryview | bytearray | bytes, now_ms: int = 0
+        self,
+        records: memoryview | bytearray | bytes,
+        now_ms: int = 0,
+        leader_start_offset: int = 0,
     ) -> LogAppendInfo:
         """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at
-        the end is left out. An empty log that starts amid the first batch starts with it.
+        the end is left out. A log that is empty, or of which the leader has deleted everything,
+        begins anew with the first batch where that holds the offset at which it ends.
 
         KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (they do not rise), KAFKA_STORAGE_ERROR.
         """
-        return log_write.append_as_follower(self, records, now_ms)
+        return log_write.append_as_follower(self, records, now_ms, leader_start_offset)
 
     def read(
         self,

@@ -36,8 +36,9 @@ _SUPERSEDED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-# It is not to be now; the ISR stays what it was.
-_REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
+# It is not to be now; the ISR stays what it was. (OPERATION_NOT_ATTEMPTED is no refusal: the
+# controller was reading the cluster, and may write an earlier question for the same ISR yet.)
+_REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

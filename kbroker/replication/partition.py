@@ -277,14 +277,16 @@ class Partition:
 
     # Following
 
-    def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
+    def append_as_follower(
+        self, records: memoryview, now_ms: int, leader_start_offset: int
+    ) -> LogAppendInfo | None:
         """Append what the leader sent; the result for its last part, None where no batch is whole.
 
         Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
         """
         log, info = self.log, None
         for part in parts_for(records, log.rules.segment_bytes):
-            appended = log.append_as_follower(part, now_ms)
+            appended = log.append_as_follower(part, now_ms, leader_start_offset)
             info = appended if appended.last_offset >= 0 else info
         return info
 

@@ -88,10 +88,13 @@ def append_prepared(
     return _append_placed(log, ready, leader_epoch, AppendOrigin.OLD_CLIENT, now_ms)
 
 
-def append_as_follower(log: LocalLog, records: Records | bytes, now_ms: int) -> LogAppendInfo:
+def append_as_follower(
+    log: LocalLog, records: Records | bytes, now_ms: int, leader_start_offset: int
+) -> LogAppendInfo:
     """See `Log.append_as_follower`."""
     batches = read_trusted(records, log.topic_partition, log.rules, log.log_end_offset)
-    _begin_at_batch(log, batches, now_ms)
+    if max(log.log_start_offset, leader_start_offset) == log.log_end_offset:
+        _begin_at_batch(log, batches, now_ms)
     try:
         if batches.check_offsets(log.log_end_offset):
             log.expect_gaps()
@@ -104,10 +107,10 @@ def append_as_follower(log: LocalLog, records: Records | bytes, now_ms: int) -> 
 
 
 def _begin_at_batch(log: LocalLog, batches: TrustedBatches, now_ms: int) -> None:
-    """Let an empty log begin with the first batch where that holds the offset at which it begins
-    now: the leader's log may start amid a batch, and batches are sent whole.
+    """Let a log without records of use begin with the first batch where that holds the offset at
+    which it ends: the leader's log may start amid a batch, and batches are sent whole.
     """
-    if batches.headers and log.log_start_offset == log.log_end_offset:
+    if batches.headers:
         first = batches.headers[0]
         if first.base_offset < log.log_end_offset <= first.last_offset:
             log.truncate_fully_and_start_at(first.base_offset, now_ms)

@@ -337,11 +337,8 @@ class ReplicaFetcher:
         has_moved = False
         try:
             if records:
-                if log.log_start_offset < state.fetch_offset == data.log_start_offset:
-                    # The leader has deleted all of this, and may begin amid a batch.
-                    now_ms = self._parts.clock.now_ms()
-                    log.truncate_fully_and_start_at(data.log_start_offset, now_ms)
-                info = partition.append_as_follower(records, self._parts.clock.now_ms())
+                now_ms = self._parts.clock.now_ms()
+                info = partition.append_as_follower(records, now_ms, data.log_start_offset)
                 has_moved = info is not None
                 self._parts.throttle.copied(partition, len(records))
             has_moved |= partition.follow_leader(data.high_watermark, data.log_start_offset)

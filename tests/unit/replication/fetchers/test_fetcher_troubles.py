@@ -125,8 +125,8 @@ async def test_a_fault_of_the_fetcher_itself_keeps_to_one_partition(
     append = Partition.append_as_follower
     faults = [ValueError("a bug")]
 
-    def faulty(partition: Partition, records: memoryview, now_ms: int) -> Any:
-        info = append(partition, records, now_ms)
+    def faulty(partition: Partition, records: memoryview, now_ms: int, start: int) -> Any:
+        info = append(partition, records, now_ms, start)
         if partition.topic_partition == T and faults:
             raise faults.pop()
         return info

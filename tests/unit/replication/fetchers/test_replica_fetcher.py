@@ -265,6 +265,18 @@ async def test_a_log_whose_leader_has_deleted_all_of_it_begins_with_the_batch_ar
     assert partition.log.segments.base_offsets == [3]
 
 
+async def test_a_log_whose_leader_has_deleted_all_of_it_keeps_what_it_has_where_a_batch_follows(
+    world: World,
+) -> None:
+    """A cut without need could lose where the log ends: a full disk takes no new segment."""
+    partition = world.follow(records=4)
+
+    await world.run(answer(data(records=records(1, base=4), high_watermark=5, log_start_offset=4)))
+
+    assert (partition.log_start_offset, partition.log_end_offset) == (4, 5)
+    assert partition.log.segments.base_offsets == [0]
+
+
 async def test_a_log_without_epochs_is_cut_at_its_high_watermark_at_first(world: World) -> None:
     partition = world.follow()
     partition.log.append_as_follower(batch(b"old"))
