@@ -59,7 +59,7 @@ class Log(LocalLog):
     ) -> LogAppendInfo:
         """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at
         the end is left out. A log that is empty, or of which the leader has deleted everything,
-        begins anew with the first batch where that holds the offset at which it ends.
+        starts over with the first batch where that holds the offset at which it ends.
 
         KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (they do not rise), KAFKA_STORAGE_ERROR.
         """

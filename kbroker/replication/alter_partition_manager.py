@@ -36,8 +36,8 @@ _SUPERSEDED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-# It is not to be now; the ISR stays what it was. (OPERATION_NOT_ATTEMPTED is no refusal: the
-# controller was reading the cluster, and may write an earlier question for the same ISR yet.)
+# It is not to be now; the ISR stays what it was. (OPERATION_NOT_ATTEMPTED is asked
+# again: the controller was reading the cluster, and may yet write an earlier question for it.)
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA})
 
 
