@@ -109,6 +109,18 @@ class Log(LocalLog):
             self.producer_state.on_high_watermark(bounded)
         return self.high_watermark
 
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """As `LocalLog.truncate_to`, and go on in another file: a power loss may give the cut file
+        back what it had there, amid what comes, and nobody could tell the two apart.
+        """
+        is_cut = super().truncate_to(offset, now_ms)
+        if is_cut and self.segments.active.size_bytes:
+            try:
+                self._rolled_where_there_is_room(now_ms)
+            except StorageError as error:
+                raise self.failed(error) from error
+        return is_cut
+
     def roll(self, now_ms: int) -> LogSegment:
         """Close the active segment, if it holds anything, and start one at the log end."""
         try:
@@ -153,7 +165,7 @@ class Log(LocalLog):
     def expire_segments(self, now_ms: int) -> bool:
         """Move the log start past what is beyond retention; True where segments are before it."""
         try:
-            return log_retention.expire(self, now_ms, self._rolled_for_retention)
+            return log_retention.expire(self, now_ms, self._rolled_where_there_is_room)
         except StorageError as error:
             raise self.failed(error) from error
 
@@ -223,8 +235,8 @@ class Log(LocalLog):
             if self.failure is not None:  # else it does not fit: its first append notes it
                 raise
 
-    def _rolled_for_retention(self, now_ms: int) -> bool:
-        """Start an empty segment, so that the last one with records may go; False: no room."""
+    def _rolled_where_there_is_room(self, now_ms: int) -> bool:
+        """Start an empty segment at the log end, unless there is one; False: no room."""
         try:
             return bool(roll_at(self, self.log_end_offset, now_ms))
         except StorageError as error:

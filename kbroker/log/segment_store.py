@@ -99,6 +99,7 @@ class SegmentStore:
         active = self.segments.active
         active.become_inactive()
         active.records.close()
+        self.is_active_open = False
         added = self.add(base_offset, now_ms)
         self.unsynced.closed([active])
         return added
@@ -200,6 +201,8 @@ class SegmentStore:
         active = self.segments.active
         self.unsynced.gone(active)  # it takes appends again
         active.truncate_to(offset, now_ms)
+        if not active.size_bytes:  # as `Log.truncate_to`, and there is no other name for a file
+            self._file_system.sync(active.records.path)
         self.is_active_open = True
         return active.next_offset
 

@@ -211,7 +211,7 @@ def test_damage_found_after_appends_keeps_what_they_entered(tmp_path: Path) -> N
     assert fetched(log, COUNT + 15) == [b"new 15"]
     assert log.segments.active.largest_timestamp == NOW_MS + 119
     assert log.truncate_to(COUNT + 10)
-    assert log.segments.active.largest_timestamp == NOW_MS + 109
+    assert log.segments[0].largest_timestamp == NOW_MS + 109
     found = first_at(log, NOW_MS + 105)
     assert found is not None
     assert found.offset == COUNT + 5

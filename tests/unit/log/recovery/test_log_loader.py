@@ -89,6 +89,26 @@ def test_what_is_behind_the_last_batch_is_cut_off(tmp_path: Path, tail: bytes) -
     assert values(open_log(directory, was_clean=False)) == ALL
 
 
+def test_what_was_cut_off_does_not_come_back_amid_what_was_appended_then(tmp_path: Path) -> None:
+    """A power loss takes some of the pages that were not synced: the cut of a file, and not what
+    came later. A batch of the same size may have taken the place of the one that was cut off.
+    """
+    log = written(tmp_path / "a")
+    before = (tmp_path / "a" / f"{SECOND}.log").read_bytes()
+    log.truncate_to(3)
+    for name in (b"new", b"one more"):
+        log.append_as_leader(batch(name.ljust(90, b".")), 2, NOW_MS)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    size = len(before) // 2
+    for path in (tmp_path / "b").glob("*.log"):
+        if path.stem == SECOND:
+            path.write_bytes(before + path.read_bytes()[2 * size :])
+
+    log = open_log(tmp_path / "b", was_clean=False)
+
+    assert values(log) == ALL[:3]
+
+
 def test_segments_behind_a_broken_batch_are_removed(tmp_path: Path) -> None:
     directory = crashed(tmp_path / "a", tmp_path / "b")
     data = directory / f"{FIRST}.log"
