@@ -528,7 +528,9 @@ def test_files_go_after_the_delay(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.deleted"))
 
 
-@pytest.mark.parametrize(("cut", "segments"), [(5, [0, 2, 4, 5]), (3, [0, 2, 3]), (2, [0, 2]), (1, [0, 1])])
+@pytest.mark.parametrize(
+    ("cut", "segments"), [(5, [0, 2, 4, 5]), (3, [0, 2, 3]), (2, [0, 2]), (1, [0, 1])]
+)
 def test_truncation_cuts_segments_epochs_and_watermarks(
     tmp_path: Path, cut: int, segments: list[int]
 ) -> None:
