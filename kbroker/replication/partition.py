@@ -143,6 +143,10 @@ class Partition:
         self.maybe_increment_high_watermark(now_ms)
         return is_new
 
+    def reassign(self, assignment: ReplicaAssignment) -> None:
+        """As leader, have these replicas from now on."""
+        self._set_state(self.state.as_assigned(assignment))
+
     def make_follower(
         self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
     ) -> bool:

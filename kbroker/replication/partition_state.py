@@ -138,6 +138,20 @@ class PartitionState:
         state = self._told(change, assignment, controller_epoch)
         return replace(state, leader_epoch_start_offset=start_offset, followers=followers)
 
+    def as_assigned(self, assignment: ReplicaAssignment) -> PartitionState:
+        """The state of a leader that goes on, of other replicas than before."""
+        return replace(
+            self,
+            replicas=assignment.replicas,
+            adding_replicas=assignment.adding_replicas,
+            removing_replicas=assignment.removing_replicas,
+            followers={
+                broker: self.followers.get(broker) or ReplicaState()
+                for broker in dict.fromkeys((*assignment.replicas, *self.isr))
+                if broker != self.local_id
+            },
+        )
+
     def as_follower(
         self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
     ) -> PartitionState:

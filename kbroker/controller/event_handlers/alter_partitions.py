@@ -75,7 +75,9 @@ class AlterPartitions:
         current = known.leader_and_isr
         if is_done_already(current, wanted):
             return current
-        refusal = refused_isr_change(current, wanted, self._eligible(wanted.isr, epochs))
+        replicas = {*self._context.assignment(partition).replicas, *current.isr}
+        eligible = self._eligible(replicas.intersection(wanted.isr), epochs)
+        refusal = refused_isr_change(current, wanted, eligible)
         return None if refusal is ErrorCode.NONE else refusal
 
     def _eligible(self, isr: Iterable[int], epochs: Mapping[int, int]) -> frozenset[int]:

@@ -179,6 +179,13 @@ class Leadership:
             if not partition.is_leader:
                 change.became_follower.append(partition)  # to be asked for under its id
             return
+        assignment = ReplicaAssignment(
+            replicas=tuple(state.replicas),
+            adding_replicas=tuple(state.adding_replicas),
+            removing_replicas=tuple(state.removing_replicas),
+        )
+        if partition is not None:
+            self._take_assignment(partition, assignment, state)
         self._check_order(partition, topic_id, state)
         if partition is None:
             partition = Partition(
@@ -194,11 +201,6 @@ class Leadership:
             leader_epoch=state.leader_epoch,
             isr=tuple(state.isr),
             partition_epoch=state.partition_epoch,
-        )
-        assignment = ReplicaAssignment(
-            replicas=tuple(state.replicas),
-            adding_replicas=tuple(state.adding_replicas),
-            removing_replicas=tuple(state.removing_replicas),
         )
         if state.leader == self._broker_id:
             if partition.make_leader(
@@ -217,6 +219,21 @@ class Leadership:
             return False
         partition.log.assign_topic_id(topic_id)
         return True
+
+    def _take_assignment(
+        self, partition: Partition, assignment: ReplicaAssignment, state: OrderedState
+    ) -> None:
+        """As leader, learn the replicas under the epoch it has: a controller that could not end a
+        change of them, or its successor, tells them no other way.
+        """
+        known = partition.state
+        if (
+            known.is_leader
+            and (state.leader, state.leader_epoch) == (known.leader, known.leader_epoch)
+            and assignment.replicas != known.replicas
+            and self._broker_id in assignment.replicas
+        ):
+            partition.reassign(assignment)
 
     def _is_to_follow_again(self, partition: Partition, state: OrderedState) -> bool:
         """Whether a replica that was stopped is to follow the leader it had: no epoch is needed for

@@ -104,6 +104,13 @@ async def test_a_partition_that_is_not_there_and_a_dead_replica_are_refused(
     assert dead.partitions == {T0: ErrorCode.INELIGIBLE_REPLICA}
 
 
+@pytest.mark.parametrize("brokers", [3])
+async def test_a_broker_that_holds_no_replica_joins_no_isr(cluster: ControllerCluster) -> None:
+    """The leader may not have heard that a move was called off."""
+    result = await alter(cluster, replace(current(cluster), isr=(1, 0, 2)))
+    assert result.partitions == {T0: ErrorCode.INELIGIBLE_REPLICA}
+
+
 async def test_a_broker_that_is_about_to_stop_joins_no_isr(cluster: ControllerCluster) -> None:
     await alter(cluster, replace(current(cluster), isr=(1,)))
     await cluster.controller.controller.controlled_shutdown(0)

@@ -58,6 +58,19 @@ def test_news_of_an_epoch_that_is_not_newer_changes_nothing(cluster, epoch):
     assert cluster.replicas.hosted.get(TP).is_leader
 
 
+def test_a_leader_learns_other_replicas_under_the_epoch_it_has(cluster):
+    """A controller that cannot end what it began tells all again, and nothing else tells them."""
+    partition = cluster.lead("t", leader_epoch=2, isr=(0,), replicas=(0, 1))
+    order = leader_and_isr("t", leader=0, leader_epoch=2, isr=(0,), replicas=(0, 2))
+
+    response = cluster.replicas.leadership.become_leader_or_follower(order)
+
+    assert code_of(response) == ErrorCode.STALE_CONTROLLER_EPOCH, "it led before"
+    assert partition.is_leader
+    assert partition.state.replicas == (0, 2)
+    assert list(partition.state.followers) == [2]
+
+
 def test_a_partition_without_a_replica_here_is_refused(cluster):
     order = leader_and_isr("t", leader=1, isr=(1,), replicas=(1, 2))
 
