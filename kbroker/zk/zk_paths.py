@@ -55,7 +55,9 @@ EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
 ACL_RESOURCE_TYPES = ("User", "Topic", "Cluster", "DelegationToken", "Group", "TransactionalId")
 
 DEFAULT_ENTITY = "<default>"
-LOST_MEMORY = "kbroker_lost_memory"  # of a registration; Kafka has no such field
+# Fields that Kafka does not have, and ignores: of a registration, and of a partition's state.
+LOST_MEMORY = "kbroker_lost_memory"
+CAUGHT_UP_ZXID = "kbroker_caught_up_zxid"
 TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
     "topics",
     "brokers",
@@ -101,17 +103,21 @@ class PartitionStateZnode:
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
-    # Of the transaction that wrote it, as far as it was read: then those in its ISR had caught up.
+    # The transaction at which those in its ISR had caught up: the one that wrote it, as far as it
+    # was read, unless it names another; 0 is none.
     zxid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStateWrite:
-    """A partition state to write. `expected_version` None means the node must not exist yet."""
+    """A partition state to write. `expected_version` None means the node must not exist yet;
+    `caught_up_zxid` is named where the write vouches for nobody in the ISR.
+    """
 
     topic_partition: TopicPartition
     leader_and_isr: LeaderAndIsr
     expected_version: int | None = None
+    caught_up_zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,9 +318,12 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
 
 
-def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
+def encode_partition_state(
+    state: LeaderAndIsr, controller_epoch: int, caught_up_zxid: int | None = None
+) -> bytes:
     """Data of a partition's state node, version 1."""
     isr = ",".join(map(str, state.isr))
+    noted = "" if caught_up_zxid is None else f',"{CAUGHT_UP_ZXID}":{caught_up_zxid}'
     recovery = (
         f'"leader_recovery_state":{state.leader_recovery_state},'
         if state.leader_recovery_state != RECOVERED
@@ -323,7 +332,7 @@ def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
     # Written by hand: it is the node written most, and the format is fixed.
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1,'
-        f'{recovery}"leader_epoch":{state.leader_epoch},"isr":[{isr}]}}'
+        f'{recovery}"leader_epoch":{state.leader_epoch},"isr":[{isr}]{noted}}}'
     ).encode()
 
 
@@ -340,6 +349,7 @@ def decode_partition_state(path: str, data: bytes | None, version: int) -> Parti
                 leader_recovery_state=int32(document.get("leader_recovery_state", RECOVERED)),
             ),
             controller_epoch=int32(document["controller_epoch"]),
+            zxid=int(document.get(CAUGHT_UP_ZXID, 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error

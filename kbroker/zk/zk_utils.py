@@ -334,9 +334,7 @@ class ZkUtils:
         wanted = list(partitions)
         found = await self._read_all(
             [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted],
-            lambda path, data, stat: replace(
-                zk_paths.decode_partition_state(path, data, stat.version), zxid=stat.mzxid
-            ),
+            _state_read,
         )
         return {p: s for p, s in zip(wanted, found, strict=True) if s is not None}
 
@@ -462,9 +460,16 @@ class ZkUtils:
             await self.fenced((DeleteOp(path),), epoch_version)
 
 
+def _state_read(path: str, data: bytes | None, stat: Stat) -> PartitionStateZnode:
+    state = zk_paths.decode_partition_state(path, data, stat.version)
+    return state if state.zxid else replace(state, zxid=stat.mzxid)
+
+
 def _state_op(write: PartitionStateWrite, controller_epoch: int) -> CreateOp | SetOp:
     path = zk_paths.partition_state_path(*write.topic_partition)
-    data = zk_paths.encode_partition_state(write.leader_and_isr, controller_epoch)
+    data = zk_paths.encode_partition_state(
+        write.leader_and_isr, controller_epoch, write.caught_up_zxid
+    )
     if write.expected_version is None:
         return CreateOp(path, data)
     return SetOp(path, data, write.expected_version)

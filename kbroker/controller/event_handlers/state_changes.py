@@ -31,7 +31,7 @@ from kbroker.controller.state_machines.partition_state_machine import (
 )
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
-from kbroker.controller.state_machines.unseen_returns import partitions_in_doubt
+from kbroker.controller.state_machines.unseen_returns import keeping_doubt, partitions_in_doubt
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
@@ -348,7 +348,7 @@ class StateChanges:
 
     async def _write(self, writes: list[PartitionStateWrite]) -> dict[TopicPartition, int | None]:
         return await self.zk.write_partition_states(
-            writes, self.context.epoch, self.context.epoch_version
+            keeping_doubt(self.context, writes), self.context.epoch, self.context.epoch_version
         )
 
     async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:

@@ -15,11 +15,13 @@ on, and its followers cut off what it has lost.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kbroker.controller.state_machines.controller_context import ControllerContext, Replica
 from kbroker.controller.state_machines.partition_leader_election import Elected
 from kbroker.log.leader_epoch_cache import EpochEndOffset
-from kbroker.model import TopicPartition
+from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.zk.zk_paths import PartitionStateWrite
 
 
 def replicas_that_returned(context: ControllerContext) -> Iterator[Replica]:
@@ -66,6 +68,21 @@ def partitions_in_doubt(
         isr = [live[b] for b in state.leader_and_isr.isr if b in live]
         if isr and all(b.has_lost_memory and b.epoch > state.zxid for b in isr):
             yield partition
+
+
+def keeping_doubt(
+    context: ControllerContext, writes: Iterable[PartitionStateWrite]
+) -> Iterator[PartitionStateWrite]:
+    """The same writes; those that leave a partition in doubt without leader say so, for the
+    controller that may have to go on from there.
+    """
+    for write in writes:
+        partition = write.topic_partition
+        is_led = write.leader_and_isr.leader != NO_LEADER
+        if is_led or not any(partitions_in_doubt(context, [partition])):
+            yield write
+        else:
+            yield replace(write, caught_up_zxid=context.leadership[partition].zxid)
 
 
 def most_advanced(

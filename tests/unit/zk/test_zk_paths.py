@@ -42,6 +42,12 @@ def test_a_leader_that_recovers_is_marked_as_kafka_marks_it() -> None:
     assert zk_paths.encode_partition_state(state.leader_and_isr, 1) == written
 
 
+def test_a_state_that_vouches_for_nobody_names_the_transaction_of_the_one_before() -> None:
+    state = LeaderAndIsr(leader=-1, leader_epoch=3, isr=(1,))
+    written = zk_paths.encode_partition_state(state, 1, caught_up_zxid=77)
+    assert zk_paths.decode_partition_state("/path", written, version=0).zxid == 77
+
+
 @pytest.mark.parametrize(
     "path", [p for p in paths_under("/brokers/topics/") if not p.endswith("/state")]
 )

@@ -150,6 +150,19 @@ async def test_doubts_are_looked_at_again_where_the_cluster_was_read_again(
     assert states(cluster)[0][:2] == (1, [1])
 
 
+async def test_a_doubt_outlives_the_controller_that_has_it(cluster: FollowingCluster) -> None:
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].kill()
+        await cluster.settle()
+    cluster.brokers[0].kill()
+    await lose_memory(cluster, 1).register()
+    for _ in range(2):  # one that says in the tree that nobody leads, and one that reads that
+        await cluster.start(0)
+        await cluster.settle()
+        assert states(cluster)[0][:2] == (-1, [1])
+        cluster.brokers[0].kill()
+
+
 async def test_one_that_has_caught_up_since_is_in_no_doubt(cluster: FollowingCluster) -> None:
     await lose_memory(cluster, 2).start()
     await cluster.settle()
