@@ -18,7 +18,7 @@ class MetricsConfig(ConfigGroup):
         "Java classes that report metrics.",
         importance="low",
         dynamic="cluster-wide",
-        support="accepted",
+        support="not yet",
     )
     metrics_num_samples: int = define(
         2, "Samples a metric is computed from.", at_least=1, importance="low", support="accepted"
@@ -38,7 +38,7 @@ class MetricsConfig(ConfigGroup):
         True, "Report through JMX even when not named.", importance="low", support="accepted"
     )
     kafka_metrics_reporters: tuple[str, ...] = define(
-        (), "Java classes that report the older metrics.", importance="low", support="accepted"
+        (), "Java classes that report the older metrics.", importance="low", support="not yet"
     )
     kafka_metrics_polling_interval_secs: int = define(
         10, "How often these are asked.", at_least=1, importance="low", support="accepted"

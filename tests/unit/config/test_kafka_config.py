@@ -49,11 +49,15 @@ def test_a_setting_without_effect_says_so_once() -> None:
             "quota.window.num": "2",
             "num.network.threads": "8",
             "group.share.max.share.sessions": "1",
+            "metric.reporters": "com.example.Reporter",
+            "kafka.metrics.reporters": "com.example.OlderReporter",
         }
     )
     assert warnings == [
         "quota.window.num is set but has no effect yet",
         "group.share.max.share.sessions is set but has no effect: it is a setting of Kafka 4",
+        "metric.reporters is set but has no effect yet",
+        "kafka.metrics.reporters is set but has no effect yet",
     ]
 
 
