@@ -18,7 +18,7 @@ from kbroker.cli.partition_moves import (
     replicas_of,
     wait_for_moves,
 )
-from kbroker.cli.refusals import refuse
+from kbroker.cli.refusals import no_such_broker, refuse
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.drain_plan import plan_drain
 from kbroker.client.reassignments import moves_under_way
@@ -51,11 +51,12 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
     the cluster.
 
     Replicas go where the fewest are, into other racks than those the partition is in, as long as
-    there are any. Exit code 1 when a replica has to stay. Stop the broker soon: new topics may get
-    replicas on it until then.
+    there are any. A broker that is down is drained, too. Exit code 1 when a replica has to stay.
+    Stop the broker soon: new topics may get replicas on it until then.
     """
     with cluster_links(bootstrap) as links:
         described = links.describe(None)
+        _check_known(described, broker)
         work = _planned(links, described, broker)
         begun, refusals = (work.targets, []) if dry_run else begin_moves(links, work.targets)
         print_rows(move_rows(work.replicas, begun), MOVE_COLUMNS, output)
@@ -71,6 +72,14 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
     if not failures and not dry_run and (wait or not (begun or work.leaving)):
         say(_empty(broker, {each.node_id for each in described.brokers}))
     refuse(failures, work.trouble)
+
+
+def _check_known(described: MetadataResponse, broker: int) -> None:
+    """Refuse an id that no broker has: one that is down is known by the replicas it holds."""
+    online = {each.node_id for each in described.brokers}
+    holders = {each for replicas in replicas_of(described).values() for each in replicas}
+    if broker not in online | holders:
+        refuse([no_such_broker(broker, online, holders - online)])
 
 
 def _planned(links: ClusterLinks, described: MetadataResponse, broker: int) -> _Drain:

@@ -12,7 +12,7 @@ from kbroker.cli.config_files import check, show
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import output_option, print_rows, say
-from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.refusals import no_such, no_such_broker, refuse
 from kbroker.cli.setting_changes import changed, key_values
 from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
@@ -181,7 +181,7 @@ def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
     """Refuse topics and brokers that are not there."""
     described = links.describe(None)
     topics = [str(topic.name) for topic in described.topics]
-    brokers = sorted(broker.node_id for broker in described.brokers)
+    brokers = {broker.node_id for broker in described.brokers}
     failures = []
     has_unknown_topic = False
     for resource in resources:
@@ -190,8 +190,7 @@ def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
                 has_unknown_topic = True
                 failures.append(no_such("topic", resource.name, topics))
         elif resource.name and int(resource.name) not in brokers:
-            there = ", ".join(map(str, brokers))
-            failures.append(f"no such broker: {resource.name} (online: {there})")
+            failures.append(no_such_broker(int(resource.name), brokers))
     refuse(failures, Trouble.UNKNOWN_TOPIC if has_unknown_topic else None)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.output import counted, say
+from kbroker.cli.output import counted, named, say
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.near_names import did_you_mean
@@ -15,6 +15,16 @@ def no_such(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence about a topic or group that is not there, with those that sound like it."""
     hint = did_you_mean(name, known) or f" (see `kbroker {kind} list`)"
     return f"no such {kind}: {name}{hint}"
+
+
+def no_such_broker(broker: int, online: Iterable[int], offline: Collection[int] = ()) -> str:
+    """The sentence about a broker that is not there, with those that are; `offline`: also fine, as
+    they hold replicas.
+    """
+    there = f"online: {named(sorted(online))}"
+    if offline:
+        there += f"; offline: {named(sorted(offline))}"
+    return f"no such broker: {broker} ({there})"
 
 
 def no_such_partition(place: TopicPartition, count: int) -> str:

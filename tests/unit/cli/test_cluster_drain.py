@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli import cluster_drain as module
+from kbroker.cli.connection import CommandError
 from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment, TopicPartition
 from tests.fakes.moving_cluster import MovingCluster
@@ -128,10 +129,37 @@ def test_a_move_that_is_refused_is_said(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_broker_without_replicas_needs_no_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = drain(monkeypatch, of_three(), "9")
+    cluster = MovingCluster({"orders": [(1, 2)]}, dict.fromkeys((1, 2, 3)))
+
+    result = drain(monkeypatch, cluster, "3")
 
     assert (result.exception, result.stdout) == (None, "")
-    assert result.stderr == "broker 9 holds no replicas: it is not in the cluster now\n"
+    assert result.stderr == "broker 3 holds no replicas: it can be stopped\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",), ("--wait",)])
+def test_a_broker_that_nothing_is_known_of_is_refused(
+    monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    cluster = MovingCluster({"orders": [(1, 7), (2, 3)]}, dict.fromkeys((3, 1, 2)))
+
+    result = drain(monkeypatch, cluster, "9", *options)
+
+    assert isinstance(result.exception, CommandError)
+    assert result.exception.code == 1
+    assert result.exception.message == "no such broker: 9 (online: 1, 2, 3; offline: 7)"
+    assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_a_broker_that_is_down_is_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = MovingCluster({"orders": [(1, 2)]}, dict.fromkeys((1, 3)))
+
+    result = drain(monkeypatch, cluster, "2", "--wait")
+
+    assert (result.exception, cluster.wishes) == (None, {FIRST: (1, 3)})
+    assert result.stderr.splitlines()[-1] == (
+        "broker 2 holds no replicas: it is not in the cluster now"
+    )
 
 
 def test_many_replicas_that_stay_take_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
