@@ -127,7 +127,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
     refuse(failures, trouble)
 
 
-def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:
+def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> Mapping[TopicPartition, int]:
     topics = sorted({place.topic for group in groups for place in group.committed})
     return offsets_at(links, leaders_of(links.describe(topics).topics), LATEST) if topics else {}
 

@@ -31,9 +31,9 @@ from kbroker.client.consumer_groups import (
     listed_groups,
     read_group,
 )
-from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
 from kbroker.errors import ErrorCode, Trouble
-from kbroker.model import TopicPartition
+from kbroker.model import NO_LEADER, TopicPartition
 
 _COLUMNS = (
     "group", "topic", "partition", "committed_offset", "new_offset", "start_offset", "end_offset",
@@ -76,9 +76,10 @@ def reset(
     with cluster_links(bootstrap) as links:
         found = read_group(links, group)
         leaders = _leaders(links, found, wanted, target)
-        places = _places(links, found, leaders, target)
+        ends = ends_of(links, leaders)
+        places = _places(links, found, leaders, ends.offsets, target)
         rows, failures = _plan(found, places, target)
-        failures += [f"{place}: no leader answers" for place in leaders if place not in places]
+        failures += [ends.refusal(place) for place in leaders if place not in places]
         if yes and found.members:
             failures.append(f"group {group} was not reset: {_members_first(found)}")
         elif yes and failures:
@@ -95,7 +96,7 @@ def reset(
         else:
             new = f"there is no group {group} yet, it would be made; " if found.is_unknown else ""
             say(f"{new}nothing was changed: add --yes to do it")
-    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else None)
+    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else ends.trouble)
 
 
 def _leaders(
@@ -103,8 +104,8 @@ def _leaders(
     group: ConsumerGroup,
     wanted: Mapping[str, frozenset[int]],
     target: Target,
-) -> dict[TopicPartition, int | None]:
-    """The leader of each partition to reset, if there is one; refuses what is not there."""
+) -> dict[TopicPartition, int]:
+    """The leader of each partition to reset, or NO_LEADER; refuses what is not there."""
     if group.is_unknown and not wanted and target.of_file is None:
         refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
     described = {str(topic.name): topic for topic in links.describe(None).topics}
@@ -134,7 +135,7 @@ def _leaders(
     if target.of_file is not None:
         places = _in_file(places, target.of_file, wanted)
     leaders = leaders_of(described.values())
-    return {place: leaders.get(place) for place in sorted(places)}
+    return {place: leaders.get(place, NO_LEADER) for place in sorted(places)}
 
 
 def _in_file(
@@ -168,22 +169,22 @@ def _in_file(
 def _places(
     links: ClusterLinks,
     group: ConsumerGroup,
-    leaders: Mapping[TopicPartition, int | None],
+    leaders: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
     target: Target,
 ) -> dict[TopicPartition, Place]:
-    answering = {place: leader for place, leader in leaders.items() if leader is not None}
-    starts = offsets_at(links, answering, EARLIEST)
-    ends = offsets_at(links, answering, LATEST)
+    told = {place: leaders[place] for place in leaders if place in ends}
+    starts = offsets_at(links, told, EARLIEST)
     if target.moment is None:
         at_moment: Mapping[TopicPartition, int] = {}
     elif target.moment in (EARLIEST, LATEST):
         at_moment = starts if target.moment == EARLIEST else ends
     else:
-        at_moment = offsets_at(links, answering, target.moment)
+        at_moment = offsets_at(links, told, target.moment)
     return {
         place: Place(group.committed.get(place), starts[place], ends[place], at_moment.get(place))
-        for place in leaders
-        if place in starts and place in ends
+        for place in told
+        if place in starts
     }
 
 

@@ -19,8 +19,8 @@ from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.time_argument import MOMENTS, timestamp_ms
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
-from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.client.cluster_links import EARLIEST, ClusterLinks
+from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
@@ -76,8 +76,9 @@ def trim(
     cut = _parse_before(before, int(time.time() * 1000))
     with cluster_links(bootstrap) as links:
         leaders = _partitions(links, topic, numbers)
-        found = _offsets(links, leaders, cut)
-        failures = [f"{place}: no leader answers" for place in leaders if place not in found]
+        ends = ends_of(links, leaders)
+        found = _offsets(links, leaders, ends.offsets, cut)
+        failures = [ends.refusal(place) for place in leaders if place not in found]
         failures += [
             _beyond_end(place, offsets)
             for place, offsets in found.items()
@@ -98,7 +99,7 @@ def trim(
     tell_silent(links)
     if dry_run:
         say("nothing was deleted: leave out --dry-run to do it")
-    refuse([*failures, *refusals])
+    refuse([*failures, *refusals], ends.trouble)
 
 
 def _parse_before(text: str, now_ms: int) -> Cut:
@@ -132,17 +133,21 @@ def _partitions(
 
 
 def _offsets(
-    links: ClusterLinks, leaders: Mapping[TopicPartition, int], cut: Cut
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    cut: Cut,
 ) -> dict[TopicPartition, Offsets]:
     """Return the offsets of each partition that answers.
 
-    The end is asked for first: where no record is as new as the time, all up to there goes, and
+    The ends were asked for first: where no record is as new as the time, all up to there goes, and
     what is written from now on stays.
     """
-    ends = offsets_at(links, leaders, LATEST)
-    starts = offsets_at(links, leaders, EARLIEST)
+    told = {place: leaders[place] for place in ends}
+    starts = offsets_at(links, told, EARLIEST)
+    targets: Mapping[TopicPartition, int]
     if cut.at_ms is not None:
-        at_time = offsets_at(links, leaders, max(cut.at_ms, 0))
+        at_time = offsets_at(links, told, max(cut.at_ms, 0))
         targets = {p: found if found >= 0 else ends[p] for p, found in at_time.items() if p in ends}
     elif cut.offset is not None:
         targets = dict.fromkeys(ends, cut.offset)

@@ -305,11 +305,17 @@ def _explain(error: OSError | KafkaError) -> Exception:
     """Return an error that stayed as one that says what it means, where we know."""
     if isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_NOT_AVAILABLE:
         return ClientError(
-            f"the end of {error.message} is not known since its leader changed "
-            f"({error.code.name}): are fewer replicas in sync than min.insync.replicas asks for?",
-            trouble=Trouble.NOT_ENOUGH_REPLICAS,
+            unknown_end(str(error.message), error.code), trouble=Trouble.NOT_ENOUGH_REPLICAS
         )
     return error
+
+
+def unknown_end(place: str, code: ErrorCode) -> str:
+    """The sentence about a partition whose leader has not known the end for as long as we wait."""
+    return (
+        f"the end of {place} is not known since its leader changed ({code.name}): are fewer "
+        "replicas in sync than min.insync.replicas asks for?"
+    )
 
 
 def _refusal(topic: str, code: ErrorCode) -> str:

@@ -3,23 +3,53 @@
 Law: one question per broker, however many partitions there are, so that a large cluster costs a few
 requests. Where there is no answer (from a broker that is gone, of a partition without a leader, of
 sizes that this user may not see), the figure is left out and the others stay; the links know which
-brokers were silent.
+brokers were silent. Only `ends_of` waits, for commands that can do nothing without an end.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import ClusterLinks
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.client.cluster_links import LATEST, ClusterLinks, unknown_end
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.metadata import MetadataResponse
 
 Described = MetadataResponse.MetadataResponseTopic
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
+# A new leader does not know the end before its followers have fetched; the second is what clients
+# without the first are told.
+_NOT_YET = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where partitions end, and the `codes` of those whose leaders do not tell it."""
+
+    offsets: Mapping[TopicPartition, int]
+    codes: Mapping[TopicPartition, ErrorCode]
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Where more is said of the codes."""
+        is_unknown = ErrorCode.OFFSET_NOT_AVAILABLE in self.codes.values()
+        return Trouble.NOT_ENOUGH_REPLICAS if is_unknown else None
+
+    def refusal(self, place: TopicPartition) -> str:
+        """The sentence about a partition whose offsets were not told."""
+        code = self.codes.get(place)
+        if code is None:
+            return f"{place}: no leader answers"
+        if code == ErrorCode.OFFSET_NOT_AVAILABLE:
+            return unknown_end(str(place), code)
+        return f"{place}: its leader does not tell where it ends ({code.name})"
 
 
 def leaders_of(topics: Iterable[Described]) -> dict[TopicPartition, int]:
@@ -34,9 +64,33 @@ def leaders_of(topics: Iterable[Described]) -> dict[TopicPartition, int]:
 
 def offsets_at(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int], moment: int
-) -> dict[TopicPartition, int]:
+) -> Mapping[TopicPartition, int]:
     """Offsets at EARLIEST, LATEST, or Unix ms (-1: no record is as late)."""
+    return _asked(links, leaders, moment).offsets
+
+
+def ends_of(
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Ends:
+    """The end of each partition; a leader that does not know it yet is asked again for a while."""
+    give_up_s = time.monotonic() + _PATIENCE_S
+    ends = _asked(links, leaders, LATEST)
+    while True:
+        waiting = {place: leaders[place] for place, code in ends.codes.items() if code in _NOT_YET}
+        if not waiting or time.monotonic() > give_up_s:
+            return ends
+        sleep(_PAUSE_S)
+        again = _asked(links, waiting, LATEST)
+        final = {place: code for place, code in ends.codes.items() if place not in waiting}
+        ends = Ends(offsets={**ends.offsets, **again.offsets}, codes={**final, **again.codes})
+
+
+def _asked(links: ClusterLinks, leaders: Mapping[TopicPartition, int], moment: int) -> Ends:
+    """Ask the leaders, once."""
     found: dict[TopicPartition, int] = {}
+    codes: dict[TopicPartition, ErrorCode] = {}
     for leader, partitions in _by_leader(leaders).items():
         topics = [
             ListOffsetsRequest.ListOffsetsTopic(
@@ -52,13 +106,14 @@ def offsets_at(
             answer = links.ask(leader, ListOffsetsRequest(replica_id=-1, topics=topics))
         except (OSError, ClientError):
             continue
-        found |= {
-            TopicPartition(topic.name, entry.partition_index): entry.offset
-            for topic in answer.topics
-            for entry in topic.partitions
-            if entry.error_code == ErrorCode.NONE
-        }
-    return found
+        for topic in answer.topics:
+            for entry in topic.partitions:
+                place = TopicPartition(topic.name, entry.partition_index)
+                if entry.error_code == ErrorCode.NONE:
+                    found[place] = entry.offset
+                else:
+                    codes[place] = ErrorCode(entry.error_code)
+    return Ends(offsets=found, codes=codes)
 
 
 def sizes_of(
