@@ -144,9 +144,9 @@ class JsonLines:
         if type(number) is not int:
             raise ValueError(f"its partition is {json.dumps(number)}, not a number")
         if not 0 <= number < self._spread.count:
+            there = f", the topic has {self._spread.count}" if number > 0 else ""
             raise ValueError(
-                f"there is no partition {number}, the topic has {self._spread.count} "
-                '(a row without "partition" goes by its key)'
+                f'there is no partition {number}{there} (a row without "partition" goes by its key)'
             )
         return number
 

@@ -14,7 +14,8 @@ import click
 
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, link_errors
-from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Part, Spread, ValueLines
+from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Spread, ValueLines
+from kbroker.cli.line_reader import LineReader, lines_to_first_record, refused_line
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
 from kbroker.cli.send_report import SendReport
@@ -23,6 +24,7 @@ from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
+from kbroker.config.config_values import MAX_INT
 from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 from kbroker.record.compression import CODEC_IDS
@@ -107,14 +109,17 @@ def produce(  # one parameter per option
     stamp = _stamp(timestamp)
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give lines to write, or < /dev/null")
+    source, held = LineSource(sys.stdin.buffer), list[bytes]()
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
-        view = _topic(cluster, topic)
+        view = cluster.ready_topic(topic)
+        if view is None:
+            if lines.can_be_bad and not keep_going:
+                held = lines_to_first_record(source, lines.form_without_topic())
+            view = _made_topic(cluster, topic)
         check_partitions(view, () if partition is None else (partition,))
         sender = RecordSender(cluster, view, options)
-        reader = _Reader(
-            LineSource(sys.stdin.buffer),
-            lines.form(len(view.leaders), sender),
-            keep_going=keep_going,
+        reader = LineReader(
+            source, lines.form(len(view.leaders), sender), held, keep_going=keep_going
         )
         # A line that is written over would hide what is typed.
         report = SendReport(sender, topic, is_silent=sys.stdin.isatty())
@@ -148,11 +153,8 @@ def _stamp(text: str | None) -> Callable[[], int]:
     return lambda: fixed_ms
 
 
-def _topic(cluster: ClusterLinks, topic: str) -> TopicView:
+def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
     """Have the topic made where the broker does so, and say so."""
-    view = cluster.ready_topic(topic)
-    if view is not None:
-        return view
     view = cluster.ready_topic(topic, creates=True)
     if view is None:
         hint = did_you_mean(topic, names_of_topics(cluster))
@@ -175,6 +177,11 @@ class _Lines:
     has_nulls: bool
     partition: int | None
 
+    @property
+    def can_be_bad(self) -> bool:
+        """Whether a line may not be a record."""
+        return self.is_json or self.separator is not None
+
     def form(self, count: int, sender: RecordSender) -> LineForm:
         """Turns lines into records of so many partitions."""
         first = random.randrange(count)
@@ -183,6 +190,15 @@ class _Lines:
             only=0 if count == 1 else self.partition,
             in_turn=lambda: (first + sender.batches) % count,  # each batch to another one
         )
+        return self._form(spread)
+
+    def form_without_topic(self) -> LineForm:
+        """Tells lines that are not records from those that may be: a topic that is not there may
+        get any number of partitions.
+        """
+        return self._form(Spread(count=MAX_INT, only=0, in_turn=lambda: 0))
+
+    def _form(self, spread: Spread) -> LineForm:
         if self.is_json:
             return JsonLines(spread)
         if self.separator is not None:
@@ -190,40 +206,8 @@ class _Lines:
         return ValueLines(spread, self.key, has_nulls=self.has_nulls)
 
 
-class _Reader:
-    """Reads lines as records. A bad line ends the reading, or is reported and counted."""
-
-    def __init__(self, source: LineSource, form: LineForm, *, keep_going: bool) -> None:
-        self.bad = 0  # lines
-        self.is_ended = False
-        self.refusal: str | None = None  # of the line that ended it
-        self._source, self._form, self._keep_going = source, form, keep_going
-        self._lines = 0
-
-    def fileno(self) -> int:
-        """For `select`: readable when `read` does not wait."""
-        return self._source.fileno()
-
-    def read(self, now_ms: int) -> list[Part]:
-        """The records of the lines that have come since."""
-        lines = self._source.read()
-        self.is_ended = self._source.is_ended
-        parts, bad = self._form.place(lines, now_ms)
-        if bad and not self._keep_going:
-            first = bad[0]
-            self.is_ended = True
-            self.refusal = f"line {self._lines + first.at + 1}: {first.reason}"
-            parts, _ = self._form.place(lines[: first.at], now_ms)
-        elif bad:
-            for at, reason in bad:
-                say(f"line {self._lines + at + 1}: {reason}")
-            self.bad += len(bad)
-        self._lines += len(lines)
-        return parts
-
-
 def _copy(
-    reader: _Reader,
+    reader: LineReader,
     sender: RecordSender,
     cluster: ClusterLinks,
     stamp: Callable[[], int],
@@ -233,19 +217,18 @@ def _copy(
 
     ClientError where a record takes too long.
     """
+    if reader.holds_lines:
+        _put(reader, sender, stamp(), report)
     while not (reader.is_ended and sender.is_idle):
         reads = not reader.is_ended and sender.has_room
-        watched: list[BrokerLink | _Reader] = [*cluster.busy()]
+        watched: list[BrokerLink | LineReader] = [*cluster.busy()]
         if reads:
             watched.append(reader)
         wait_s = _LINGER_S if reads and sender.is_gathering else sender.wait_s
         ready = readable(watched, wait_s)
         for link in ready:
-            if isinstance(link, _Reader):
-                now_ms = stamp()
-                for partition, bodies, times in link.read(now_ms):
-                    report.read += len(bodies)
-                    sender.put(partition, bodies, now_ms, times)
+            if isinstance(link, LineReader):
+                _put(link, sender, stamp(), report)
             else:
                 sender.take(link)
         if reader.is_ended or sender.is_full or (reads and reader not in ready):
@@ -254,23 +237,20 @@ def _copy(
         report.show()
 
 
-def _tell_end(reader: _Reader, records: int, topic: str, done: str) -> None:
+def _put(reader: LineReader, sender: RecordSender, now_ms: int, report: SendReport) -> None:
+    for partition, bodies, times in reader.read(now_ms):
+        report.read += len(bodies)
+        sender.put(partition, bodies, now_ms, times)
+
+
+def _tell_end(reader: LineReader, records: int, topic: str, done: str) -> None:
     """Say how much was `done`. CommandError where lines were not."""
     if reader.refusal is not None:
-        raise CommandError(
-            f"{reader.refusal}; {_written_before(records)} (--keep-going skips such lines)",
-            ExitCode.ITEM_FAILED,
-        )
+        raise refused_line(reader.refusal, records)
     say(f"{counted(records, 'record')} {done} to {topic}")
     if reader.bad:
         reason = f"{counted(reader.bad, 'line')} could not be written"
         raise CommandError(reason, ExitCode.ITEM_FAILED)
-
-
-def _written_before(records: int) -> str:
-    if records == 0:
-        return "no record was written"
-    return f"the {counted(records, 'record')} before it {'is' if records == 1 else 'are'} written"
 
 
 def _now_ms() -> int:
