@@ -13,7 +13,7 @@ from kbroker.cli.group_reset import reset
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, refuse
-from kbroker.client.cluster_links import LATEST, ClusterLinks
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
     GroupMember,
@@ -32,6 +32,7 @@ _DESCRIBED = (
     "topic",
     "partition",
     "committed_offset",
+    "start_offset",
     "end_offset",
     "lag",
     "member",
@@ -39,6 +40,9 @@ _DESCRIBED = (
     "host",
     "state",
 )
+_UNTOLD = (None, None)
+# Where the log of a partition starts and ends, as far as its leader told it.
+Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 _MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
 
 
@@ -77,12 +81,15 @@ def list_groups(bootstrap: str, output: str) -> None:
 @output_option
 @bootstrap_option
 def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -> None:
-    """Print each partition of a group: committed offset, end, the lag between them, and who reads
-    it. A member without a partition has a line of its own.
+    """Print each partition of a group: committed offset, start and end of the log, the lag, and who
+    reads it. A member without a partition has a line of its own.
+
+    The lag is from the committed offset to the end. Where that offset is below START_OFFSET, the
+    records between them are gone.
     """
     with cluster_links(bootstrap) as links:
         groups = [read_group(links, name) for name in dict.fromkeys(names)]
-        ends = {} if members else _ends(links, groups)
+        bounds = {} if members else _bounds(links, groups)
         missing = [group.name for group in groups if group.is_unknown]
         known = [str(entry.group_id) for entry in listed_groups(links)] if missing else []
     found = [group for group in groups if not group.is_unknown]
@@ -90,10 +97,10 @@ def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -
         rows = [_member_row(group, member) for group in found for member in group.members]
         print_rows(rows, _MEMBERS, output)
     else:
-        rows = [row for group in found for row in _rows(group, ends)]
+        rows = [row for group in found for row in _rows(group, bounds)]
         print_rows(rows, _DESCRIBED, output)
     for group in found:
-        say(_summary(group, ends))
+        say(_summary(group, bounds))
     tell_silent(links)
     refuse([no_such("group", name, known) for name in missing])
 
@@ -127,24 +134,30 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
     refuse(failures, trouble)
 
 
-def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> Mapping[TopicPartition, int]:
+def _bounds(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> Bounds:
     topics = sorted({place.topic for group in groups for place in group.committed})
-    return offsets_at(links, leaders_of(links.describe(topics).topics), LATEST) if topics else {}
+    if not topics:
+        return {}
+    leaders = leaders_of(links.describe(topics).topics)
+    starts = offsets_at(links, leaders, EARLIEST)
+    ends = offsets_at(links, leaders, LATEST)
+    return {place: (starts.get(place), ends.get(place)) for place in leaders}
 
 
-def _rows(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+def _rows(group: ConsumerGroup, bounds: Bounds) -> list[dict[str, Any]]:
     owners = {place: member for member in group.members for place in member.partitions}
-    rows = [
-        {
+    rows = []
+    for place, committed in sorted(group.committed.items()):
+        start, end = bounds.get(place, _UNTOLD)
+        row = {
             "topic": place.topic,
             "partition": place.partition,
             "committed_offset": committed,
-            "end_offset": ends.get(place),
-            "lag": lag(committed, ends.get(place)),
-            **_who(group, owners.get(place)),
+            "start_offset": start,
+            "end_offset": end,
+            "lag": lag(committed, end),
         }
-        for place, committed in sorted(group.committed.items())
-    ]
+        rows.append({**row, **_who(group, owners.get(place))})
     return rows + [_who(group, member) for member in group.members if not member.partitions]
 
 
@@ -163,8 +176,11 @@ def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
     return {**_who(group, member), "instance_id": member.instance_id, "partitions": partitions}
 
 
-def _summary(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> str:
+def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
     said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
-    lags = [lag(committed, ends.get(place)) for place, committed in group.committed.items()]
+    lags = [
+        lag(committed, bounds.get(place, _UNTOLD)[1])
+        for place, committed in group.committed.items()
+    ]
     known = [each for each in lags if each is not None]
     return f"{said}, lag {sum(known)}" if known else said
