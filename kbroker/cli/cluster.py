@@ -5,7 +5,7 @@ ensemble and back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,10 +18,11 @@ from kbroker.cli.cluster_reassign import reassign
 from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, named, output_option, print_rows, say
+from kbroker.cli.partition_states import MIN_ISR, STATE_COLUMNS, state_counts, state_rows
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.partition_health import PartitionHealth, health_of
+from kbroker.client.partition_health import health_of
 from kbroker.client.reassignments import moves_under_way
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError, Trouble
@@ -29,7 +30,7 @@ from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
-_MIN_ISR = "min.insync.replicas"
+_NAMED = 20  # partitions, where all were not asked for
 
 
 @click.group(cls=CommandGroup)
@@ -38,9 +39,15 @@ def cluster() -> None:
 
 
 @cluster.command("status", short_help="Show brokers, controller and leaders.")
+@click.option(
+    "--partitions",
+    "names_partitions",
+    is_flag=True,
+    help="Print, instead of brokers, all partitions that lack something or move.",
+)
 @output_option
 @bootstrap_option
-def status(bootstrap: str, output: str) -> None:
+def status(bootstrap: str, output: str, names_partitions: bool) -> None:
     """Print one line per broker: where it listens, and how many partitions it leads and holds.
 
     LEADERLESS counts the partitions it holds that nobody leads. A broker that is not there but
@@ -50,7 +57,8 @@ def status(bootstrap: str, output: str) -> None:
 
     The last line counts partitions. Under-replicated: not all replicas are in sync. Under
     min.insync.replicas: writes with acks=all are refused. Reassigning: replicas move to other
-    brokers. `kbroker topic describe` shows each partition.
+    brokers. A second table names the first 20 of them and of those without leader, the worst first.
+    Other outputs have the brokers alone, or the partitions with --partitions.
     """
     with cluster_links(bootstrap) as links:
         described = links.describe(None)
@@ -59,7 +67,13 @@ def status(bootstrap: str, output: str) -> None:
             described.topics, _minimums(links, described), _moves(links, described.controller_id)
         )
     partitions = [partition for topic in described.topics for partition in topic.partitions]
-    print_rows(_rows(described, partitions, links.silent), _COLUMNS, output)
+    rows = state_rows(described.topics, health)
+    if names_partitions:
+        print_rows(rows, STATE_COLUMNS, output)
+    else:
+        print_rows(_rows(described, partitions, links.silent), _COLUMNS, output)
+        if output == "table":
+            _name_first(rows)
     for broker_id, error in sorted(links.silent.items()):
         say(f"broker {broker_id} does not answer: {error}")
     say(
@@ -68,12 +82,21 @@ def status(bootstrap: str, output: str) -> None:
         f"{counted(len(described.topics), 'topic')}{_internal(described)}, "
         f"{counted(len(partitions), 'partition')}, {len(health.leaderless)} without leader"
     )
-    say(_lacks(health))
+    say(state_counts(health))
     if links.silent:
         say(Trouble.ADVERTISED_ADDRESS.advice)
     if health.leaderless:
         leaderless = named(sorted(map(str, health.leaderless)))
         raise CommandError(f"no leader: {leaderless}", trouble=Trouble.NO_LEADER)
+
+
+def _name_first(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print a second table, of a length that can be read."""
+    if rows:
+        click.echo()
+        print_rows(rows[:_NAMED], STATE_COLUMNS, "table")
+    if len(rows) > _NAMED:
+        say(f"and {counted(len(rows) - _NAMED, 'more partition')} (all with --partitions)")
 
 
 def _call_all(links: ClusterLinks, described: MetadataResponse) -> None:
@@ -89,9 +112,9 @@ def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int
     """
     topics = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in described.topics]
     try:
-        found = describe_configs(links, topics, [_MIN_ISR])
+        found = describe_configs(links, topics, [MIN_ISR])
     except (OSError, KafkaError) as error:
-        say(f"{_MIN_ISR} is not told: {error}")
+        say(f"{MIN_ISR} is not told: {error}")
         return None
     return {
         topic: int(setting.value)
@@ -114,15 +137,6 @@ def _moves(
     except (OSError, KafkaError) as error:
         say(f"broker {controller_id} does not tell which partitions are reassigning: {error}")
         return None
-
-
-def _lacks(health: PartitionHealth) -> str:
-    counts = (
-        (health.under_replicated, "under-replicated"),
-        (health.under_min_isr, f"under {_MIN_ISR}"),
-        (health.reassigning, "reassigning"),
-    )
-    return ", ".join(f"{len(found)} {what}" for found, what in counts if found is not None)
 
 
 def _internal(described: MetadataResponse) -> str:

@@ -168,6 +168,7 @@ def unvarying(text: str) -> str:
     """Settled, and without ids and choices of chance; a port has four or five digits."""
     text = re.sub(r"\bcluster [\w-]{22}\b", "cluster ID", settled(text))
     text = re.sub(r"no leader: .*", "no leader: PARTITIONS", text)
+    text = re.sub(r"^(\w+ +)\d+(?= +-1 )", r"\1PARTITION", text, flags=re.MULTILINE)
     text = re.sub(r"\d+ changed", "N changed", text)
     text = re.sub(_MOVED, r"\1 PARTITION BROKERS", text, flags=re.MULTILINE)
     text = re.sub(r"127\.0\.0\.1:\d+|ADDRESS", "ADDRESS", text)

@@ -1,0 +1,63 @@
+"""The partitions of a cluster that lack something or move: how many there are, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kbroker.client.partition_health import PartitionHealth
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.metadata import MetadataResponse
+
+STATE_COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "state")
+MIN_ISR = "min.insync.replicas"
+_LEADERLESS, _UNDER_REPLICATED, _UNDER_MIN_ISR = (
+    "leaderless",
+    "under-replicated",
+    f"under {MIN_ISR}",
+)
+_REASSIGNING = "reassigning"
+_WORST_FIRST = (_LEADERLESS, _UNDER_MIN_ISR, _UNDER_REPLICATED, _REASSIGNING)
+
+
+def state_counts(health: PartitionHealth) -> str:
+    """How many partitions are in which state, except for those without leader; what was not told
+    is left out.
+    """
+    return ", ".join(
+        f"{len(found)} {state}"
+        for state, found in _by_state(health).items()
+        if found is not None and state != _LEADERLESS
+    )
+
+
+def state_rows(
+    topics: Iterable[MetadataResponse.MetadataResponseTopic], health: PartitionHealth
+) -> list[dict[str, Any]]:
+    """A row of `STATE_COLUMNS` for each partition that is in any state, the worst first."""
+    by_state = _by_state(health)
+    rows = []
+    for topic in topics:
+        for partition in topic.partitions:
+            place = TopicPartition(topic.name or "", partition.partition_index)
+            states = [state for state, found in by_state.items() if place in (found or ())]
+            if states:
+                row = {
+                    "topic": place.topic,
+                    "partition": place.partition,
+                    "leader": partition.leader_id,
+                    "replicas": list(partition.replica_nodes),
+                    "isr": list(partition.isr_nodes),
+                    "state": states,
+                }
+                rows.append((min(map(_WORST_FIRST.index, states)), place, row))
+    return [row for _, _, row in sorted(rows, key=lambda each: each[:2])]
+
+
+def _by_state(health: PartitionHealth) -> dict[str, frozenset[TopicPartition] | None]:
+    return {
+        _LEADERLESS: health.leaderless,
+        _UNDER_REPLICATED: health.under_replicated,
+        _UNDER_MIN_ISR: health.under_min_isr,
+        _REASSIGNING: health.reassigning,
+    }
