@@ -16,7 +16,17 @@ from tests.test_tidy import MODULES, ROOT
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
-    # transactions
+    # transactions: the coordinator, which asks, writes and tells
+    ("coordinator/transaction/decisions.py", "new_transaction"): "InitProducerId",
+    ("coordinator/transaction/decisions.py", "needs_producer_id"): "the same",
+    ("coordinator/transaction/decisions.py", "initialized"): "the same",
+    ("coordinator/transaction/decisions.py", "verified"): "verification of transactions",
+    ("coordinator/transaction/decisions.py", "aborted_by_fence"): "time-outs, and InitProducerId",
+    ("coordinator/transaction/transaction.py", "is_timed_out"): "time-outs",
+    ("coordinator/transaction/records.py", "read_transaction"): "loading",
+    ("coordinator/transaction/records.py", "transaction_record"): "all that is decided",
+    ("coordinator/transaction/records.py", "expired_record"): "the expiry of transactional ids",
+    # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
     # access control

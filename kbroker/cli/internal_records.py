@@ -16,12 +16,12 @@ from kbroker.coordinator.group.records import (
     OffsetCommitValue,
     read_key,
 )
-from kbroker.coordinator.transaction_log_records import (
-    STATUS_NAMES,
+from kbroker.coordinator.transaction.records import (
     TransactionLogKey,
     read_transaction_log_key,
     read_transaction_log_value,
 )
+from kbroker.coordinator.transaction.transaction import TransactionState
 from kbroker.errors import ProtocolError
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.codec import decode
@@ -29,6 +29,8 @@ from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 from kbroker.protocol.schema import Message
 
 _VERSION = Layout(">h")
+
+_STATES = {state.value: state.label for state in TransactionState}
 
 _KEYS = (OffsetCommitKey, GroupMetadataKey, TransactionLogKey)
 
@@ -69,9 +71,11 @@ def _decode_transaction_record(key: bytes | None, value: bytes | None) -> Decode
     except (ProtocolError, struct_error) as error:
         return _unreadable(key, error), _plain(value)
     status = fields["transaction_status"]
-    known = 0 <= status < len(STATUS_NAMES)
-    fields = {"version": version, **fields}
-    return named, {**fields, "transaction_status": STATUS_NAMES[status] if known else status}
+    return named, {
+        "version": version,
+        **fields,
+        "transaction_status": _STATES.get(status, status),
+    }
 
 
 def _named(kind: str, key: Struct) -> dict[str, Any]:

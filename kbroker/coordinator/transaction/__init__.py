@@ -1,0 +1,1 @@
+"""Transactions: the decisions of their coordinator, and the records of `__transaction_state`."""

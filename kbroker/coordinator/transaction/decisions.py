@@ -1,0 +1,207 @@
+"""What a coordinator decides when a producer asks for something (KIP-98, KIP-360, KIP-588).
+
+PURE. Law: while what was decided last is on its way to the log nothing else is decided, but that a
+fence is made good: the log must show one order of things, also to the coordinator that loads it
+next. Refusals are KafkaErrors with the codes of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kbroker.coordinator.transaction.transaction import (
+    NO_PRODUCER,
+    Producer,
+    Transaction,
+    TransactionState,
+    is_exhausted,
+)
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import NO_PRODUCER_EPOCH, TopicPartition
+
+
+@dataclass(slots=True)
+class TransactionEntry:
+    """A transactional id as its coordinator keeps it: what the log has, and what is on its way.
+
+    `has_failed_fence`: an abort that was to fence the producer did not get into the log, but its
+    epoch is taken.
+    """
+
+    transaction: Transaction
+    pending: Transaction | None = None
+    has_failed_fence: bool = False
+
+
+def new_transaction(
+    transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int
+) -> Transaction:
+    """An id that nobody has used before, or not for long."""
+    return Transaction(
+        transactional_id=transactional_id,
+        producer=Producer(producer_id, NO_PRODUCER_EPOCH),
+        timeout_ms=timeout_ms,
+        update_ms=now_ms,
+    )
+
+
+# ---- InitProducerId
+
+
+def needs_producer_id(entry: TransactionEntry, expected: Producer) -> bool:
+    """Whether a producer that comes now gets another id: the epochs of this one are used up."""
+    transaction = entry.transaction
+    return (
+        transaction.state.is_over
+        and transaction.is_epoch_exhausted
+        and expected.epoch in (NO_PRODUCER_EPOCH, transaction.producer.epoch)
+    )
+
+
+def initialized(
+    entry: TransactionEntry,
+    expected: Producer,
+    timeout_ms: int,
+    now_ms: int,
+    new_producer_id: int | None = None,
+) -> Transaction:
+    """Return what is to be written for a producer that comes, `expected` being who it says it was.
+
+    In state PREPARE_EPOCH_FENCE it is not written: the open transaction is aborted under it, and
+    the producer is to come again. `new_producer_id` where `needs_producer_id`.
+
+    KafkaError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
+    """
+    transaction = entry.transaction
+    if entry.pending is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if not _may_go_on(transaction, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state is TransactionState.ONGOING:
+        return fence(entry)
+    if new_producer_id is not None:
+        is_known = expected != NO_PRODUCER
+        last_epoch = transaction.producer.epoch if is_known else NO_PRODUCER_EPOCH
+        return transaction.begun_by(Producer(new_producer_id, 0), last_epoch, timeout_ms, now_ms)
+    epoch, last_epoch = _next_epoch(transaction, expected.epoch)
+    producer = transaction.producer._replace(epoch=epoch)
+    return transaction.begun_by(producer, last_epoch, timeout_ms, now_ms)
+
+
+def fence(entry: TransactionEntry) -> Transaction:
+    """Return what an open transaction becomes so that its producer cannot go on with it."""
+    transaction = entry.transaction
+    epoch = transaction.producer.epoch
+    return transaction.fenced(epoch if entry.has_failed_fence else epoch + 1)
+
+
+def _may_go_on(transaction: Transaction, expected: Producer) -> bool:
+    """A producer that says who it was is the present one, or asks again for what it was given."""
+    return (
+        expected == NO_PRODUCER
+        or transaction.producer.epoch == NO_PRODUCER_EPOCH  # a new id, or one that had expired
+        or expected.producer_id == transaction.producer.producer_id
+        or (
+            expected.producer_id == transaction.previous_producer_id
+            and is_exhausted(expected.epoch)
+        )
+    )
+
+
+def _next_epoch(transaction: Transaction, expected_epoch: int) -> tuple[int, int]:
+    """The epoch that a producer gets, and the one to remember as its last."""
+    epoch = transaction.producer.epoch
+    if expected_epoch == NO_PRODUCER_EPOCH:
+        return epoch + 1, NO_PRODUCER_EPOCH
+    if epoch in (NO_PRODUCER_EPOCH, expected_epoch):
+        return epoch + 1, epoch
+    if expected_epoch == transaction.last_epoch:  # it was told before, and has not heard it
+        return epoch, transaction.last_epoch
+    raise KafkaError(ErrorCode.PRODUCER_FENCED)
+
+
+# ---- AddPartitionsToTxn, AddOffsetsToTxn
+
+
+def with_partitions(
+    entry: TransactionEntry,
+    producer: Producer,
+    partitions: Collection[TopicPartition],
+    now_ms: int,
+) -> Transaction | None:
+    """Return what is to be written so that these take part; None where they do already.
+
+    KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+    """
+    transaction = entry.transaction
+    _check_producer(transaction, producer)
+    if entry.pending is not None or transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    is_open = transaction.state is TransactionState.ONGOING
+    if is_open and transaction.partitions.issuperset(partitions):
+        return None
+    return transaction.with_partitions(partitions, now_ms)
+
+
+def verified(
+    entry: TransactionEntry, producer: Producer, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    """Which partitions take part in the producer's transaction (KIP-890): a batch that came late
+    is not to become part of the next one.
+
+    KafkaError as `with_partitions`.
+    """
+    transaction = entry.transaction
+    _check_producer(transaction, producer)
+    if entry.pending is not None or transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return {
+        partition: ErrorCode.NONE
+        if partition in transaction.partitions
+        else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
+    }
+
+
+# ---- EndTxn
+
+
+def ended(
+    entry: TransactionEntry, producer: Producer, now_ms: int, *, is_commit: bool
+) -> Transaction | None:
+    """Return what is to be written so that a transaction ends as its producer asks; None where it
+    has.
+
+    KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+    INVALID_TXN_STATE.
+    """
+    transaction = entry.transaction
+    _check_producer(transaction, producer)
+    if entry.pending is not None:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state is TransactionState.ONGOING:
+        return transaction.prepared(is_commit=is_commit, now_ms=now_ms)
+    if transaction.state not in (_COMMITTED if is_commit else _ABORTED):
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    if transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return None
+
+
+_COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
+_ABORTED = frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT})
+
+
+def aborted_by_fence(fenced: Transaction, now_ms: int) -> Transaction:
+    """Return what is to be written for a transaction that `fence` has decided on."""
+    return fenced.prepared(is_commit=False, now_ms=now_ms)
+
+
+def _check_producer(transaction: Transaction, producer: Producer) -> None:
+    if transaction.producer.producer_id != producer.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer.epoch != producer.epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
