@@ -94,8 +94,9 @@ class ReplicationFaults:
                 return False
         return True
 
-    def _replicas_on(self, broker_id: int) -> list[TopicPartition]:
-        found = []
+    def _replicas_on(self, broker_id: int) -> dict[TopicPartition, int]:
+        """Partitions with a replica there, and how many they have."""
+        found = {}
         tree = self._store._tree
         topics = tree.find(zk_paths.TOPICS)
         for name in sorted(topics.children) if topics is not None else ():
@@ -103,11 +104,11 @@ class ReplicationFaults:
             if node is None or node.data is None:
                 continue
             assignment = zk_paths.decode_topic(name, node.data)
-            found += [
-                TopicPartition(name, number)
+            found |= {
+                TopicPartition(name, number): len(each.replicas)
                 for number, each in assignment.partitions.items()
                 if broker_id in each.replicas
-            ]
+            }
         return found
 
     def fill_disk(self) -> None:

@@ -8,7 +8,7 @@ had not synced (`excused`), which no broker can help without a sync.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.model import NO_LEADER, LeaderAndIsr, TopicPartition
@@ -30,6 +30,7 @@ class Book:
     deleted_before: int = 0  # somebody asked for it
     # Brokers that have lost what was not synced, each with its registration at that time.
     tainted: dict[int, int] = field(default_factory=dict)
+    leader: int = NO_LEADER
     isr: frozenset[int] = frozenset()
     has_moved: bool = False  # a reassignment was asked for
 
@@ -129,11 +130,16 @@ class Ledger:
         self.book(partition).has_moved = True
 
     def lost_power(
-        self, broker_id: int, partitions: Iterable[TopicPartition], registration: int
+        self, broker_id: int, partitions: Mapping[TopicPartition, int], registration: int
     ) -> None:
-        """Note that what these replicas had not synced may be gone."""
-        for partition in partitions:
-            self.book(partition).tainted[broker_id] = registration
+        """Note that what its replicas had not synced may be gone; the partitions come with the
+        number of their replicas: no other state follows where it was the only one.
+        """
+        for partition, replicas in partitions.items():
+            book = self.book(partition)
+            book.tainted[broker_id] = registration
+            if replicas == 1 and book.leader == broker_id:
+                self.excuse(partition, f"{broker_id} is its only replica and lost its power")
 
     def on_state(
         self,
@@ -143,6 +149,7 @@ class Ledger:
     ) -> None:
         """The tree has another leader or ISR."""
         book = self.book(partition)
+        book.leader = leadership.leader
         leader, tainted = leadership.leader, book.tainted.keys()
         is_new = bool(book.isr) and leader not in {*book.isr, NO_LEADER}
         if leader in tainted or (is_new and book.isr <= tainted):
