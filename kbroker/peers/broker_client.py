@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.model import EndPoint
+from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers.broker_connection import BrokerConnection
 from kbroker.protocol.codec import decode
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
@@ -37,6 +37,7 @@ _LOWEST_VERSIONS: dict[type[Message], int] = {
     UpdateMetadataRequest: 5,
     StopReplicaRequest: 3,
 }
+_LAST_LEADER_AND_ISR_WITH_NAMES = 4  # in its answer; later ones have the ids of topics
 
 Connect = Callable[[Callable[[], BrokerConnection], str, int], Awaitable[Any]]
 """Makes a connection to host and port, as an event loop's create_connection. Raises OSError."""
@@ -189,6 +190,8 @@ class BrokerClient:
         highest = min(known.highest, theirs.highest)
         if highest_version is not None:
             highest = min(highest, highest_version)
+        if isinstance(request, LeaderAndIsrRequest) and _is_answered_by_name(request):
+            highest = min(highest, _LAST_LEADER_AND_ISR_WITH_NAMES)
         lowest = max(theirs.lowest, _LOWEST_VERSIONS.get(type(request), known.lowest))
         if highest < lowest:
             raise KafkaError(
@@ -197,3 +200,10 @@ class BrokerClient:
                 f"{lowest} to {highest_version or known.highest}",
             )
         return highest
+
+
+def _is_answered_by_name(request: LeaderAndIsrRequest) -> bool:
+    """Whether an answer by ids could not tell topics apart that have none. An id that an older
+    version does not tell comes with a later order.
+    """
+    return sum(topic.topic_id == ZERO_UUID for topic in request.topic_states) > 1

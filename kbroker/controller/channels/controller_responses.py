@@ -62,16 +62,19 @@ def _leader_and_isr_outcome(
 def _partition_errors(
     request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
 ) -> Iterator[tuple[TopicPartition, int]]:
-    """Codes by partition: topics have ids from version 5 on, before that partitions have names."""
+    """Codes by partition: topics have ids from version 5 on, before that partitions have names. The
+    broker in this process tells both, and names tell apart topics without ids as well.
+    """
+    for answer in response.partition_errors:
+        yield TopicPartition(answer.topic_name, answer.partition_index), answer.error_code
+    if response.partition_errors:
+        return
     names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
     for topic in response.topics:
         name = names.get(topic.topic_id)
         if name is not None:
             for answer in topic.partition_errors:
                 yield TopicPartition(name, answer.partition_index), answer.error_code
-    if not response.topics:
-        for answer in response.partition_errors:
-            yield TopicPartition(answer.topic_name, answer.partition_index), answer.error_code
 
 
 def _deletion_outcome(

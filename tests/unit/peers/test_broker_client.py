@@ -4,11 +4,12 @@ import asyncio
 import struct
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import EndPoint
+from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers import broker_connection
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -63,6 +64,21 @@ async def test_a_caller_may_ask_for_a_lower_version() -> None:
     await send(peer, HeartbeatRequest(), highest_version=2)
 
     assert peer.asked == [(12, 2)]
+
+
+@pytest.mark.parametrize(("ids", "asked"), [((ZERO_UUID,) * 2, 4), ((ZERO_UUID, UUID(int=1)), 7)])
+async def test_orders_for_topics_without_ids_are_answered_by_name(
+    ids: tuple[UUID, ...], asked: int
+) -> None:
+    peer = ScriptedPeer(lambda *_: LeaderAndIsrResponse(), {4: (0, 7)})
+    topics = [
+        LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=f"t{number}", topic_id=topic_id)
+        for number, topic_id in enumerate(ids)
+    ]
+
+    await send(peer, LeaderAndIsrRequest(topic_states=topics))
+
+    assert peer.asked == [(4, asked)]
 
 
 async def test_versions_are_settled_once_per_connection() -> None:
