@@ -13,6 +13,7 @@ from collections.abc import Callable
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
@@ -47,6 +48,7 @@ def _is_from_follower(request: FetchRequest) -> bool:
     AskedInside(AclOperation.READ, ResourceType.TOPIC),
     AskedInside(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
     exempt=_is_from_follower,
+    parts=AS_A_WHOLE,
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""

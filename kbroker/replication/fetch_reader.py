@@ -49,12 +49,21 @@ class FetchOutcome:
     elsewhere, or that a later segment goes on with, counts as all that is wanted.
     """
 
-    __slots__ = ("available", "available_bytes", "must_answer", "partitions")
+    __slots__ = (
+        "available",
+        "available_bytes",
+        "must_answer",
+        "partitions",
+        "size_bytes",
+        "unknown",
+    )
 
     def __init__(self) -> None:
         self.partitions: list[PartitionData] = []
         self.available: list[int] = []
         self.available_bytes = 0  # their sum
+        self.size_bytes = 0  # of the records
+        self.unknown = 0  # partitions that are not there
         self.must_answer = False  # an error does not wait
 
 
@@ -67,13 +76,18 @@ class FetchReader:
         self._quotas = quotas
 
     def read(
-        self, params: FetchParams, asked_for: Sequence[FetchPartition], others: int = 0
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        others: int = 0,
+        before: FetchOutcome | None = None,
     ) -> FetchOutcome:
-        """Read what is there now; `others` is how many more the fetcher waits for."""
-        outcome = FetchOutcome()
-        remaining_bytes = params.max_bytes
-        min_one_message = not params.is_hard_limit
-        unknown = 0
+        """Read what is there now; `others` is how many more the fetcher waits for, `before` what
+        was read for this fetch, which is added to.
+        """
+        outcome = FetchOutcome() if before is None else before
+        remaining_bytes = params.max_bytes - outcome.size_bytes
+        min_one_message = not (params.is_hard_limit or outcome.size_bytes)
         for asked in asked_for:
             limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
             limit = max(limit, 0)
@@ -83,18 +97,19 @@ class FetchReader:
                 data = refused(asked, error.code)
                 available = 0
                 if error.code in UNKNOWN:
-                    unknown += 1
+                    outcome.unknown += 1
                 else:
                     outcome.must_answer = True
             size = len(data.records)  # type: ignore[arg-type]
             if size:
                 min_one_message = False
+                outcome.size_bytes += size
                 remaining_bytes = remaining_bytes - size if size < remaining_bytes else 0
             counted = available if available > size else size
             outcome.available.append(counted)
             outcome.available_bytes += counted
             outcome.partitions.append(data)
-        if unknown and unknown == len(asked_for) + others:
+        if outcome.unknown and outcome.unknown == len(outcome.partitions) + others:
             outcome.must_answer = True
         return outcome
 

@@ -1,0 +1,109 @@
+"""Fetches of consumers that ask for thousands of partitions: with a few bytes, in a session."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kbroker.errors import ErrorCode
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.model import TopicPartition
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.fetches import SLICE_PARTITIONS
+from tests.fakes.replication_cluster import batch
+
+BATCH_SIZE = len(batch(b"v"))
+MANY = 3 * SLICE_PARTITIONS
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Consumer:
+    """Asks for partitions 0, 1, ... of a topic of which the broker has a few."""
+
+    def __init__(self, cluster, count=MANY, **values) -> None:
+        given = {"isolation": FetchIsolation.HIGH_WATERMARK, "max_bytes": 1 << 20, **values}
+        asked = [FetchPartition(TopicPartition("t", p), max_bytes=1 << 20) for p in range(count)]
+        self.loop = cluster.loop
+        self.waiting = cluster.replicas.waiting.fetches
+        answer = cluster.replicas.fetches.fetch(FetchParams(**given), asked)
+        self.task = asyncio.ensure_future(answer, loop=self.loop)
+
+    def turns(self, count=10):
+        """Let some turns of the loop pass; whether there is an answer."""
+        for _ in range(count):
+            self.loop.run_until_complete(asyncio.sleep(0))
+        return self.task.done()
+
+    def turns_taken(self):
+        """How often others had their turn before the answer."""
+
+        async def count():
+            turns = 0
+            while not self.task.done():
+                await asyncio.sleep(0)
+                turns += 1
+            return turns
+
+        return self.loop.run_until_complete(count())
+
+    def sizes(self):
+        """The records of each partition that sent any, in bytes."""
+        answer = self.loop.run_until_complete(self.task)
+        return {data.partition_index: len(data.records) for data in answer if len(data.records)}
+
+
+def test_others_run_while_many_partitions_are_read(cluster):
+    consumer = Consumer(cluster)
+
+    assert consumer.turns_taken() >= MANY / SLICE_PARTITIONS
+    answer = consumer.task.result()
+    assert [data.partition_index for data in answer] == list(range(MANY))
+    assert {data.error_code for data in answer} == {UNKNOWN}
+
+
+def test_the_limit_of_the_answer_holds_over_all_of_them(cluster):
+    for index in (0, 1, MANY - 2, MANY - 1):
+        cluster.append(cluster.lead("t", index), b"v")
+
+    assert Consumer(cluster, max_bytes=3 * BATCH_SIZE).sizes() == {
+        0: BATCH_SIZE,
+        1: BATCH_SIZE,
+        MANY - 2: BATCH_SIZE,
+    }
+    assert Consumer(cluster, max_bytes=1).sizes() == {0: BATCH_SIZE}
+
+
+@pytest.mark.parametrize("turns", [0, 2, 10])
+def test_an_append_is_heard_of_while_they_are_read_and_afterwards(cluster, turns):
+    partition = cluster.lead("t", 0)
+    consumer = Consumer(cluster, max_wait_ms=500)
+    early = consumer.turns(turns)
+
+    cluster.append(partition, b"v")
+
+    assert not early
+    assert consumer.sizes() == {0: BATCH_SIZE}
+
+
+def test_it_waits_no_longer_than_it_may(cluster):
+    cluster.lead("t", 0)
+    consumer = Consumer(cluster, max_wait_ms=500)
+    early = consumer.turns()
+
+    cluster.time.advance(500)
+
+    assert not early
+    assert consumer.sizes() == {}
+    assert len(consumer.waiting) == 0
+
+
+def test_a_consumer_that_has_gone_is_not_waited_for(cluster):
+    cluster.lead("t", 0)
+    consumer = Consumer(cluster, max_wait_ms=500)
+    consumer.turns()
+
+    consumer.task.cancel()
+    consumer.turns()
+
+    assert len(consumer.waiting) == 0
