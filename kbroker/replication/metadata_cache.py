@@ -32,7 +32,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 
 PartitionState = UpdateMetadataRequest.UpdateMetadataPartitionState
 
-FULL_UPDATE = 2  # UpdateMetadataRequest.Type: what it does not name is gone
+FULL_UPDATE = 2  # UpdateMetadataRequest.Type: what it does not name is forgotten
 OPERATIONS_NOT_ASKED = -(2**31)
 FIRST_VERSION_WITH_LISTENER_ERRORS = 6
 
@@ -70,9 +70,11 @@ class MetadataCache:
     # What the controller says
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Take over live brokers and the partitions named; returns the partitions that are gone.
+        """Take over live brokers and the partitions named; returns those that are deleted.
 
-        The request has the newest shape: see `orders/request_shapes.py`.
+        What a full update does not name is forgotten and not among them: its nodes may be there and
+        unreadable, and whoever takes a partition for deleted drops what was committed for it. The
+        request has the newest shape: see `orders/request_shapes.py`.
         """
         self.controller_epoch = request.controller_epoch
         self._controller_id = request.controller_id
@@ -80,15 +82,18 @@ class MetadataCache:
         changed = list(_partition_states(request))
         for topic_partition in self._replaced(changed):
             self._remove(topic_partition)
-        gone = self._absent(changed) if request.type == FULL_UPDATE else []
+        if request.type == FULL_UPDATE:
+            for topic_partition in self._absent(changed):
+                self._remove(topic_partition)
+        deleted = []
         for name, topic_id, state in changed:
             if state.leader == LEADER_DURING_DELETE:
-                gone.append(TopicPartition(name, state.partition_index))
+                deleted.append(TopicPartition(name, state.partition_index))
             else:
                 self._set_partition(name, topic_id, state)
-        for topic_partition in gone:
+        for topic_partition in deleted:
             self._remove(topic_partition)
-        return gone
+        return deleted
 
     def replicas_failed(self, partitions: Iterable[TopicPartition]) -> None:
         """Replicas of this broker have gone offline: it names itself as their leader no more.

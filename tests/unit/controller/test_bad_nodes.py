@@ -11,6 +11,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NodeExistsError
@@ -146,6 +147,31 @@ async def test_a_topic_that_is_repaired_is_led(
     await cluster.settle()
     states = cluster.brokers[0].metadata.partition_states("bad")
     assert [state.leader for state in states.values()] == [1]
+
+
+@pytest.mark.parametrize("node", ["old", "old/partitions/1/state"])
+async def test_no_broker_takes_a_partition_for_deleted_whose_node_is_spoilt(
+    cluster: ControllerCluster,
+    session: TreeSession,
+    monkeypatch: pytest.MonkeyPatch,
+    node: str,
+) -> None:
+    """Its groups would lose the offsets that they have committed, and it its settings."""
+    deleted: list[TopicPartition] = []
+    metadata = cluster.brokers[1].metadata
+    update = metadata.update
+
+    def hear(request: UpdateMetadataRequest) -> list[TopicPartition]:
+        deleted.extend(update(request))
+        return deleted
+
+    monkeypatch.setattr(metadata, "update", hear)
+    await put(session, f"/brokers/topics/{node}", b"{")
+    cluster.brokers[0].kill()
+    await cluster.settle()
+
+    assert cluster.brokers[1].controller.is_active
+    assert deleted == []
 
 
 async def test_a_partition_without_replicas_hides_no_other(

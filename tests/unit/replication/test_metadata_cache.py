@@ -53,10 +53,10 @@ def test_leader_minus_two_deletes_a_partition(cache):
     assert cache.topic_name(topic_id_of("t")) is None
 
 
-def test_a_full_update_drops_what_it_does_not_name(cache):
-    gone = cache.update(update_metadata(("u", partition_metadata()), kind=FULL_UPDATE))
+def test_a_full_update_drops_what_it_does_not_name_and_calls_nothing_deleted(cache):
+    deleted = cache.update(update_metadata(("u", partition_metadata()), kind=FULL_UPDATE))
 
-    assert (gone, cache.topics()) == ([TopicPartition("t", 0)], ["u"])
+    assert (deleted, cache.topics()) == ([], ["u"])
 
 
 def test_a_topic_created_anew_has_its_new_id_only(cache):
