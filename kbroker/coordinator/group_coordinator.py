@@ -52,7 +52,9 @@ _EXPIRY_TIMER = "offsets.retention.check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorServices:
-    """The services of the broker that the coordinator uses."""
+    """The services of the broker that the coordinator uses. `offsets_partitions` tells how many
+    partitions `__consumer_offsets` has, 0 where it is not there.
+    """
 
     replicas: Replicas
     metadata: MetadataCache
@@ -61,6 +63,7 @@ class CoordinatorServices:
     clock: Clock
     timer: Timer
     new_uuid: Callable[[], UUID]
+    offsets_partitions: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +95,7 @@ class GroupCoordinator:
             ),
             services.clock,
             services.timer,
-            lambda: (
-                metadata.partition_count(GROUP_METADATA_TOPIC)
-                or config.offsets_topic_num_partitions
-            ),
+            lambda: services.offsets_partitions() or config.offsets_topic_num_partitions,
         )
         self.store = GroupStore(config, self._runtime)
         self._monotonic_ms = services.clock.monotonic_ms

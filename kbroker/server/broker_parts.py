@@ -9,7 +9,7 @@ this very code.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
@@ -36,7 +36,7 @@ from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoor
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.counters import CounterRegistry
 from kbroker.log.log_manager import LogManager
-from kbroker.model import Broker
+from kbroker.model import GROUP_METADATA_TOPIC, Broker, TopicPartition
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.peers.broker_channels import BrokerChannels, answers
@@ -70,6 +70,7 @@ from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controll
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
+from kbroker.server.topic_size import TopicSize
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 
 
@@ -123,6 +124,7 @@ class DataParts:
     metadata: MetadataCache
     waiter: MetadataWaiter
     replicas: ReplicaManager
+    offsets_topic: TopicSize
 
     def config(self) -> KafkaConfig:
         """The settings in force."""
@@ -215,6 +217,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
         metadata=metadata,
         waiter=waiter,
         replicas=replicas,
+        offsets_topic=TopicSize(GROUP_METADATA_TOPIC, storage.zk, metadata),
     )
 
 
@@ -237,9 +240,13 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     def broker_epoch() -> int:
         return healthcheck.broker_epoch
 
+    async def load_topics(partitions: Sequence[TopicPartition]) -> None:
+        await updates.load_topics(partitions)
+        await data.offsets_topic.look(partitions)
+
     replicas = data.replicas
     control = ControlRequests(
-        replicas.leadership, replicas.logs, data.waiter, updates.load_topics, broker_epoch
+        replicas.leadership, replicas.logs, data.waiter, load_topics, broker_epoch
     )
     channels = around.channels(config, control)
     controller = KafkaController(
@@ -370,6 +377,7 @@ def _groups(
             clock=clock,
             timer=clock,
             new_uuid=uuid.uuid4,
+            offsets_partitions=data.offsets_topic.partitions,
         ),
     )
     data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)

@@ -291,6 +291,7 @@ class GroupBroker:
                 clock=self.time.target,
                 timer=self.time.target,
                 new_uuid=self._new_uuid,
+                offsets_partitions=lambda: self.metadata.partition_count(GROUP_METADATA_TOPIC),
             ),
         )
         self.groups: Any = Calls(coordinator, "offsets")

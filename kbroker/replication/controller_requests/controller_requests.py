@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from kbroker.errors import ErrorCode, ProtocolError
@@ -64,7 +64,7 @@ class ControlRequests:
         leadership: Leadership,
         logs: ReplicaLogs,
         waiter: MetadataWaiter,
-        load_topic_settings: Callable[[Iterable[TopicPartition]], Awaitable[None]],
+        load_topic_settings: Callable[[Sequence[TopicPartition]], Awaitable[None]],
         broker_epoch: Callable[[], int],
     ) -> None:
         """`load_topic_settings` is awaited before logs of these partitions may be created;

@@ -21,7 +21,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.model import EndPoint, TopicPartition
+from kbroker.model import GROUP_METADATA_TOPIC, EndPoint, TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -460,3 +460,20 @@ async def test_a_broker_is_known_by_its_id_and_end_points(server: KafkaServer) -
     assert end_point.port
     assert server.broker_id == 7
     assert server.broker_epoch == server.parts.cluster.healthcheck.broker_epoch > 0
+
+
+@pytest.mark.parametrize("values", [{"offsets_topic_num_partitions": "3"}])
+async def test_groups_stay_where_they_are_while_a_partition_of_their_offsets_is_spoilt(
+    server: KafkaServer,
+) -> None:
+    parts = server.parts
+    await parts.services.topics.auto_create([GROUP_METADATA_TOPIC])
+    names = [f"group-{number}" for number in range(100)]
+    before = list(map(parts.services.groups.partition_for, names))
+
+    state = zk_paths.partition_state_path(GROUP_METADATA_TOPIC, 1)
+    await parts.storage.zk.tree.set(state, b"{")
+    parts.cluster.controller.read_anew()
+    await until(lambda: parts.data.metadata.partition_count(GROUP_METADATA_TOPIC) == 2)
+
+    assert list(map(parts.services.groups.partition_for, names)) == before
