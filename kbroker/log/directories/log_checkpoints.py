@@ -116,9 +116,11 @@ class LogCheckpoints:
         affected = frozenset(waiting)
         for directory in self._directories.online:
             if directory.path in affected:
-                # What the cleaner said of an earlier log would allow gaps in the next one.
-                gone, file = waiting[directory.path], CLEANER_OFFSET_CHECKPOINT_FILE
-                self._directories.forget_offsets(directory, file, gone, noted)
+                # What the cleaner said of an earlier log would allow gaps in the next one, and by
+                # its high watermark records would count as committed that no other replica has.
+                gone = waiting[directory.path]
+                for file in (CLEANER_OFFSET_CHECKPOINT_FILE, REPLICATION_OFFSET_CHECKPOINT_FILE):
+                    self._directories.forget_offsets(directory, file, gone, noted)
         self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note, noted, affected)
         self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written, affected)
 

@@ -231,6 +231,23 @@ def test_a_topic_may_come_back_while_its_old_files_wait(logs: LogManager) -> Non
     assert logs.get_or_create_log(PARTITION).log_end_offset == 0
 
 
+def test_a_log_made_anew_does_not_begin_with_the_high_watermark_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    other = TopicPartition("t", 1)
+    logs = started(tmp_path)
+    for partition in (PARTITION, other):
+        logs.get_or_create_log(partition).append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+    logs.write_high_watermarks({PARTITION: 2, other: 2})
+
+    logs.delete_log(PARTITION)
+    logs.finish_deletions()
+    logs.get_or_create_log(PARTITION).append_as_leader(batch(b"c"), 0, NOW_MS)
+    logs.release()  # as after a crash
+
+    assert started(tmp_path).read_high_watermarks() == {other: 2}
+
+
 def test_a_deletion_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
     doomed = tmp_path / f"t-0.{'0' * 32}-delete"
     doomed.mkdir()
