@@ -8,7 +8,7 @@ and is written when all of it is known: half of it would be trusted after anothe
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kbroker.log.directories.checkpoint import CheckpointError, EpochFile, read_leader_epochs
@@ -73,6 +73,22 @@ class EpochLoading:
                     found.assign(header.partition_leader_epoch, header.base_offset)
         self._epochs = found
 
+    def find_before(self, start_offset: int, segments: Iterable[LogSegment]) -> None:
+        """Learn the epochs from `start_offset` to the oldest entry: what was deleted is back, as
+        the note of it is lost, and the file was cut where the log began.
+        """
+        entries = self._epochs.entries
+        if not entries or entries[0].start_offset <= start_offset:
+            return
+        found = _unstored([])
+        for header in _headers_before(entries[0].start_offset, segments):
+            if header.partition_leader_epoch < 0:
+                return  # of an old format, which has no epochs
+            if header.partition_leader_epoch > found.latest_epoch:
+                found.assign(header.partition_leader_epoch, header.base_offset)
+        later = [entry for entry in entries if entry.epoch > found.latest_epoch]
+        self._epochs = _unstored([*found.entries, *later])
+
     def learn(self, runs: Iterable[EpochRun]) -> None:
         """Take into account what was recovered, in its order."""
         for run in runs:
@@ -99,6 +115,14 @@ class EpochLoading:
         bounded.truncate_from_end(end_offset)
         bounded.truncate_from_start(start_offset)
         return LeaderEpochCache(bounded.entries, self._store)
+
+
+def _headers_before(offset: int, segments: Iterable[LogSegment]) -> Iterator[BatchHeader]:
+    for segment in segments:
+        for _, header in segment.sound_headers():
+            if header.base_offset >= offset:
+                return
+            yield header
 
 
 def _unstored(entries: Iterable[EpochEntry]) -> LeaderEpochCache:

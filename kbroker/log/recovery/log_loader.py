@@ -100,6 +100,8 @@ class LogLoader:
             start_offset = max(start_offset, self._segments[0].base_offset)
         if start_offset > end_offset:
             start_offset, end_offset = self._start_anew(start_offset, end_offset)
+        if not self._was_clean:
+            self._epochs.find_before(start_offset, self._segments)
         if not len(self._segments):
             self._segments.add(self._segment(start_offset))
             if start_offset:  # its name keeps the offset, should nothing be appended

@@ -109,6 +109,24 @@ def test_what_was_cut_off_does_not_come_back_amid_what_was_appended_then(tmp_pat
     assert values(log) == ALL[:3]
 
 
+@pytest.mark.parametrize("recovery_point", [0, 4])
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_a_log_that_begins_earlier_again_has_the_epochs_of_what_came_back(
+    tmp_path: Path, start: int, recovery_point: int
+) -> None:
+    """Deleted records are back where the note of it is lost; the file of epochs was cut already."""
+    log = written(tmp_path / "a")
+    log.update_high_watermark(4)
+    log.maybe_increment_log_start_offset(start)
+    assert log.leader_epoch_cache.entries[0].start_offset == start
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+
+    log = open_log(tmp_path / "b", was_clean=False, recovery_point=recovery_point)
+
+    assert (log.log_start_offset, log.log_end_offset) == (0, 4)
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+
+
 def test_segments_behind_a_broken_batch_are_removed(tmp_path: Path) -> None:
     directory = crashed(tmp_path / "a", tmp_path / "b")
     data = directory / f"{FIRST}.log"
