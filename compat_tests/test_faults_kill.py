@@ -16,16 +16,8 @@ from kafka import KafkaProducer
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
-from compat_tests.kill_rounds import (
-    PARTITIONS,
-    Acknowledged,
-    LibrdkafkaWriter,
-    check,
-    kill,
-    kill_and_start,
-    make_writers,
-    read_all,
-)
+from compat_tests.kill_rounds import check, kill, kill_and_start, make_writers, read_all
+from compat_tests.writers import PARTITIONS, Acknowledged, LibrdkafkaWriter
 
 ROUNDS = 2
 

@@ -35,9 +35,11 @@ from compat_tests.cluster.replicas import (
     elect_preferred,
     reassign,
 )
-from compat_tests.kill_rounds import JavaWriter, LibrdkafkaWriter, Writer, check, read_all
+from compat_tests.kill_rounds import check, read_all
+from compat_tests.program_writers import JavaWriter
 from compat_tests.tool_runner import run_tool
 from compat_tests.waiting import until
+from compat_tests.writers import LibrdkafkaWriter, Writer
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 GROUP = "mixed"

@@ -27,16 +27,10 @@ from compat_tests.cluster.replicas import (
     await_same_logs,
     create,
 )
-from compat_tests.kill_rounds import (
-    PARTITIONS,
-    IdempotentKafkaPythonWriter,
-    JavaWriter,
-    LibrdkafkaWriter,
-    Writer,
-    check,
-    read_all,
-)
+from compat_tests.kill_rounds import check, read_all
+from compat_tests.program_writers import JavaWriter
 from compat_tests.waiting import until
+from compat_tests.writers import PARTITIONS, IdempotentKafkaPythonWriter, LibrdkafkaWriter, Writer
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 LED_WITHIN_S = SESSION_TIMEOUT_MS / 1000 + 2

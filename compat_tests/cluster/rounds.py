@@ -29,17 +29,16 @@ from compat_tests.cluster.administrator import Administrator
 from compat_tests.cluster.model import Model, ModelTopic, differences
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster
 from compat_tests.cluster.readers import AssignedReader, GroupReader, Reader
-from compat_tests.kill_rounds import (
+from compat_tests.kill_rounds import check, read_all
+from compat_tests.waiting import PATIENCE_S, until
+from compat_tests.writers import (
     NOTHING,
     PARTITIONS,
     KafkaPythonWriter,
     LibrdkafkaWriter,
     Places,
     Writer,
-    check,
-    read_all,
 )
-from compat_tests.waiting import PATIENCE_S, until
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 QUIET_WITHIN_S = 60

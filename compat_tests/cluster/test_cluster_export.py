@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests.cluster.processes import ZookeeperView
 from compat_tests.conftest import BrokerProcess
-from compat_tests.kill_rounds import PARTITIONS, read_all
+from compat_tests.kill_rounds import read_all
 from compat_tests.waiting import until
 from compat_tests.wire.wire_client import (
     DELETE_TOPICS,
@@ -23,6 +23,7 @@ from compat_tests.wire.wire_client import (
     WireClient,
     code,
 )
+from compat_tests.writers import PARTITIONS
 from compat_tests.zookeeper_servers import ZooKeeperServers
 
 RECORDS = 500

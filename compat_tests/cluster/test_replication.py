@@ -23,8 +23,9 @@ from compat_tests.cluster.replicas import (
     reassign,
 )
 from compat_tests.cluster.replication_rounds import run
-from compat_tests.kill_rounds import LibrdkafkaWriter, check, read_all
+from compat_tests.kill_rounds import check, read_all
 from compat_tests.waiting import until
+from compat_tests.writers import LibrdkafkaWriter
 from compat_tests.zookeeper_servers import ZooKeeperServers
 
 OFFSETS = "__consumer_offsets"
