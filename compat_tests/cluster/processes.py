@@ -300,7 +300,8 @@ class Cluster:
         owner = f"pid={self._process(broker_id).pid},"
         pairs = [line.split()[2:4] for line in listed if owner in line]
         own = " or ".join(f"( src {near} and dst {far} )" for near, far in pairs)
-        return [line.split()[4] for line in _ss("-K", *own.split())] if own else []
+        cut = [line.split()[4] for line in _ss("-K", *own.split())] if own else []
+        return [address.replace("[::ffff:127.0.0.1]", "127.0.0.1") for address in cut]  # of Java
 
     def expire(self, broker_id: int) -> int:
         """End the session of a broker's registration; the broker epoch it had. Returns at once."""
