@@ -149,10 +149,14 @@ class ReplicationRounds:
         self._cut(self.cluster.controller_id())
 
     def _cut(self, victim: int) -> None:
-        """All connections of a broker break: of clients, of brokers, and to ZooKeeper."""
-        cut = self.cluster.cut(victim)
+        """All connections of a broker break: of clients, of brokers, and to ZooKeeper. After a fault
+        of the only server a broker may still be about to connect to it: then they break again.
+        """
         servers = {server.address for server in self.cluster.zookeeper.servers}
-        assert servers & set(cut), f"broker {victim} kept its connection to ZooKeeper: {cut}"
+        until(
+            lambda: servers & set(self.cluster.cut(victim)),
+            f"broker {victim} loses its connection to ZooKeeper",
+        )
 
     def _kill_zookeeper(self) -> None:
         """A server of the ensemble dies; where it is the only one, its brokers wait for it."""
