@@ -14,6 +14,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -22,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
-from compat_tests.program_writers import JavaWriter
+from compat_tests.program_writers import GoWriter, JavaWriter, NodeWriter
 from compat_tests.writers import (
     NOTHING,
     PARTITIONS,
@@ -31,6 +32,14 @@ from compat_tests.writers import (
     Places,
     Writer,
 )
+
+WRITERS: dict[str, Callable[[str, str, int], Writer]] = {
+    "librdkafka": LibrdkafkaWriter,
+    "java": JavaWriter,
+    "kafka-python": KafkaPythonWriter,
+    "go": GoWriter,
+    "node": NodeWriter,
+}
 
 
 def kill(broker: BrokerProcess) -> None:
@@ -81,12 +90,11 @@ def check(writer: Writer, found: Places) -> None:
 
 def make_writers(bootstrap: str, records_per_s: int, names: list[str]) -> list[Writer]:
     """One writer of each kind named, each with a topic of its own."""
-    kinds = {"librdkafka": LibrdkafkaWriter, "kafka-python": KafkaPythonWriter, "java": JavaWriter}
     writers: list[Writer] = []
     for name in names:
         topic = f"kill-{name}"
         create_topic(bootstrap, topic, PARTITIONS)
-        writers.append(kinds[name](bootstrap, topic, records_per_s))
+        writers.append(WRITERS[name](bootstrap, topic, records_per_s))
     return writers
 
 

@@ -27,18 +27,13 @@ from compat_tests.cluster.replicas import (
     await_same_logs,
     create,
 )
-from compat_tests.kill_rounds import check, read_all
-from compat_tests.program_writers import JavaWriter
+from compat_tests.kill_rounds import WRITERS, check, read_all
 from compat_tests.waiting import until
-from compat_tests.writers import PARTITIONS, IdempotentKafkaPythonWriter, LibrdkafkaWriter, Writer
+from compat_tests.writers import PARTITIONS, IdempotentKafkaPythonWriter, Writer
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 LED_WITHIN_S = SESSION_TIMEOUT_MS / 1000 + 2
-WRITERS: dict[str, type[LibrdkafkaWriter | IdempotentKafkaPythonWriter | JavaWriter]] = {
-    "librdkafka": LibrdkafkaWriter,
-    "java": JavaWriter,
-    "kafka-python": IdempotentKafkaPythonWriter,
-}
+IDEMPOTENT_WRITERS = {**WRITERS, "kafka-python": IdempotentKafkaPythonWriter}
 # Each as often as it is named.
 FAULTS = (
     *("kill_leader", "kill_leader", "kill_follower", "kill_controller", "kill_and_start"),
@@ -66,7 +61,7 @@ class ReplicationRounds:
             first = [(n + number) % 3 + 1 for n in range(PARTITIONS)]
             replicas = [[b, b % 3 + 1, (b + 1) % 3 + 1] for b in first]
             create(cluster, topic, *replicas, segment_bytes="1048576")
-            self.writers.append(WRITERS[name](cluster.bootstrap, topic, records_per_s))
+            self.writers.append(IDEMPOTENT_WRITERS[name](cluster.bootstrap, topic, records_per_s))
         self.topics = [writer.topic for writer in self.writers]
 
     @property
@@ -239,7 +234,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.cluster.replication_rounds")
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--zookeepers", type=int, default=1, help="servers of the ensemble")
-    parser.add_argument("--writers", nargs="+", choices=tuple(WRITERS), default=list(WRITERS))
+    names = list(IDEMPOTENT_WRITERS)
+    parser.add_argument("--writers", nargs="+", choices=names, default=names)
     parser.add_argument("--records-per-s", type=int, default=300)
     parser.add_argument(
         "--led-within-s", type=float, default=LED_WITHIN_S, help="how long leaders may take to move"
