@@ -26,6 +26,8 @@ WILL_BE_USED = {
     ("coordinator/transaction/records.py", "read_transaction"): "loading",
     ("coordinator/transaction/records.py", "transaction_record"): "all that is decided",
     ("coordinator/transaction/records.py", "expired_record"): "the expiry of transactional ids",
+    # transactions: offsets of groups
+    ("coordinator/offset_commits.py", "commit_in_transaction"): "TxnOffsetCommit",
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",

@@ -33,6 +33,7 @@ from kbroker.coordinator.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offset_commits import OffsetCommits
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
+from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -40,6 +41,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.list_groups import ListGroupsResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kbroker.record.record_batch import ControlRecord
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 
@@ -134,6 +136,24 @@ class GroupCoordinator:
     def on_partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are gone from the cluster, and so are the offsets committed for them."""
         self.offsets.partitions_deleted(partitions)
+
+    # ---- transactions
+
+    def end_transaction(
+        self, partition: int, producer: Producer, control: ControlRecord
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """Write the marker of a transaction that may have offsets in that partition of
+        `__consumer_offsets`.
+
+        NONE once it is stored, or why it is not, as an append says it; NOT_LEADER_OR_FOLLOWER also
+        while the partition is read.
+        """
+        shard = self._runtime.shard_of(partition)
+        if shard is None or shard.machine is None or not shard.is_loaded:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        reply: PendingReply[ErrorCode] = PendingReply()
+        shard.machine.end_transaction(producer, control, reply.answer)
+        return reply.outcome()
 
     # ---- membership
 

@@ -37,7 +37,15 @@ from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.shard import UNCONFIRMED, ReplayedPart, Settled, Shard, nothing
+from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
+from kbroker.record.record_batch import (
+    BatchOptions,
+    ControlRecord,
+    marker_options,
+    marker_record,
+)
+from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 
 _log = logging.getLogger(__name__)
 
@@ -199,6 +207,7 @@ class GroupMachine:
         self._loaded: dict[str, CoordinatedGroup] = {}
         replay = GroupReplay(shard.timeline)
         self._read_groups = replay.groups
+        self._in_transaction = replay.in_transaction  # producer id -> groups, maybe of the past
         self.record = replay.record
         self.marker = replay.marker
         self.open_producers = replay.open_producers
@@ -217,6 +226,40 @@ class GroupMachine:
     def on_resigned(self) -> None:
         """The groups are coordinated elsewhere."""
         self._store.give_up(self._shard)
+
+    # ---- transactions
+
+    def takes_part(self, group_id: str, producer_id: int) -> None:
+        """A group is about to get offsets in a producer's transaction."""
+        self._in_transaction.setdefault(producer_id, set()).add(group_id)
+
+    def end_transaction(self, producer: Producer, control: ControlRecord, settled: Settled) -> None:
+        """Write a marker, in line with the offsets it is about: they count, or are dropped, once it
+        is stored.
+        """
+        producer_id = producer.producer_id
+
+        def replay(_base_offset: int) -> None:
+            for offsets in self._offsets_of(producer_id):
+                offsets.end_transaction(producer_id, control.is_commit)
+
+        def ended(error: ErrorCode) -> None:
+            self._forget_groups_without(producer_id)
+            settled(error)
+
+        options = BatchOptions(producer_id=producer_id, producer_epoch=producer.epoch)
+        records = [KeyValue(*marker_record(control))]
+        self._shard.write(records, replay, ended, marker_options(options), REQUIRED_ACKS_ALL)
+
+    def _offsets_of(self, producer_id: int) -> Iterator[GroupOffsets]:
+        for group_id in self._in_transaction.get(producer_id, ()):
+            coordinated = self._store.find(group_id)
+            if coordinated is not None:
+                yield coordinated.group.offsets
+
+    def _forget_groups_without(self, producer_id: int) -> None:
+        if not any(offsets.has_pending(producer_id) for offsets in self._offsets_of(producer_id)):
+            self._in_transaction.pop(producer_id, None)
 
 
 GroupShard = Shard[GroupMachine]

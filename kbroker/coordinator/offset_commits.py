@@ -8,6 +8,7 @@ subscribed topics). All offsets of one request are one batch.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
@@ -28,14 +29,15 @@ from kbroker.coordinator.group.records import (
     offset_commit_key,
     offset_commit_value,
 )
-from kbroker.coordinator.group.sessions import commit_error
+from kbroker.coordinator.group.sessions import commit_error, transactional_commit_error
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.shard import ReplayedPart, Settled
+from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import HEADER_SIZE
+from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
 
 _NONE = ErrorCode.NONE
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -94,11 +96,39 @@ class OffsetCommits:
             return [error] * len(offsets)
         return self._append(coordinated, offsets)
 
-    def _append(
-        self, coordinated: CoordinatedGroup, offsets: Offsets
+    def commit_in_transaction(
+        self, committer: Committer, producer: Producer, offsets: Offsets
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Append those whose metadata is not too long."""
+        """As `commit`; the offsets count once the producer's transaction is committed."""
+        if not offsets:
+            return []
+        error = self._store.runtime.status(committer.group_id)
+        if not committer.group_id:
+            error = ErrorCode.INVALID_GROUP_ID
+        elif not fits_a_record(committer.group_id):
+            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        if error is not _NONE:
+            return [error] * len(offsets)
+        coordinated = self._store.find(committer.group_id)
+        if coordinated is None:
+            coordinated = self._store.create(committer.group_id)
+        error = transactional_commit_error(
+            coordinated.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+        )
+        if error is not _NONE:
+            self._store.drop_if_untouched(coordinated)
+            return [error] * len(offsets)
+        return self._append(coordinated, offsets, producer)
+
+    def _append(
+        self, coordinated: CoordinatedGroup, offsets: Offsets, producer: Producer | None = None
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Append those whose metadata is not too long, in the transaction of `producer`."""
         group, home = coordinated.group, coordinated.home
+        producer_id = None if producer is None else producer.producer_id
         limit = min(self._store.config.offset_metadata_max_bytes, MAX_NAME_BYTES)
         codes, accepted = [], []
         for entry in offsets:
@@ -116,7 +146,7 @@ class OffsetCommits:
         def replay(log_offset: int) -> None:
             for partition, value in accepted:
                 value.log_offset = log_offset
-                group.offsets.replay(partition, value, None)
+                group.offsets.replay(partition, value, producer_id)
 
         def settled(error: ErrorCode) -> None:
             error = _COMMIT_ERRORS.get(error, error)
@@ -126,8 +156,12 @@ class OffsetCommits:
         records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
         if records is None:
             settled(ErrorCode.MESSAGE_TOO_LARGE)
-        else:
+        elif producer is None:
             home.write(records, replay, settled, OFFSET_BATCH)
+        else:
+            assert home.machine is not None
+            home.machine.takes_part(group.group_id, producer.producer_id)
+            home.write(records, replay, settled, _transactional_batch(producer))
         return reply.outcome()
 
     # ---- fetch
@@ -162,15 +196,16 @@ class OffsetCommits:
         if coordinated.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         coordinated.home.catch_up()
-        committed = coordinated.group.offsets.committed
-        if not committed and not committed.are_stored:  # their end is on its way
+        offsets = coordinated.group.offsets
+        doomed = offsets.partitions()
+        if not doomed and not offsets.are_stored:  # their end is on its way
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         reply: PendingReply[ErrorCode] = PendingReply()
 
         def buried(error: ErrorCode) -> None:
             reply.answer(_COMMIT_ERRORS.get(error, error))
 
-        self._bury(coordinated, list(committed), buried)
+        self._bury(coordinated, sorted(doomed), buried)
         return reply.outcome()
 
     def delete(
@@ -234,9 +269,7 @@ class OffsetCommits:
         settled: Settled = lambda _: None,
     ) -> None:
         """Forget offsets, those on their way in transactions too."""
-        offsets = coordinated.group.offsets
-        offsets.drop_transactional(doomed)
-        recorded = offsets.recorded(doomed)
+        recorded = coordinated.group.offsets.recorded(doomed)
         if recorded:
             self._clean_up(coordinated, recorded, settled)
         else:
@@ -248,13 +281,12 @@ class OffsetCommits:
         doomed: list[TopicPartition],
         settled: Settled = lambda _: None,
     ) -> None:
-        """Forget these committed offsets, and the group where it has nothing left."""
+        """Forget these offsets, and the group where it has nothing left."""
         group = coordinated.group
         offsets = group.offsets
         has_nothing = not (
-            len(offsets.committed) > len(doomed)
-            or not offsets.committed.are_stored
-            or offsets.pending_transactional
+            len(offsets.partitions()) > len(doomed)
+            or not offsets.are_stored
             or group.pending_members
         )
         if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
@@ -277,13 +309,22 @@ class OffsetCommits:
 
         def written(error: ErrorCode) -> None:
             # Somebody may have come while this was on its way to the log.
-            is_over = group.state is GroupState.EMPTY and not group.offsets.committed
+            is_over = group.state is GroupState.EMPTY and not group.offsets.partitions()
             if error is _NONE and is_over and self._store.find(group.group_id) is coordinated:
                 self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
             buried(error)
 
         tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)
         self._store.write_tombstones(coordinated, tombstones, removal, written)
+
+
+def _transactional_batch(producer: Producer) -> BatchOptions:
+    return replace(
+        OFFSET_BATCH,
+        flags=TRANSACTIONAL_BIT,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+    )
 
 
 def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:

@@ -82,6 +82,10 @@ class CoordinatorRuntime(Generic[MachineT]):
         """The shard that keeps a key; None where another broker leads it."""
         return self._shards.get(self.partition_for(key))
 
+    def shard_of(self, partition: int) -> Shard[MachineT] | None:
+        """The shard of a partition; None where another broker leads it."""
+        return self._shards.get(partition)
+
     def status(self, key: str) -> ErrorCode:
         """NONE when this broker answers for the key, whether or not it keeps something of it."""
         shard = self.shard_for(key)

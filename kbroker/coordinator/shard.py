@@ -43,7 +43,7 @@ from kbroker.errors import ErrorCode
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import BatchOptions
+from kbroker.record.record_batch import CONTROL_BIT, BatchOptions
 from kbroker.replication.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
@@ -305,7 +305,8 @@ class Shard(Generic[MachineT]):
             settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         number = self._note(replay, self.log.log_end_offset)
-        self._line.append(_Write(number, records, settled, options, acks))
+        may_share = not options.flags & CONTROL_BIT  # a marker has a batch of its own
+        self._line.append(_Write(number, records, settled, options, acks, may_share))
 
     def _send_line(self) -> None:
         while self._line and self._sending is None:

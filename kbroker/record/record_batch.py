@@ -313,19 +313,26 @@ def build_marker(
     control: ControlRecord, timestamp_ms: int, *, base_offset: int = 0, options: BatchOptions
 ) -> bytes:
     """A transaction marker: a control record in a control batch of the producer in `options`."""
-    record = Record(
-        base_offset,
-        timestamp_ms,
+    record = Record(base_offset, timestamp_ms, *marker_record(control))
+    return build([record], base_offset=base_offset, options=marker_options(options))
+
+
+def marker_record(control: ControlRecord) -> tuple[bytes, bytes]:
+    """Key and value of the record in a transaction marker."""
+    return (
         _CONTROL_KEY.pack(0, int(control.is_commit)),
         _CONTROL_VALUE.pack(0, control.coordinator_epoch),
     )
-    marker = BatchOptions(
+
+
+def marker_options(options: BatchOptions) -> BatchOptions:
+    """The header of a transaction marker of the producer in `options`."""
+    return BatchOptions(
         flags=TRANSACTIONAL_BIT | CONTROL_BIT,
         partition_leader_epoch=options.partition_leader_epoch,
         producer_id=options.producer_id,
         producer_epoch=options.producer_epoch,
     )
-    return build([record], base_offset=base_offset, options=marker)
 
 
 def read_control(record: Record) -> ControlRecord | None:

@@ -2,14 +2,15 @@
 
 Law: an offset is visible once its record is stored, because the next coordinator knows only what is
 stored. Until then `require_stable` (KIP-447) makes readers wait for it; so it does for offsets of
-open transactions. Which of two commits wins is decided by their place in the log. Expiry follows
-KIP-211: the clock runs from the moment the group became empty, or from the commit where there is no
-such moment.
+open transactions, until it is stored how they ended. Which of two commits wins is decided by their
+place in the log; so does what is forgotten, be it committed or on its way in a transaction, of
+which a later marker finds nothing. Expiry follows KIP-211: the clock runs from the moment the group
+became empty, or from the commit where there is no such moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,24 +46,32 @@ class FetchedOffset(NamedTuple):
 NOTHING_COMMITTED = FetchedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", ErrorCode.NONE)
 UNSTABLE = FetchedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
-Offsets = dict[TopicPartition, CommittedOffset]
+Offsets = TimelineDict[TopicPartition, CommittedOffset]
 
 
 class GroupOffsets:
     """All offsets of one group; owned by the group."""
 
-    __slots__ = ("committed", "pending_transactional")
+    __slots__ = ("_timeline", "committed", "pending_transactional")
 
     def __init__(self, timeline: Timeline | None = None) -> None:
         """`timeline` of the shard that keeps the group."""
-        self.committed: TimelineDict[TopicPartition, CommittedOffset] = TimelineDict(
-            Timeline() if timeline is None else timeline
-        )
+        self._timeline = Timeline() if timeline is None else timeline
+        self.committed: Offsets = TimelineDict(self._timeline)
         self.pending_transactional: dict[int, Offsets] = {}  # by producer id, until its marker
 
     def __bool__(self) -> bool:
         """True when something is committed or on its way, be it the end of what was committed."""
-        return bool(self.committed or self.pending_transactional or not self.committed.are_stored)
+        return bool(
+            self.committed or any(self.pending_transactional.values()) or not self.are_stored
+        )
+
+    @property
+    def are_stored(self) -> bool:
+        """False while a change of any of them is on its way."""
+        return self.committed.are_stored and all(
+            within.are_stored for within in self.pending_transactional.values()
+        )
 
     # ---- replay
 
@@ -74,27 +83,40 @@ class GroupOffsets:
         None is a tombstone, a producer id makes it part of a transaction.
         """
         if producer_id is not None:
-            within = self.pending_transactional.setdefault(producer_id, {})
+            within = self.pending_transactional.get(producer_id)
+            if within is None:
+                within = self.pending_transactional[producer_id] = TimelineDict(self._timeline)
             if value is None:
                 within.pop(partition, None)
             else:
                 within[partition] = value
         elif value is None:
             self.committed.pop(partition, None)
+            for within in self.pending_transactional.values():
+                within.pop(partition, None)
         else:
             self.committed[partition] = value
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
-        """A marker was read: the producer's pending offsets count, or are dropped."""
-        within = self.pending_transactional.pop(producer_id, None)
-        if within is not None and is_commit:
-            for partition, value in within.items():
+        """A marker is in the log: the producer's pending offsets count, or are dropped."""
+        self._drop_settled()
+        within = self.pending_transactional.get(producer_id)
+        if within is None:
+            return
+        for partition, value in list(within.items()):
+            del within[partition]
+            if is_commit:
                 self._keep_newer(partition, value)
 
     def _keep_newer(self, partition: TopicPartition, value: CommittedOffset) -> None:
         current = self.committed.get(partition)
         if current is None or current.log_offset <= value.log_offset:
             self.committed[partition] = value
+
+    def _drop_settled(self) -> None:
+        for producer_id, within in list(self.pending_transactional.items()):
+            if _is_settled(within):
+                del self.pending_transactional[producer_id]
 
     # ---- read
 
@@ -108,27 +130,29 @@ class GroupOffsets:
         return FetchedOffset(value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
     def _is_stable(self, partition: TopicPartition) -> bool:
-        if self.pending_transactional and any(
-            partition in within for within in self.pending_transactional.values()
-        ):
-            return False
-        return self.committed.is_stored(partition)
+        return self.committed.is_stored(partition) and not self._is_pending(partition)
+
+    def _is_pending(self, partition: TopicPartition) -> bool:
+        return any(
+            partition in within or not within.is_stored(partition)
+            for within in self.pending_transactional.values()
+        )
+
+    def has_pending(self, producer_id: int) -> bool:
+        """Whether a producer's transaction has offsets here, or ended and that is not stored."""
+        within = self.pending_transactional.get(producer_id)
+        return within is not None and not _is_settled(within)
 
     # ---- remove
 
     def partitions(self) -> set[TopicPartition]:
-        """Partitions with an offset that is committed or on its way."""
+        """Partitions with an offset that is committed, or in a transaction."""
         return set(self.committed).union(*self.pending_transactional.values())
-
-    def drop_transactional(self, partitions: Collection[TopicPartition]) -> None:
-        """Transactions that are open commit nothing for these partitions."""
-        for within in self.pending_transactional.values():
-            for partition in partitions:
-                within.pop(partition, None)
 
     def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions that have a record."""
-        return [partition for partition in partitions if partition in self.committed]
+        known = self.partitions() if self.pending_transactional else self.committed
+        return [partition for partition in partitions if partition in known]
 
     def expired(
         self,
@@ -144,10 +168,14 @@ class GroupOffsets:
             partition
             for partition, value in self.committed.items()
             if partition.topic not in kept_topics
-            and self.committed.is_stored(partition)
+            and self._is_stable(partition)
             and (
                 now_ms - since_ms(value) >= retention_ms
                 if value.expire_timestamp_ms is None
                 else now_ms >= value.expire_timestamp_ms
             )
         ]
+
+
+def _is_settled(within: Offsets) -> bool:
+    return not within and within.are_stored

@@ -33,7 +33,7 @@ class GroupReplay:
         self._timeline = Timeline() if timeline is None else timeline
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
-        self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
+        self.in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
         # A log that was not compacted yet names the same keys again and again.
         self._read_key = lru_cache(_KEYS_REMEMBERED)(read_key)
 
@@ -55,7 +55,7 @@ class GroupReplay:
                 offsets = self._offsets[about.group] = GroupOffsets(self._timeline)
             offsets.replay(TopicPartition(about.topic, about.partition), committed, producer_id)
             if producer_id is not None:
-                self._in_transaction.setdefault(producer_id, set()).add(about.group)
+                self.in_transaction.setdefault(producer_id, set()).add(about.group)
         elif value is None:
             self._groups.pop(about.group, None)
         else:
@@ -63,11 +63,11 @@ class GroupReplay:
 
     def open_producers(self) -> Iterable[int]:
         """Producers with offsets in a transaction that has not ended."""
-        return self._in_transaction
+        return self.in_transaction
 
     def marker(self, producer_id: int, is_commit: bool) -> None:
         """A transaction of this producer ended."""
-        for group_id in self._in_transaction.pop(producer_id, ()):
+        for group_id in self.in_transaction.pop(producer_id, ()):
             self._offsets[group_id].end_transaction(producer_id, is_commit)
 
     def groups(self) -> Iterator[Group]:

@@ -107,6 +107,22 @@ def commit_error(
     return _NONE
 
 
+def transactional_commit_error(
+    group: Group, member_id: str, instance_id: str | None, generation_id: int
+) -> ErrorCode:
+    """NONE when a producer may commit offsets in its transaction now (KIP-447).
+
+    A producer that names no member of the group is trusted, as old ones name none.
+    """
+    names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER or instance_id is not None
+    if not names_member or (generation_id < 0 and group.state is GroupState.EMPTY):
+        return _NONE
+    error = member_error(group, member_id, instance_id)
+    if error is _NONE and generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    return error
+
+
 # ---- LeaveGroup
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,20 @@ from kbroker.coordinator.group.records import (
     read_offset_commit_value,
 )
 from kbroker.coordinator.group.replay import GroupReplay
+from kbroker.coordinator.offset_commits import Committer
 from kbroker.coordinator.partition_replay import PartitionReplay
+from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
-from kbroker.record.record_batch import BatchOptions, Record, build, read_header, records
-from tests.fakes.group_broker import OffsetsLog
+from kbroker.record.record_batch import (
+    BatchOptions,
+    Record,
+    assign_offset,
+    build,
+    read_header,
+    records,
+)
+from tests.fakes.group_broker import GroupBroker, OffsetsLog
+from tests.fakes.virtual_time import VirtualTime
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "groups"
 VERSIONS = ("3.9.2", "4.3.1")
@@ -145,6 +156,40 @@ def test_the_same_commits_and_groups_make_the_same_bytes(partition: int) -> None
         compared += 1
 
     assert compared > 0
+
+
+def test_offsets_in_a_transaction_make_the_same_bytes() -> None:
+    compared = 0
+    for batch in transactional_batches():
+        header = read_header(batch)
+        time = VirtualTime(header.max_timestamp)
+        broker = GroupBroker(time=time)
+        rows = []
+        group_id = ""
+        for record in records(batch):
+            key = read_key(record.key or b"")
+            assert isinstance(key, OffsetCommitKey)
+            group_id = key.group
+            value = read_offset_commit_value(record.value or b"", 0)
+            rows.append((TopicPartition(key.topic, key.partition), value))
+        producer = Producer(header.producer_id, header.producer_epoch)
+        broker.groups.offsets.commit_in_transaction(Committer(group_id), producer, rows)
+        moved = bytearray(batch)
+        assign_offset(moved, 0, 0, 0)
+        assert broker.log().data == moved
+        compared += 1
+    assert compared > 0
+
+
+def transactional_batches() -> Iterator[bytes]:
+    for partition in range(3):
+        data = log_bytes("3.9.2", partition)
+        position = 0
+        while position < len(data):
+            header = read_header(data, position)
+            if header.is_transactional and not header.is_control:
+                yield data[position : position + header.size_bytes]
+            position += header.size_bytes
 
 
 def rewrite(record: Record, base_offset: int) -> Record:
