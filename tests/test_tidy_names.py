@@ -30,7 +30,7 @@ WILL_BE_USED = {
     ("coordinator/offset_commits.py", "commit_in_transaction"): "TxnOffsetCommit",
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
-    ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
+    ("coordinator/transaction/markers.py", "SendMarkers"): "the coordinator, when one ends",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

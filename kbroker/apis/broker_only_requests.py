@@ -14,6 +14,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Handler
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import BrokerClaim, ControllerClaim, Sender
+from kbroker.protocol.messages.envelope import EnvelopeRequest
 from kbroker.protocol.schema import Message
 
 # No broker has that id, which each API says in its own words.
@@ -38,7 +39,7 @@ def heard_only_from(sender: Sender, handler: Handler) -> Handler:
 async def _refusal(ctx: RequestContext, sender: Sender, request: Any) -> ErrorCode:
     names_sender = sender is Sender.CONTROLLER or hasattr(request, "broker_id")
     if not ctx.services.peers.are_heard_on(ctx.connection.listener_name):
-        if not names_sender:  # an Envelope, at which Kafka closes the connection
+        if isinstance(request, EnvelopeRequest):  # at which Kafka closes the connection
             raise ProtocolError(
                 f"{type(request).__name__} on listener {ctx.connection.listener_name}"
             )

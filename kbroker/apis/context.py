@@ -27,6 +27,7 @@ from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
+from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
@@ -50,6 +51,7 @@ class Services:
 
     replicas: ReplicaManager
     groups: GroupCoordinator
+    markers: MarkerWriter
     metadata: MetadataCache
     topics: TopicAdmin
     configs: ConfigAdmin

@@ -131,9 +131,8 @@ class SocketServerConfig(ConfigGroup):
     )
     request_timeout_ms: int = define(
         30_000,
-        "How long a request to another broker may take.",
+        "How long replicas may take to store the end of a transaction.",
         importance="high",
-        support="not yet",
     )
     max_request_partition_size_limit: int = define(
         2000,

@@ -34,6 +34,7 @@ from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSett
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
+from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.counters import CounterRegistry
 from kbroker.log.log_manager import LogManager
 from kbroker.model import GROUP_METADATA_TOPIC, Broker, TopicPartition
@@ -348,9 +349,18 @@ def _services(
 ) -> Services:
     zk = storage.zk
     topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
+    groups = _groups(storage, data, topics, around.clock)
+    replicas = data.replicas
     return Services(
-        replicas=data.replicas,
-        groups=_groups(storage, data, topics, around.clock),
+        replicas=replicas,
+        groups=groups,
+        markers=MarkerWriter(
+            replicas.hosted,
+            replicas.appends,
+            groups.end_transaction,
+            around.clock.now_ms,
+            storage.config.socket_server.request_timeout_ms,
+        ),
         metadata=data.metadata,
         topics=topics,
         configs=ConfigAdmin(zk, data.config, data.metadata),

@@ -40,6 +40,7 @@ class AdminClient:
         return Services(
             replicas=nothing,
             groups=nothing,
+            markers=nothing,
             metadata=self.broker.metadata,
             topics=self.broker.topics,
             configs=self.broker.configs,

@@ -10,10 +10,13 @@ from types import SimpleNamespace
 
 from kbroker.apis.context import RequestContext, Services
 from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from tests.fakes.peers import no_peers
+
+MARKER_TIMEOUT_MS = 1_000
 
 
 class FakeTopics:
@@ -47,12 +50,20 @@ def connection(listener_name="PLAINTEXT", local_host="127.0.0.1", local_port=190
 class ApiCaller:
     def __init__(self, cluster, *, auto_create=True, conn=None, peers=None) -> None:
         self.cluster = cluster
+        self.ended = []  # transactions with offsets of groups
         self.topics = FakeTopics(cluster.lead)
         self.connection = conn or connection()
         server = SimpleNamespace(auto_create_topics_enable=auto_create)
         self.services = Services(
             replicas=cluster.replicas,
             groups=None,
+            markers=MarkerWriter(
+                cluster.replicas.hosted,
+                cluster.replicas.appends,
+                self.end_group_transaction,
+                cluster.time.now_ms,
+                MARKER_TIMEOUT_MS,
+            ),
             metadata=cluster.metadata,
             topics=self.topics,
             configs=None,
@@ -64,6 +75,11 @@ class ApiCaller:
             config=SimpleNamespace(server=server, socket_server=SocketServerConfig()),
             clock=cluster.time,
         )
+
+    def end_group_transaction(self, partition, producer, control):
+        """As a group coordinator that stores all markers."""
+        self.ended.append((partition, producer, control))
+        return ErrorCode.NONE
 
     def start(self, handler, request, version):
         """Return what the handler returns: a response, or an awaitable."""

@@ -33,6 +33,7 @@ from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kbroker.protocol.schema import Message, response_class
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
@@ -42,7 +43,7 @@ from tests.faults.running_broker import RunningBroker, read_answer
 
 TOPIC = "orders"
 LATEST_EPOCH = 2**31 - 1
-BROKERS_ONLY = {4, 5, 6, 7, 58, 67}
+BROKERS_ONLY = {4, 5, 6, 7, 27, 58, 67}
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -105,6 +106,17 @@ def follower_fetch(replica_id: int) -> Any:
     return FetchRequest(replica_id=replica_id, max_bytes=1024, topics=[topic])
 
 
+def markers(producer_id: int = 5) -> Any:
+    topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(producer_id=producer_id, topics=[topic])
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
+def outcome(answer: Any) -> int:
+    """Of the one partition in an answer to `markers`."""
+    return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+
 def make_topic(port: int, name: str = TOPIC) -> None:
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
@@ -156,6 +168,10 @@ def test_a_broker_without_peers_takes_no_orders(
 
 def test_a_broker_without_peers_closes_on_an_envelope(alone: int) -> None:
     assert ask(alone, EnvelopeRequest(request_data=b"", client_host_address=bytes(4)), 0) is None
+
+
+def test_a_broker_without_peers_ends_no_transaction(alone: int) -> None:
+    assert [outcome(ask(alone, markers(), version)) for version in (0, 1)] == [REFUSED] * 2
 
 
 def test_a_broker_without_peers_has_no_followers_to_answer(alone: int) -> None:
@@ -241,6 +257,9 @@ def true_orders(members: Members, number: int) -> list[tuple[Message, int]]:
 async def test_members_are_heard_where_brokers_speak(
     settings: dict[str, str], members: Members
 ) -> None:
+    leader = await asyncio.to_thread(leader_of, members.port(0))
+    assert outcome(await members.say(leader, markers(), 1)) == ErrorCode.NONE
+
     answers = [await members.say(0, *order) for order in true_orders(members, 0)]
 
     assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 4
@@ -258,6 +277,7 @@ async def test_nobody_is_heard_as_a_broker_where_clients_speak(members: Members)
         answer = await members.say(number, follower_fetch(1), 11, "OUTSIDE")
         (partition,) = answer.responses[0].partitions
         assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert outcome(await members.say(0, markers(), 1, "OUTSIDE")) == REFUSED
     envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
     assert await members.say(0, envelope, 0, "OUTSIDE") is None
     await members.assert_unharmed("later")

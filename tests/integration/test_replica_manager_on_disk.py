@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.apis import fetch, list_offsets, produce
+from kbroker.apis import fetch, list_offsets, produce, write_txn_markers
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.produce import ProduceRequest
-from kbroker.record.record_batch import records
+from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from kbroker.record.record_batch import TRANSACTIONAL_BIT, records
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
 from tests.fakes.virtual_time import VirtualTime
@@ -57,6 +59,34 @@ class BrokerOnDisk:
         )
         request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[named])
         return self.call(produce.handle, request, version).responses[0].partition_responses[0]
+
+    def produce_in_transaction(self, topic, *, producer=(5, 1)):
+        """As a producer whose transaction was checked before."""
+        producer_id, epoch = producer
+        view = batch(
+            flags=TRANSACTIONAL_BIT,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+        )
+        (result,) = self.cluster.replicas.appends.append_records(
+            [(TopicPartition(topic, 0), view)], -1, 1000
+        )
+        return result.error_code
+
+    def end_transaction(self, topic, *, producer=(5, 1), commit=True, coordinator=3):
+        producer_id, epoch = producer
+        named = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])
+        marker = WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transaction_result=commit,
+            coordinator_epoch=coordinator,
+            topics=[named],
+        )
+        request = WriteTxnMarkersRequest(markers=[marker])
+        answer = self.call(write_txn_markers.handle, request, 1)
+        return answer.markers[0].topics[0].partitions[0].error_code
 
     def fetch(self, topic, offset, **values):
         request = fetch_request(topic, offset, **values)
@@ -312,3 +342,30 @@ def test_a_restart_keeps_records_high_watermark_and_epochs(tmp_path):
         [b"a", b"b"],
     )
     assert entries == [(1, 0)]
+
+
+def test_a_marker_ends_what_is_unstable(broker):
+    broker.cluster.lead("t")
+    assert broker.produce_in_transaction("t") == 0
+    before = broker.fetch("t", 0, isolation_level=1)
+    assert (before.last_stable_offset, before.high_watermark) == (0, 1)
+
+    assert broker.end_transaction("t", commit=False) == 0
+
+    after = broker.fetch("t", 0, isolation_level=1)
+    assert (after.last_stable_offset, after.high_watermark) == (2, 2)
+    assert [(a.producer_id, a.first_offset) for a in after.aborted_transactions] == [(5, 0)]
+
+
+def test_markers_of_former_coordinators_and_producers_are_refused(broker):
+    broker.cluster.lead("t")
+    broker.produce_in_transaction("t", producer=(5, 4))
+
+    fenced = ErrorCode.INVALID_PRODUCER_EPOCH
+    assert broker.end_transaction("t", producer=(5, 3)) == fenced
+    assert broker.end_transaction("t", producer=(5, 4), coordinator=7) == 0
+    former = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert broker.end_transaction("t", producer=(5, 4), coordinator=6) == former
+    assert broker.end_transaction("t", producer=(5, 4), coordinator=7) == 0
+    assert broker.end_transaction("t", producer=(5, 5), coordinator=8) == 0
+    assert broker.fetch("t", 0, isolation_level=1).last_stable_offset == 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
-@message(key=27, versions="0-2", flexible="1+")
+@message(key=27, versions="0-2", flexible="1+", served="0-1")
 class WriteTxnMarkersRequest(Message):
     """The markers that partitions shall get."""
 

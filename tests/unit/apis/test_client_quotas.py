@@ -228,5 +228,5 @@ def test_every_answer_to_a_client_has_a_place_for_it_but_for_those_that_kafka_ga
 
     assert without == {
         "ControlledShutdown", "Envelope", "LeaderAndIsr", "SaslAuthenticate", "SaslHandshake",
-        "StopReplica", "UpdateMetadata",
+        "StopReplica", "UpdateMetadata", "WriteTxnMarkers",
     }  # fmt: skip

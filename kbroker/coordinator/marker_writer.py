@@ -1,0 +1,151 @@
+"""MarkerWriter: writes the ends of transactions to partitions that this broker leads (KIP-98).
+
+Law: a marker is a batch of its own and is answered for once it is stored (acks=-1). What fences a
+producer or a coordinator is in the log's producer state. Markers of `__consumer_offsets` go through
+the group coordinator, as they must not overtake the offsets that they are about.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from kbroker.coordinator.batch_append import Replicas, Results
+from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.errors import ErrorCode
+from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kbroker.record.record_batch import MAGIC, BatchOptions, ControlRecord, build_marker
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+
+_NONE = ErrorCode.NONE
+
+Marker = WriteTxnMarkersRequest.WritableTxnMarker
+_Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
+_TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
+_PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class EndGroupTransaction(Protocol):
+    """Writes a marker to a partition of `__consumer_offsets` (GroupCoordinator)."""
+
+    def __call__(
+        self, partition: int, producer: Producer, control: ControlRecord
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """NONE once it is stored, or why it is not."""
+        ...
+
+
+class MarkerWriter:
+    """Of one broker: other brokers ask it, and so does the coordinator in the same process."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        replicas: Replicas,
+        end_group_transaction: EndGroupTransaction,
+        now_ms: Callable[[], int],
+        timeout_ms: int,
+    ) -> None:
+        """`timeout_ms` bounds how long replicas may take."""
+        self._hosted = hosted
+        self._replicas = replicas
+        self._end_group_transaction = end_group_transaction
+        self._now_ms = now_ms
+        self._timeout_ms = timeout_ms
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """A code for each partition, under its producer: NONE once the marker is stored."""
+        by_producer: dict[int, Codes] = {}
+        waiting: list[Awaitable[None]] = []
+        for marker in request.markers:
+            waiting += self._write(marker, by_producer.setdefault(marker.producer_id, {}))
+        if waiting:
+            await asyncio.gather(*waiting)
+        return _response(by_producer)
+
+    def _write(self, marker: Marker, codes: Codes) -> list[Awaitable[None]]:
+        """Append one marker to its partitions; what is returned fills in the codes that are not
+        known yet.
+        """
+        producer = Producer(marker.producer_id, marker.producer_epoch)
+        control = ControlRecord(marker.transaction_result, marker.coordinator_epoch)
+        waiting: list[Awaitable[None]] = []
+        entries: list[tuple[TopicPartition, memoryview]] = []
+        for partition in _partitions(marker):
+            codes[partition] = self._refusal(partition)
+            if codes[partition] is not _NONE:
+                continue
+            if partition.topic == GROUP_METADATA_TOPIC:
+                outcome = self._end_group_transaction(partition.partition, producer, control)
+                if isinstance(outcome, ErrorCode):
+                    codes[partition] = outcome
+                else:
+                    waiting.append(_fill_one(codes, partition, outcome))
+            else:
+                entries.append((partition, self._batch(producer, control)))
+        if entries:
+            results = self._replicas.append_records(
+                entries, REQUIRED_ACKS_ALL, self._timeout_ms, AppendOrigin.COORDINATOR
+            )
+            if isinstance(results, list):
+                _fill(codes, results)
+            else:
+                waiting.append(_fill_later(codes, results))
+        return waiting
+
+    def _refusal(self, topic_partition: TopicPartition) -> ErrorCode:
+        """As in Kafka, before the log is asked."""
+        partition = self._hosted.find(topic_partition)
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if partition.log.config.message_format < MAGIC:
+            return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        return _NONE
+
+    def _batch(self, producer: Producer, control: ControlRecord) -> memoryview:
+        """For one log, which writes its offset into it."""
+        options = BatchOptions(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+        return memoryview(bytearray(build_marker(control, self._now_ms(), options=options)))
+
+
+def _partitions(marker: Marker) -> list[TopicPartition]:
+    """Each once."""
+    named = (
+        TopicPartition(topic.name, index)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    )
+    return list(dict.fromkeys(named))
+
+
+async def _fill_one(codes: Codes, partition: TopicPartition, outcome: Awaitable[ErrorCode]) -> None:
+    codes[partition] = await outcome
+
+
+async def _fill_later(codes: Codes, results: Awaitable[Results]) -> None:
+    _fill(codes, await results)
+
+
+def _fill(codes: Codes, results: Results) -> None:
+    codes.update((result.topic_partition, result.error_code) for result in results)
+
+
+def _response(by_producer: dict[int, Codes]) -> WriteTxnMarkersResponse:
+    response = WriteTxnMarkersResponse()
+    for producer_id, codes in by_producer.items():
+        topics: dict[str, _TopicResult] = {}
+        for (name, index), code in codes.items():
+            topic = topics.setdefault(name, _TopicResult(name=name))
+            topic.partitions.append(_PartitionResult(partition_index=index, error_code=code))
+        response.markers.append(_Result(producer_id=producer_id, topics=list(topics.values())))
+    return response

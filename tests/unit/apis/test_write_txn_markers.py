@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kbroker.apis import write_txn_markers
+from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.errors import ErrorCode
+from kbroker.model import GROUP_METADATA_TOPIC
+from kbroker.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from kbroker.record.record_batch import ControlRecord, read_control, read_header, records
+from tests.fakes.api_context import MARKER_TIMEOUT_MS, ApiCaller
+from tests.fakes.replication_cluster import ReplicationCluster
+
+VERSIONS = [0, 1]
+NONE = ErrorCode.NONE
+
+Marker = WriteTxnMarkersRequest.WritableTxnMarker
+Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
+
+
+def marker(topics: dict[str, list[int]], producer_id: int = 5, **fields: Any) -> Marker:
+    named = [Topic(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+    values = {"producer_epoch": 2, "transaction_result": True, "coordinator_epoch": 3, **fields}
+    return Marker(producer_id=producer_id, topics=named, **values)
+
+
+def request(*markers: Marker) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=list(markers))
+
+
+def codes(response: WriteTxnMarkersResponse) -> list[tuple[int, dict[str, dict[int, int]]]]:
+    return [
+        (
+            each.producer_id,
+            {t.name: {p.partition_index: p.error_code for p in t.partitions} for t in each.topics},
+        )
+        for each in response.markers
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_marker_is_one_control_batch_in_each_partition(
+    version: int, cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    logs = [cluster.lead("t", 0).log, cluster.lead("t", 1).log, cluster.lead("u").log]
+    asked = request(marker({"t": [1, 0, 1], "u": [0]}))
+
+    answer = call(write_txn_markers.handle, asked, version)
+
+    assert codes(answer) == [(5, {"t": {1: 0, 0: 0}, "u": {0: 0}})]
+    for log in logs:
+        ((_, _, batch),) = log.batches
+        header = read_header(batch)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 2, -1)
+        assert header.is_control
+        assert header.max_timestamp == cluster.time.now_ms()
+        assert [read_control(record) for record in records(batch)] == [ControlRecord(True, 3)]
+
+
+def test_markers_of_several_producers_are_answered_by_producer(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    log = cluster.lead("t").log
+    asked = request(
+        marker({"t": [0]}, 5),
+        marker({"t": [0]}, 6, transaction_result=False),
+        marker({"u": [0]}, 5),
+    )
+
+    answer = call(write_txn_markers.handle, asked, 1)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == [(5, {"t": {0: 0}, "u": {0: unknown}}), (6, {"t": {0: 0}})]
+    written = [read_control(next(records(batch))) for _, _, batch in log.batches]
+    assert written == [ControlRecord(True, 3), ControlRecord(False, 3)]
+
+
+def test_a_request_without_markers_has_an_answer(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    assert call(write_txn_markers.handle, request(), 1).markers == []
+
+
+def test_what_is_not_led_here_is_refused_by_itself(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    cluster.lead("t", 0)
+    cluster.lead("t", 1, leader=1, isr=(0, 1), replicas=(0, 1))
+    cluster.hear_of("t", 2, leader=1, isr=(1,), replicas=(1,))
+    cluster.lead("old").log.config.message_format = 1
+
+    answer = call(write_txn_markers.handle, request(marker({"t": [0, 1, 2, 9], "old": [0]})), 1)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # of replicas that this broker lacks, too
+    of_t = {0: NONE, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER, 2: unknown, 9: unknown}
+    of_old = {0: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT}
+    assert codes(answer) == [(5, {"t": of_t, "old": of_old})]
+
+
+def test_it_is_answered_when_followers_have_it(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    answer = call.start(write_txn_markers.handle, request(marker({"t": [0]})), 1)
+    waiting = cluster.loop.create_task(answer)
+    cluster.run_callbacks()
+    assert not waiting.done()
+
+    partition.follower_fetched(1, 1, 0, cluster.time.now_ms())
+    cluster.replicas.waiting.wake(partition.topic_partition)
+
+    assert codes(cluster.loop.run_until_complete(waiting)) == [(5, {"t": {0: 0}})]
+
+
+def test_followers_that_take_too_long_are_told_of(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    answer = call.start(write_txn_markers.handle, request(marker({"t": [0]})), 1)
+    waiting = cluster.loop.create_task(answer)
+    cluster.run_callbacks()
+
+    cluster.time.advance(MARKER_TIMEOUT_MS)
+
+    told = codes(cluster.loop.run_until_complete(waiting))
+    assert told == [(5, {"t": {0: ErrorCode.REQUEST_TIMED_OUT}})]
+
+
+def test_too_few_replicas_write_nothing(cluster: ReplicationCluster, call: ApiCaller) -> None:
+    partition = cluster.lead("t", isr=(0,), replicas=(0, 1))
+    partition.log.config.min_insync_replicas = 2
+
+    answer = call(write_txn_markers.handle, request(marker({"t": [0]})), 1)
+
+    assert codes(answer) == [(5, {"t": {0: ErrorCode.NOT_ENOUGH_REPLICAS}})]
+    assert partition.log.batches == []
+
+
+def test_the_group_coordinator_writes_those_of_its_partitions(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    log = cluster.lead(GROUP_METADATA_TOPIC, 1).log
+
+    asked = request(marker({GROUP_METADATA_TOPIC: [0, 1]}, transaction_result=False))
+    answer = call(write_txn_markers.handle, asked, 1)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(answer) == [(5, {GROUP_METADATA_TOPIC: {0: unknown, 1: 0}})]
+    assert call.ended == [(1, Producer(5, 2), ControlRecord(False, 3))]
+    assert log.batches == []
