@@ -31,6 +31,7 @@ WILL_BE_USED = {
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("coordinator/transaction/markers.py", "SendMarkers"): "the coordinator, when one ends",
+    ("coordinator/transaction_markers.py", "TransactionMarkerSender"): "the same",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
