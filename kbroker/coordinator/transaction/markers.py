@@ -1,6 +1,7 @@
-"""What a transaction coordinator asks of those who lead partitions: the end of a transaction.
+"""What the coordinator asks for when a transaction has ended: a marker in every partition of it.
 
-PURE.
+PURE. Law: a marker is written under the leader epoch of the partition of `__transaction_state` that
+keeps the transaction, so that leaders of partitions can tell an old coordinator from its successor.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kbroker.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMarkers:
-    """The markers that a transaction ends with, one in each partition that takes part.
+    """The markers of one transaction that has been decided on.
 
     `coordinator_epoch` is the leader epoch of the partition of `__transaction_state`.
     """
@@ -27,12 +28,16 @@ class TransactionMarkers:
 
 
 class SendMarkers(Protocol):
-    """Has markers written, wherever the partitions are led."""
+    """Writes markers to the leaders of partitions, wherever they are."""
 
     async def __call__(self, markers: TransactionMarkers) -> None:
         """Return when every partition has the marker, or is gone.
 
+        It tries for as long as that takes; cancelled, it sends nothing more. One call for each
+        transaction that has ended, and again after a coordinator has loaded it: a partition may
+        get the same marker twice.
+
         KafkaError TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH where another
-        coordinator has taken over: nothing more is written then.
+        coordinator has taken over, or the producer has: nothing more is written then.
         """
         ...
