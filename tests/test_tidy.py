@@ -27,6 +27,7 @@ PURE_PACKAGES = (
     "record",
     "config",
     "coordinator/group",
+    "coordinator/transaction",
     "controller/state_machines",
 )
 PURE_FILES = (

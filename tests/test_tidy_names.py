@@ -16,22 +16,15 @@ from tests.test_tidy import MODULES, ROOT
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
-    # transactions: the coordinator, which asks, writes and tells
-    ("coordinator/transaction/decisions.py", "new_transaction"): "InitProducerId",
-    ("coordinator/transaction/decisions.py", "needs_producer_id"): "the same",
-    ("coordinator/transaction/decisions.py", "initialized"): "the same",
-    ("coordinator/transaction/decisions.py", "verified"): "verification of transactions",
-    ("coordinator/transaction/decisions.py", "aborted_by_fence"): "time-outs, and InitProducerId",
-    ("coordinator/transaction/transaction.py", "is_timed_out"): "time-outs",
-    ("coordinator/transaction/records.py", "read_transaction"): "loading",
-    ("coordinator/transaction/records.py", "transaction_record"): "all that is decided",
-    ("coordinator/transaction/records.py", "expired_record"): "the expiry of transactional ids",
+    # transactions: the server, which makes their coordinator, and the handlers
+    ("coordinator/transaction_coordinator.py", "TransactionCoordinator"): "the server",
+    ("coordinator/transaction_coordinator.py", "init_producer_id"): "InitProducerId",
+    ("coordinator/transaction_coordinator.py", "list_transactions"): "ListTransactions",
     # transactions: offsets of groups
     ("coordinator/offset_commits.py", "commit_in_transaction"): "TxnOffsetCommit",
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
-    ("coordinator/transaction/markers.py", "SendMarkers"): "the coordinator, when one ends",
-    ("coordinator/transaction_markers.py", "TransactionMarkerSender"): "the same",
+    ("coordinator/transaction_markers.py", "TransactionMarkerSender"): "the server",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

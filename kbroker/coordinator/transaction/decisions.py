@@ -8,7 +8,7 @@ next. Refusals are KafkaErrors with the codes of Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbroker.coordinator.transaction.transaction import (
     NO_PRODUCER,
@@ -25,13 +25,24 @@ from kbroker.model import NO_PRODUCER_EPOCH, TopicPartition
 class TransactionEntry:
     """A transactional id as its coordinator keeps it: what the log has, and what is on its way.
 
-    `has_failed_fence`: an abort that was to fence the producer did not get into the log, but its
-    epoch is taken.
+    `has_failed_fence`: the epoch that is to fence a producer is taken, but the abort under it is
+    not in the log, or not yet.
     """
 
     transaction: Transaction
     pending: Transaction | None = None
     has_failed_fence: bool = False
+
+    def hold_off(self, fenced: Transaction) -> None:
+        """Refuse the producer of an open transaction from now on, as `fence` has decided."""
+        self.transaction = replace(fenced, state=TransactionState.ONGOING)
+        self.has_failed_fence = True
+
+    def take_over(self) -> None:
+        """Be what was on its way: it is stored."""
+        assert self.pending is not None
+        self.transaction, self.pending = self.pending, None
+        self.has_failed_fence = False
 
 
 def new_transaction(

@@ -145,6 +145,10 @@ class Transaction:
         state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
         return replace(self, state=state, partitions=frozenset(), update_ms=now_ms)
 
+    def dead(self) -> Transaction:
+        """The id is to be forgotten."""
+        return replace(self, state=TransactionState.DEAD)
+
 
 def is_exhausted(epoch: int) -> bool:
     """Whether no epoch after this one is given to a producer."""

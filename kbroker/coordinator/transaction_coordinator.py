@@ -1,0 +1,273 @@
+"""TransactionCoordinator: the transactions of producers whose transactional id is kept in a
+partition that this broker leads (KIP-98).
+
+Law: a thin shell, so that the decisions are pure. It finds the id, lets `transaction/` decide, and
+answers when the record of the decision is stored. What follows from the decision goes on whether or
+not somebody still waits for the answer. Refusals are those of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kbroker.clock import Clock, Timer
+from kbroker.config.transaction_config import TransactionConfig
+from kbroker.coordinator.batch_append import BatchAppend, Replicas
+from kbroker.coordinator.coordinator_finder import (
+    CoordinatorFinder,
+    CoordinatorType,
+    TopicCreator,
+)
+from kbroker.coordinator.group.records import fits_a_record
+from kbroker.coordinator.pending_reply import PendingReply
+from kbroker.coordinator.runtime import CoordinatorRuntime
+from kbroker.coordinator.shard import LedPartition, Settled
+from kbroker.coordinator.transaction.decisions import (
+    ended,
+    initialized,
+    needs_producer_id,
+    new_transaction,
+    verified,
+    with_partitions,
+)
+from kbroker.coordinator.transaction.markers import SendMarkers
+from kbroker.coordinator.transaction.transaction import (
+    Producer,
+    Transaction,
+    TransactionState,
+)
+from kbroker.coordinator.transaction_endings import TransactionEndings
+from kbroker.coordinator.transaction_machine import KeptTransaction, TransactionMachine
+from kbroker.coordinator.transaction_store import TransactionStore
+from kbroker.coordinator.transaction_upkeep import TransactionUpkeep
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.replication.metadata_cache import MetadataCache
+
+_log = logging.getLogger(__name__)
+
+_APPEND_TIMEOUT_MS = 5000  # its client asks again, and hears later that it holds
+_STATES = {state.label: state for state in TransactionState}
+
+
+class ProducerIds(Protocol):
+    """The part of ProducerIdManager that is needed here."""
+
+    def generate(self) -> Awaitable[int]:
+        """The next producer id. KafkaError COORDINATOR_LOAD_IN_PROGRESS when there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionServices:
+    """The services of the broker that the coordinator uses."""
+
+    replicas: Replicas
+    metadata: MetadataCache
+    topics: TopicCreator
+    producer_ids: ProducerIds
+    send_markers: SendMarkers
+    clock: Clock
+    timer: Timer
+
+
+class TransactionCoordinator:
+    """Owned by the event loop."""
+
+    def __init__(self, config: TransactionConfig, services: TransactionServices) -> None:
+        metadata = services.metadata
+        self._config = config
+        self._producer_ids = services.producer_ids
+        self._runtime: CoordinatorRuntime[TransactionMachine] = CoordinatorRuntime(
+            TRANSACTION_STATE_TOPIC,
+            BatchAppend(
+                services.replicas, services.clock, required_acks=-1, timeout_ms=_APPEND_TIMEOUT_MS
+            ),
+            services.clock,
+            services.timer,
+            lambda: (
+                metadata.partition_count(TRANSACTION_STATE_TOPIC)
+                or config.transaction_state_log_num_partitions
+            ),
+        )
+        self._store = TransactionStore(self._runtime, self._on_decided)
+        self._endings = TransactionEndings(self._store, services.send_markers)
+        self._upkeep = TransactionUpkeep(config, self._store)
+        self._is_active = True
+        self.find_coordinator = CoordinatorFinder(
+            {CoordinatorType.TRANSACTION: self._runtime}, metadata, services.topics
+        ).find
+        self.partition_for = self._runtime.partition_for
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to look for transactions out of time, and for ids that nobody uses any more."""
+        self._upkeep.start()
+
+    def shutdown(self) -> None:
+        """Answer whoever waits, stop all timers and markers; every later request is refused."""
+        self._is_active = False
+        self._runtime.resign_all()
+        self._runtime.close()
+
+    def on_leadership_change(
+        self, became_leader: Iterable[LedPartition], became_follower: Iterable[LedPartition]
+    ) -> None:
+        """The replica manager's news: partitions of `__transaction_state` are read, or given up."""
+        self._runtime.on_leadership_change(became_leader, became_follower, self._store.new_machine)
+
+    # ---- producers
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: Producer
+    ) -> Producer:
+        """InitProducerId: who the producer is from now on; `expected` is who it says it was.
+
+        KafkaError: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS (also
+        while an open transaction is aborted first), PRODUCER_FENCED, and those of an id that is
+        kept elsewhere or a record that is not stored.
+        """
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        if not fits_a_record(transactional_id):
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        kept, new_id = await self._with_producer_id(transactional_id, timeout_ms, expected)
+        decided = initialized(kept.entry, expected, timeout_ms, self._now_ms(), new_id)
+        if decided.state is TransactionState.PREPARE_EPOCH_FENCE:
+            await _stored(lambda heard: self._store.abort(kept, decided, heard))
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        await self._written(kept, decided)
+        _log.info("Transactional id %s has %s", transactional_id, decided.producer)
+        return decided.producer
+
+    async def _with_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: Producer
+    ) -> tuple[KeptTransaction, int | None]:
+        """The id, made where nobody has used it, and the producer id it needs, if it needs one.
+
+        All is looked at again after each wait, for others may have come first.
+        """
+        spare: int | None = None
+        while True:
+            kept = self._store.find(transactional_id)
+            if kept is None and spare is not None:
+                now_ms = self._now_ms()
+                new = new_transaction(transactional_id, spare, timeout_ms, now_ms)
+                return self._store.create(new), None
+            if kept is not None:
+                is_needed = kept.entry.pending is None and needs_producer_id(kept.entry, expected)
+                if not is_needed or spare is not None:
+                    return kept, spare if is_needed else None
+            spare = await self._producer_ids.generate()
+
+    # ---- transactions
+
+    async def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> None:
+        """AddPartitionsToTxn, AddOffsetsToTxn: these take part in the producer's transaction.
+
+        KafkaError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+        CONCURRENT_TRANSACTIONS, and those of an id that is kept elsewhere or a record that is not
+        stored.
+        """
+        kept = self._used(transactional_id)
+        decided = with_partitions(kept.entry, producer, partitions, self._now_ms())
+        if decided is not None:
+            await self._written(kept, decided)
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Which partitions take part: NONE, or TRANSACTION_ABORTABLE for those that do not.
+
+        KafkaError as `add_partitions`.
+        """
+        return verified(self._used(transactional_id).entry, producer, partitions)
+
+    async def end(self, transactional_id: str, producer: Producer, *, is_commit: bool) -> None:
+        """EndTxn: return when it is stored how the transaction ends; its markers are sent then.
+
+        KafkaError as `add_partitions`, and INVALID_TXN_STATE.
+        """
+        kept = self._used(transactional_id)
+        decided = ended(kept.entry, producer, self._now_ms(), is_commit=is_commit)
+        if decided is not None:
+            await self._written(kept, decided)
+
+    def _used(self, transactional_id: str) -> KeptTransaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        kept = self._store.find(transactional_id)
+        if kept is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return kept
+
+    def _on_decided(self, kept: KeptTransaction) -> None:
+        self._endings.begin(kept)
+
+    async def _written(self, kept: KeptTransaction, decided: Transaction) -> None:
+        await _stored(lambda heard: self._store.write(kept, decided, heard))
+
+    def _now_ms(self) -> int:
+        return self._runtime.now().wall_ms
+
+    # ---- administration
+
+    def describe(self, transactional_id: str) -> Transaction:
+        """A transactional id as it is stored, for DescribeTransactions.
+
+        KafkaError: TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST, COORDINATOR_NOT_AVAILABLE,
+        NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self._check_active()
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        kept = self._store.find(transactional_id)
+        if kept is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return kept.entry.transaction
+
+    def list_transactions(
+        self,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        longer_than_ms: int = -1,
+    ) -> tuple[list[Transaction], list[str]]:
+        """The transactional ids of this broker for ListTransactions, and unknown names of states.
+
+        Empty filters and a duration below 0 let all pass.
+        KafkaError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self._check_active()
+        if self._runtime.is_loading():
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        wanted = {_STATES[name] for name in states if name in _STATES}
+        begun_before_ms = self._now_ms() - longer_than_ms
+        return [
+            each
+            for each in (kept.entry.transaction for kept in self._store)
+            if (not states or each.state in wanted)
+            and (not producer_ids or each.producer.producer_id in producer_ids)
+            and (longer_than_ms < 0 or each.start_ms < begun_before_ms)
+        ], [name for name in states if name not in _STATES]
+
+    def _check_active(self) -> None:
+        if not self._is_active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+async def _stored(write: Callable[[Settled], None]) -> None:
+    """Begin a write and wait for its end; KafkaError where it is not stored."""
+    reply: PendingReply[ErrorCode] = PendingReply()
+    write(reply.answer)
+    outcome = reply.outcome()
+    error = outcome if isinstance(outcome, ErrorCode) else await outcome
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error)
