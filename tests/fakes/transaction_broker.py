@@ -82,10 +82,15 @@ class MarkerList:
                 raise
 
     def release(self) -> None:
-        for held in self._held:
-            if not held.done():
-                held.set_result(None)
-        self._held.clear()
+        held, self._held = self._held, []
+        for each in held:
+            if not each.done():
+                each.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        held, self._held = self._held, []
+        for each in held:
+            each.set_exception(error)
 
 
 class TransactionBroker:
