@@ -161,7 +161,7 @@ class TransactionCoordinator:
                 new = new_transaction(transactional_id, spare, timeout_ms, now_ms)
                 return self._store.create(new), None
             if kept is not None:
-                is_needed = kept.entry.pending is None and needs_producer_id(kept.entry, expected)
+                is_needed = needs_producer_id(kept.entry, expected)
                 if not is_needed or spare is not None:
                     return kept, spare if is_needed else None
             spare = await self._producer_ids.generate()

@@ -1,8 +1,9 @@
 """The transactional ids of one partition of `__transaction_state`, as the runtime drives them.
 
 Law: owned by the event loop. The newest record of an id tells its state, and a tombstone that it is
-gone; a record that cannot be read changes nothing. Work that is under way for an id ends with the
-leadership of its partition.
+gone; a record that cannot be read changes nothing. A record above the high watermark may be lost
+with this broker, so what it says is pending, as if this broker had just written it. Work that is
+under way for an id ends with the leadership of its partition.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class TransactionMachine:
     # ---- loading
 
     def record(
-        self, key: bytes | None, value: bytes | None, _batch_offset: int, _producer_id: int | None
+        self, key: bytes | None, value: bytes | None, batch_offset: int, _producer_id: int | None
     ) -> None:
         """Take in one record: the state of an id, or that it is gone.
 
@@ -62,8 +63,10 @@ class TransactionMachine:
         if value is None:
             self.kept.pop(transactional_id, None)
             return
-        transaction = read_transaction(transactional_id, value)
-        self.kept[transactional_id] = KeptTransaction(TransactionEntry(transaction), self)
+        entry = TransactionEntry(read_transaction(transactional_id, value))
+        if batch_offset >= self.shard.log.high_watermark:
+            entry.pending = entry.transaction
+        self.kept[transactional_id] = KeptTransaction(entry, self)
 
     def marker(self, _producer_id: int, _is_commit: bool) -> None:
         """Ignore it: nobody writes this topic within transactions."""

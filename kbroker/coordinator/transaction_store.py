@@ -30,7 +30,7 @@ from kbroker.errors import ErrorCode, KafkaError
 
 _log = logging.getLogger(__name__)
 
-LOOK_AGAIN_MS = 500.0  # whether enough replicas have a record by now
+LOOK_AGAIN_MS = 200.0  # whether enough replicas have a record by now
 WRITE_AGAIN_MS = 1000.0  # what has to be written, and was refused
 _NONE = ErrorCode.NONE
 _APPEND_ERRORS = {
@@ -146,15 +146,11 @@ class TransactionStore:
 
     def _await_replicas(self, kept: KeptTransaction, end_offset: int) -> None:
         """Let what is pending hold when enough replicas have the log up to `end_offset`."""
-
-        def look() -> None:
-            if kept.home.shard.log.high_watermark < end_offset:
-                self._await_replicas(kept, end_offset)
-            else:
-                kept.entry.take_over()
-                self._go_on(kept)
-
-        self._later(kept, LOOK_AGAIN_MS, look)
+        if kept.home.shard.log.high_watermark < end_offset:
+            self._later(kept, LOOK_AGAIN_MS, lambda: self._await_replicas(kept, end_offset))
+        else:
+            kept.entry.take_over()
+            self._go_on(kept)
 
     def _later(self, kept: KeptTransaction, delay_ms: float, work: Callable[[], None]) -> None:
         def fire() -> None:
@@ -198,8 +194,12 @@ class TransactionStore:
     def _take_in(self, home: TransactionMachine) -> None:
         """The ids of a partition are here now; transactions that were about to end do so."""
         self._homes[home] = None
-        for kept in list(home.kept.values()):
-            self._go_on(kept)
+        end_offset = home.shard.log.log_end_offset
+        for kept in home.kept.values():
+            if kept.entry.pending is not None:
+                self._await_replicas(kept, end_offset)
+            else:
+                self._go_on(kept)
 
     def _give_up(self, home: TransactionMachine) -> None:
         """Another broker coordinates these ids now."""

@@ -73,9 +73,7 @@ class TransactionUpkeep:
             yield
             if not home.is_led:
                 return
-            entry = kept.entry
-            now_ms = self._runtime.now().wall_ms
-            if entry.pending is None and entry.transaction.is_expired(now_ms, after_ms):
+            if kept.entry.transaction.is_expired(self._runtime.now().wall_ms, after_ms):
                 expired.append(kept)
             if len(expired) == _MAX_TOMBSTONES:
                 self._forget(home, expired)
@@ -83,7 +81,7 @@ class TransactionUpkeep:
         self._forget(home, expired)
 
     def _forget(self, home: TransactionMachine, expired: list[KeptTransaction]) -> None:
-        """Those that have been used since are left alone."""
+        """Forget those that nobody has begun to use since."""
         now_ms = self._runtime.now().wall_ms
         after_ms = self._config.transactional_id_expiration_ms
         unused = [

@@ -302,6 +302,25 @@ async def test_a_last_record_that_waits_to_be_written_again_is_left_to_the_next_
     assert broker.states()[2:] == ["PrepareCommit", "CompleteCommit"]
 
 
+async def test_a_last_record_that_is_not_confirmed_before_the_end_of_the_reign_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = TransactionBroker()
+    producer = await broker.begun()
+    broker.markers.holds = True
+    await broker.end(producer)
+    await turns()
+    broker.replicas.holds = True
+    broker.markers.release()
+    await turns()
+
+    broker.resign()
+    await turns()
+
+    assert broker.states()[3:] == ["CompleteCommit"]
+    assert caplog.messages == []
+
+
 async def test_a_broker_that_stops_leaves_nothing_running() -> None:
     broker = TransactionBroker()
     broker.coordinator.start()
@@ -346,6 +365,48 @@ async def test_who_loads_the_log_goes_on_where_it_ends(count: int, is_commit: bo
         await turns()
     assert after.states() == broker.states()
     assert await code_of(after.end(producer, is_commit=is_commit)) is E.NONE
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+async def test_no_marker_is_sent_for_a_loaded_record_that_could_still_be_lost(
+    is_commit: bool,
+) -> None:
+    before = TransactionBroker()
+    producer = await before.begun()
+    before.markers.holds = True
+    await before.end(producer, is_commit=is_commit)
+    log = log_of(*[each for each in before.written() if each])
+    log.high_watermark = log.log_end_offset - 1
+    broker = TransactionBroker(lead=False)
+
+    broker.lead(log)
+    await broker.pass_time(5 * LOOK_AGAIN_MS)
+
+    assert broker.markers.sent == []
+    ending = broker.end(producer, is_commit=is_commit)
+    assert await code_of(ending) is E.CONCURRENT_TRANSACTIONS
+    log.confirm()
+    await broker.pass_time(LOOK_AGAIN_MS)
+    assert len(broker.markers.sent) == 1
+    assert broker.state() == ("CompleteCommit" if is_commit else "CompleteAbort")
+
+
+async def test_a_partition_that_a_lost_record_may_name_is_not_said_to_take_part() -> None:
+    before = TransactionBroker()
+    producer = await before.begun()
+    log = log_of(*[each for each in before.written() if each])
+    log.high_watermark = 1
+    broker = TransactionBroker(lead=False)
+    broker.lead(log)
+
+    adding = broker.coordinator.add_partitions("x", producer, [A])
+    assert await code_of(adding) is E.CONCURRENT_TRANSACTIONS
+    with pytest.raises(KafkaError, match="CONCURRENT_TRANSACTIONS"):
+        broker.coordinator.verify("x", producer, [A])
+
+    log.confirm()
+    await broker.pass_time(LOOK_AGAIN_MS)
+    assert broker.coordinator.verify("x", producer, [A]) == {A: E.NONE}
 
 
 async def test_a_prepared_transaction_without_partitions_needs_no_marker() -> None:
