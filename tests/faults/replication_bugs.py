@@ -276,7 +276,7 @@ FIRST_SEEDS: dict[Mistake, int] = {
     divergence_not_followed: 2,
     cut_one_record_too_late: 2,
     producers_remembered_after_a_cut: 13,
-    high_watermark_kept_after_a_cut: 19,
+    high_watermark_kept_after_a_cut: 136,
     still_leading_after_the_order_to_follow: 3,
     leader_epochs_not_compared: 44,
     unclean_leaders: 3,

@@ -23,7 +23,7 @@ SEED = 7
 # Those that take many images are looked for where they are found soon: logs are rarely cut below
 # what is on the disk where every answer waits for a sync, say.
 HUNTS = {
-    checkpoints_beyond_a_cut: ("never", 9),
+    checkpoints_beyond_a_cut: ("never", 10),
     cleaning_not_noted: ("acks-all", 2),
     deleted_partition_comes_back: ("acks-all", 10),
     no_fsync_of_the_partitions_name: ("acks-all", 1),
