@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kbroker.clock import Clock, Timer, TimerHandle
 from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.coordinator.effects import Instant
+from kbroker.coordinator.held_tasks import HeldTasks
 from kbroker.coordinator.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.shard import LedPartition, Shard
 from kbroker.coordinator.sliced_work import SlicedWork
@@ -69,7 +70,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._shards: dict[int, Shard[MachineT]] = {}
         self._in_doubt_since_ms: dict[TopicPartition, float] = {}  # monotonic
         self._timers: dict[Hashable, TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = HeldTasks()
         self._sliced = SlicedWork(clock, self.start)
 
     # ---- shards
@@ -238,22 +239,14 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def start(self, work: Any, name: str) -> None:
         """Run a coroutine to its end; it is held and cancelled by `close`."""
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("%s ended", task.get_name(), exc_info=task.exception())
+        self._tasks.start(work, name)
 
     def close(self) -> None:
         """Cancel all timers and tasks."""
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
         self._append.close()
 
     def run_sliced(self, steps: Iterator[None], name: str) -> None:

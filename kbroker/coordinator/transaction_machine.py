@@ -8,17 +8,14 @@ under way for an id ends with the leadership of its partition.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from kbroker.coordinator.held_tasks import HeldTasks
 from kbroker.coordinator.shard import Shard
 from kbroker.coordinator.transaction.decisions import TransactionEntry
 from kbroker.coordinator.transaction.records import read_transaction, read_transaction_log_key
 from kbroker.errors import ProtocolError
-
-_log = logging.getLogger(__name__)
 
 
 class KeptTransaction:
@@ -46,7 +43,7 @@ class TransactionMachine:
         self.is_led = True
         self._loaded = loaded
         self._resigned = resigned
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = HeldTasks()
 
     # ---- loading
 
@@ -87,21 +84,13 @@ class TransactionMachine:
         """The ids are coordinated elsewhere: nothing is sent any more."""
         self.is_led = False
         self._resigned(self)
-        for task in list(self._tasks):
-            task.cancel()
+        self._tasks.cancel()
 
     # ---- work
 
     def run(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a coroutine, for as long as this broker leads the partition."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("%s ended", task.get_name(), exc_info=task.exception())
+        self._tasks.start(work, name)
 
 
 TransactionShard = Shard[TransactionMachine]

@@ -128,12 +128,7 @@ class PartitionState:
         assert change.leader == self.local_id, "made leader by a message that names another broker"
         new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
         known: Mapping[int, ReplicaState] = {} if new_epoch else self.followers
-        followers = {
-            broker: known.get(broker)
-            or ReplicaState(last_caught_up_time_ms=now_ms if broker in change.isr else 0)
-            for broker in (*assignment.replicas, *change.isr)
-            if broker != self.local_id
-        }
+        followers = self._followers(assignment, change.isr, known, now_ms)
         start_offset = end_offset if new_epoch else self.leader_epoch_start_offset
         state = self._told(change, assignment, controller_epoch)
         return replace(state, leader_epoch_start_offset=start_offset, followers=followers)
@@ -145,12 +140,23 @@ class PartitionState:
             replicas=assignment.replicas,
             adding_replicas=assignment.adding_replicas,
             removing_replicas=assignment.removing_replicas,
-            followers={
-                broker: self.followers.get(broker) or ReplicaState()
-                for broker in dict.fromkeys((*assignment.replicas, *self.isr))
-                if broker != self.local_id
-            },
+            followers=self._followers(assignment, self.isr, self.followers, now_ms=0),
         )
+
+    def _followers(
+        self,
+        assignment: ReplicaAssignment,
+        isr: tuple[int, ...],
+        known: Mapping[int, ReplicaState],
+        now_ms: int,
+    ) -> dict[int, ReplicaState]:
+        """The other replicas, and whoever else is in sync; those not known were so just now."""
+        return {
+            broker: known.get(broker)
+            or ReplicaState(last_caught_up_time_ms=now_ms if broker in isr else 0)
+            for broker in (*assignment.replicas, *isr)
+            if broker != self.local_id
+        }
 
     def as_follower(
         self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int

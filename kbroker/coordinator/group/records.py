@@ -11,23 +11,22 @@ Keys from 3 on belong to the consumer protocol (KIP-848) and are not kbroker's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from struct import Struct as Layout
 
 from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.coordinator.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.errors import ProtocolError
 from kbroker.model import ZERO_UUID
-from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.codec import decode
 from kbroker.protocol.declaration import Struct
 from kbroker.protocol.schema import Message, message, wire
 
 MAX_NAME_BYTES = 0x7FFF  # of a string in these records
 _ALWAYS_FITS = MAX_NAME_BYTES // 4  # characters
 
-_VERSION = Layout(">h")
 _OFFSET_KEY_VERSION = 1
 _OFFSET_VALUE_VERSION = 3
 _EXPIRING_OFFSET_VALUE_VERSION = 1
@@ -102,7 +101,7 @@ def fits_a_record(name: str) -> bool:
 def offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
     """The key of a committed offset."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-    return _versioned(key, _OFFSET_KEY_VERSION)
+    return versioned(key, _OFFSET_KEY_VERSION)
 
 
 def offset_commit_value(committed: CommittedOffset) -> bytes:
@@ -115,14 +114,14 @@ def offset_commit_value(committed: CommittedOffset) -> bytes:
         commit_timestamp=committed.commit_timestamp_ms,
         expire_timestamp=_NO_TIMESTAMP if expires is None else expires,
     )
-    return _versioned(
+    return versioned(
         value, _OFFSET_VALUE_VERSION if expires is None else _EXPIRING_OFFSET_VALUE_VERSION
     )
 
 
 def group_metadata_key(group_id: str) -> bytes:
     """The key of a group."""
-    return _versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
+    return versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
 
 
 def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> KeyValue:
@@ -150,11 +149,7 @@ def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> KeyValue:
         current_state_timestamp=_NO_TIMESTAMP if timestamp is None else timestamp,
         members=members,
     )
-    return KeyValue(group_metadata_key(group.group_id), _versioned(value, _GROUP_VALUE_VERSION))
-
-
-def _versioned(data: Message, version: int) -> bytes:
-    return _VERSION.pack(version) + encode(data, version)
+    return KeyValue(group_metadata_key(group.group_id), versioned(value, _GROUP_VALUE_VERSION))
 
 
 # ---- reading
@@ -165,11 +160,11 @@ def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
 
     ProtocolError for bytes that are not a key.
     """
-    version = _version(key)
+    version = version_of(key)
     if version in OffsetCommitKey.spec.versions:
-        return decode(OffsetCommitKey, version, key, _VERSION.size)[0]
+        return decode(OffsetCommitKey, version, key, VERSION_BYTES)[0]
     if version == _GROUP_KEY_VERSION:
-        return decode(GroupMetadataKey, version, key, _VERSION.size)[0]
+        return decode(GroupMetadataKey, version, key, VERSION_BYTES)[0]
     return None
 
 
@@ -178,9 +173,9 @@ def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
 
     ProtocolError for bytes that are none.
     """
-    version = _version(value)
+    version = version_of(value)
     _check(version, OffsetCommitValue)
-    read = decode(OffsetCommitValue, version, value, _VERSION.size)[0]
+    read = decode(OffsetCommitValue, version, value, VERSION_BYTES)[0]
     return CommittedOffset(
         offset=read.offset,
         leader_epoch=read.leader_epoch,
@@ -196,9 +191,9 @@ def read_group_metadata(group_id: str, value: bytes) -> Group:
 
     ProtocolError for bytes that are none.
     """
-    version = _version(value)
+    version = version_of(value)
     _check(version, GroupMetadataValue)
-    read = decode(GroupMetadataValue, version, value, _VERSION.size)[0]
+    read = decode(GroupMetadataValue, version, value, VERSION_BYTES)[0]
     group = Group(group_id, GroupState.STABLE if read.members else GroupState.EMPTY)
     timestamp = read.current_state_timestamp
     group.current_state_timestamp_ms = None if timestamp < 0 else timestamp
@@ -229,13 +224,6 @@ def _member(
         protocols=[(group.protocol or "", member.subscription)],
         assignment=member.assignment,
     )
-
-
-def _version(data: bytes) -> int:
-    if len(data) < _VERSION.size:
-        raise ProtocolError(f"{len(data)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(data)[0]
-    return version
 
 
 def _check(version: int, kind: type[Message]) -> None:

@@ -147,10 +147,7 @@ def with_partitions(
 
     KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
     """
-    transaction = entry.transaction
-    _check_producer(transaction, producer)
-    if entry.pending is not None or transaction.state.is_ending:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    transaction = _not_ending(entry, producer)
     is_open = transaction.state is TransactionState.ONGOING
     if is_open and transaction.partitions.issuperset(partitions):
         return None
@@ -165,16 +162,21 @@ def verified(
 
     KafkaError as `with_partitions`.
     """
-    transaction = entry.transaction
-    _check_producer(transaction, producer)
-    if entry.pending is not None or transaction.state.is_ending:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    transaction = _not_ending(entry, producer)
     return {
         partition: ErrorCode.NONE
         if partition in transaction.partitions
         else ErrorCode.TRANSACTION_ABORTABLE
         for partition in partitions
     }
+
+
+def _not_ending(entry: TransactionEntry, producer: Producer) -> Transaction:
+    transaction = entry.transaction
+    _check_producer(transaction, producer)
+    if entry.pending is not None or transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return transaction
 
 
 # ---- EndTxn

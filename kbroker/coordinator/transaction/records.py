@@ -6,17 +6,15 @@ record value = int16 version, fields        missing (tombstone) when the id has 
 
 from __future__ import annotations
 
-from struct import Struct as Layout
-
 from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
+from kbroker.coordinator.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.errors import ProtocolError
 from kbroker.model import TopicPartition
-from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.codec import decode
 from kbroker.protocol.declaration import Struct
 from kbroker.protocol.schema import Message, message, wire
 
-_VERSION = Layout(">h")
 _KEY_VERSION = 0
 _VALUE_VERSION = 0  # 1 from transaction.version 1 on
 
@@ -75,7 +73,7 @@ def transaction_record(transaction: Transaction) -> KeyValue:
         transaction_start_timestamp_ms=transaction.start_ms,
     )
     key = _key(transaction.transactional_id)
-    return KeyValue(key, encode(value, _VALUE_VERSION, _VERSION.pack(_VALUE_VERSION)))
+    return KeyValue(key, versioned(value, _VALUE_VERSION))
 
 
 def expired_record(transactional_id: str) -> KeyValue:
@@ -85,7 +83,7 @@ def expired_record(transactional_id: str) -> KeyValue:
 
 def _key(transactional_id: str) -> bytes:
     key = TransactionLogKey(transactional_id=transactional_id)
-    return encode(key, _KEY_VERSION, _VERSION.pack(_KEY_VERSION))
+    return versioned(key, _KEY_VERSION)
 
 
 # ---- reading
@@ -116,16 +114,9 @@ def read_transaction(transactional_id: str, value: bytes) -> Transaction:
 
 def read_transaction_log_key(key: bytes) -> TransactionLogKey:
     """The id a record is about. ProtocolError for bytes that are not a key."""
-    return decode(TransactionLogKey, _version(key), key, _VERSION.size)[0]
+    return decode(TransactionLogKey, version_of(key), key, VERSION_BYTES)[0]
 
 
 def read_transaction_log_value(value: bytes) -> TransactionLogValue:
     """The state in a record. ProtocolError for bytes that are none."""
-    return decode(TransactionLogValue, _version(value), value, _VERSION.size)[0]
-
-
-def _version(data: bytes) -> int:
-    if len(data) < _VERSION.size:
-        raise ProtocolError(f"{len(data)} bytes are too few for a version")
-    version: int = _VERSION.unpack_from(data)[0]
-    return version
+    return decode(TransactionLogValue, version_of(value), value, VERSION_BYTES)[0]
