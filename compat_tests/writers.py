@@ -77,17 +77,45 @@ class Writer(Protocol):
         ...
 
 
-class LibrdkafkaWriter:
-    """confluent-kafka's idempotent producer."""
+class _ThreadWriter:
+    """Writes at its pace on a thread of its own, which begins when the client is there."""
 
-    is_idempotent = True
-
-    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+    def __init__(self, topic: str, records_per_s: int) -> None:
         self.topic = topic
         self.errors: list[str] = []
         self.acknowledged = Acknowledged(self.errors)
         self._interval_s = 1 / records_per_s
         self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        begin = time.monotonic()
+        while not self._stop.is_set():
+            due = int((time.monotonic() - begin) / self._interval_s)
+            while number < due and not self._stop.is_set() and self._send(number):
+                number += 1
+            self._rest()
+
+    def _send(self, number: int) -> bool:
+        """Send a record; False where it has to wait."""
+        raise AssertionError(self)
+
+    def _rest(self) -> None:
+        time.sleep(0.01)
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+
+class LibrdkafkaWriter(_ThreadWriter):
+    """confluent-kafka's idempotent producer."""
+
+    is_idempotent = True
+
+    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -100,27 +128,22 @@ class LibrdkafkaWriter:
                 "log_level": 0,
             }
         )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(topic, records_per_s)
 
-    def _run(self) -> None:
-        number = 0
-        begin = time.monotonic()
-        while not self._stop.is_set():
-            due = int((time.monotonic() - begin) / self._interval_s)
-            while number < due:
-                value = str(number).encode()
-                try:
-                    self._producer.produce(
-                        self.topic,
-                        value,
-                        partition=number % PARTITIONS,
-                        on_delivery=self._delivered,
-                    )
-                except BufferError:
-                    break
-                number += 1
-            self._producer.poll(0.01)
+    def _send(self, number: int) -> bool:
+        try:
+            self._producer.produce(
+                self.topic,
+                str(number).encode(),
+                partition=number % PARTITIONS,
+                on_delivery=self._delivered,
+            )
+        except BufferError:
+            return False
+        return True
+
+    def _rest(self) -> None:
+        self._producer.poll(0.01)
 
     def _delivered(self, error: ClientError | None, message: Message) -> None:
         if error is not None:
@@ -130,24 +153,18 @@ class LibrdkafkaWriter:
             self.acknowledged.take(message.partition(), message.offset(), value)
 
     def finish(self) -> None:
-        self._stop.set()
-        self._thread.join(10)
+        self._end()
         left = self._producer.flush(DELIVERY_TIMEOUT_S)
         if left:
             self.errors.append(f"{left} records were never answered")
 
 
-class KafkaPythonWriter:
+class KafkaPythonWriter(_ThreadWriter):
     """kafka-python without idempotence, one request in flight: order is kept, a retry may double."""
 
     is_idempotent = False
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
-        self.topic = topic
-        self.errors: list[str] = []
-        self.acknowledged = Acknowledged(self.errors)
-        self._interval_s = 1 / records_per_s
-        self._stop = threading.Event()
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             acks="all",
@@ -157,20 +174,9 @@ class KafkaPythonWriter:
             reconnect_backoff_max_ms=200,
             delivery_timeout_ms=DELIVERY_TIMEOUT_S * 1000,
         )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(topic, records_per_s)
 
-    def _run(self) -> None:
-        number = 0
-        begin = time.monotonic()
-        while not self._stop.is_set():
-            due = int((time.monotonic() - begin) / self._interval_s)
-            while number < due and not self._stop.is_set():
-                self._send(number)
-                number += 1
-            time.sleep(0.01)
-
-    def _send(self, number: int) -> None:
+    def _send(self, number: int) -> bool:
         def delivered(metadata: RecordMetadata) -> None:
             self.acknowledged.take(metadata.partition, metadata.offset, number)
 
@@ -179,10 +185,10 @@ class KafkaPythonWriter:
         )
         future.add_callback(delivered)
         future.add_errback(lambda error: self.errors.append(repr(error)))
+        return True
 
     def finish(self) -> None:
-        self._stop.set()
-        self._thread.join(10)
+        self._end()
         self._producer.flush(DELIVERY_TIMEOUT_S)
         self._producer.close(10)
 
