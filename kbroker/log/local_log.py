@@ -2,9 +2,9 @@
 start, a disk that refuses. Kafka calls it LocalLog, too; here producers and epochs are part of it,
 for they are cut with the segments.
 
-Law: after each change segments, offsets, leader epochs and producer state agree. A change that the
-disk has interrupted is noted before it begins and completed before anything else is written: a
-half-done truncation would mix old records with new ones.
+Law: after each change segments, offsets, leader epochs and producer state agree. A cut counts from
+the moment it is begun, for replicas compare where their logs end; what the disk refuses of it is
+completed before anything else is written: a half-done cut would mix old records with new ones.
 
 Owned by the event loop.
 """
@@ -128,7 +128,8 @@ class LocalLog:
         elif offset >= self.log_end_offset:
             self._forget_epochs_without_records()
             return False
-        if self.segments[0].base_offset > offset or self.files.is_empty_at(offset):
+        is_empty = self.log_start_offset == self.log_end_offset == offset  # an unfinished start
+        if is_empty or self.segments[0].base_offset > offset or self.files.is_empty_at(offset):
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
         try:
@@ -148,18 +149,20 @@ class LocalLog:
 
     def cut_at(self, offset: int, now_ms: int) -> None:
         """Drop the batch that holds `offset`, where there is one, and all after it. StorageError:
-        the next append or truncation begins with it.
+        the log ends there all the same, and the next append or truncation begins with the files.
 
         No first segment may come after `offset`.
         """
         self.unfinished_cut = offset
+        self._end_at(min(offset, self.log_end_offset))
         self._before_cut(self.files.planned_cut(offset, self.log_start_offset))
-        self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
+        self._end_at(self.files.truncate_to(offset, now_ms))
+        self._cut_state(now_ms)
         self.unfinished_cut = None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop everything; the log is empty and starts and ends at `offset`, at once or, where the
-        disk refuses, before anything else is written. KafkaError(KAFKA_STORAGE_ERROR).
+        """Drop everything; the log is empty and starts and ends at `offset`, and where the disk
+        refuses, its files are before anything else is written. KafkaError(KAFKA_STORAGE_ERROR).
         """
         try:
             self._before_cut(Cut(offset, self.log_start_offset, offset))
@@ -169,15 +172,13 @@ class LocalLog:
 
     def _empty_at(self, offset: int, now_ms: int) -> None:
         self.unfinished_cut = offset
-        try:
-            self.files.truncate_fully(offset, now_ms)
-        finally:
-            if self.files.is_empty_at(offset):
-                self.log_start_offset = self.log_end_offset = self.high_watermark = offset
-                self._note_cut(offset)
-                self.producer_state.clear(offset)
-                self._last_snapshot_offset = offset
+        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self._note_cut(offset)
         self.leader_epoch_cache.clear()
+        self.producer_state.clear(offset)
+        self._last_snapshot_offset = offset
+        self.files.truncate_fully(offset, now_ms)
+        self.environment.on_gapless(self.directory, self.topic_partition, offset)
         self.snapshots.delete_outside(offset, offset)
         # Before there are records below the start that it had.
         self._before_cut(Cut(offset, offset, offset))
@@ -226,6 +227,16 @@ class LocalLog:
         self.recovery_point = offset
         self.flush_due_offset = offset + self.config.flush_messages
 
+    def _end_at(self, end_offset: int) -> None:
+        """Let the log end there before its files do: nobody may be told of records that go, elect
+        this log for them, or copy them.
+        """
+        self.log_end_offset = end_offset
+        self._note_cut(end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.leader_epoch_cache.truncate_from_end(end_offset)
+
     def _note_cut(self, end_offset: int) -> None:
         self.cuts += 1
         if self.copied_up_to is not None:
@@ -233,18 +244,15 @@ class LocalLog:
         self._set_recovery_point(min(self.recovery_point, end_offset))
         if self.cleaned_end_offset is not None:
             self.cleaned_end_offset = min(self.cleaned_end_offset, end_offset)
-        # Appends to come leave no gap, or say so before.
-        self.environment.on_gapless(self.directory, self.topic_partition, end_offset)
 
     def _before_cut(self, cut: Cut) -> None:
         self.environment.before_cut(self.directory, self.topic_partition, cut)
 
-    def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
-        self.log_end_offset = end_offset
-        self._note_cut(end_offset)
-        self.log_start_offset = min(self.log_start_offset, end_offset)
-        self.high_watermark = min(self.high_watermark, end_offset)
-        self.leader_epoch_cache.truncate_from_end(end_offset)
+    def _cut_state(self, now_ms: int) -> None:
+        """Bring what is derived from the records to the end that the files have now."""
+        end_offset = self.log_end_offset
+        # Appends to come leave no gap, or say so before.
+        self.environment.on_gapless(self.directory, self.topic_partition, end_offset)
         self.snapshots.delete_outside(0, end_offset)
         state = self.producer_state
         self._last_snapshot_offset = rewind(

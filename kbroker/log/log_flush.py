@@ -17,7 +17,9 @@ def begin(
     log: LocalLog, up_to_offset: int | None = None, *, and_closed: bool = False
 ) -> PendingFlush | None:
     """See `Log.begin_flush`."""
-    end_offset = log.log_end_offset if up_to_offset is None else up_to_offset
+    end_offset = log.log_end_offset
+    if up_to_offset is not None:
+        end_offset = min(up_to_offset, end_offset)  # a segment that has to go may begin beyond it
     start_offset = log.recovery_point
     if end_offset <= start_offset:
         unsynced = log.files.unsynced

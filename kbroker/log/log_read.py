@@ -45,7 +45,8 @@ def read(
         segment = segments[index]
         on_older_segment = index < last and bound >= segments[index + 1].base_offset
         max_position = None
-        if bound < log.log_end_offset and not on_older_segment:
+        ends_later = bound < log.log_end_offset or log.unfinished_cut is not None
+        if ends_later and not on_older_segment:
             max_position = segment.position_of(bound)
         # Of a later segment all is wanted: damage at its begin must not be skipped.
         start_offset = max(offset, segment.base_offset)

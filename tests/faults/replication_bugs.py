@@ -79,14 +79,14 @@ def producers_remembered_after_a_cut() -> AbstractContextManager[Any]:
 
 def high_watermark_kept_after_a_cut() -> AbstractContextManager[Any]:
     """The high watermark stays where a log is cut below it."""
-    original = local_log.LocalLog._cut_state_at
+    original = local_log.LocalLog._end_at
 
-    def cut_state_at(log: Any, end_offset: int, now_ms: int) -> None:
+    def end_at(log: Any, end_offset: int) -> None:
         before = log.high_watermark
-        original(log, end_offset, now_ms)
+        original(log, end_offset)
         log.high_watermark = before
 
-    return patch.object(local_log.LocalLog, "_cut_state_at", cut_state_at)
+    return patch.object(local_log.LocalLog, "_end_at", end_at)
 
 
 # ---- leaders and their fences

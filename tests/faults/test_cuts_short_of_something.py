@@ -11,6 +11,8 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -166,6 +168,61 @@ def test_an_append_that_cannot_be_taken_back_is_cut_off_by_the_next_one(
     assert log.log_end_offset == 1
 
 
+@pytest.mark.parametrize("start", [0, 60])
+@pytest.mark.parametrize(
+    ("operation", "pattern"), [("truncate", "*/t-0/*"), ("open", f"*{RECOVERY_POINTS}*")]
+)
+def test_a_log_that_is_elected_after_a_refused_cut_ends_where_the_cut_does(
+    operation: str, pattern: str, start: int
+) -> None:
+    """Others may get its records as soon as it leads: they would lose them with its first append."""
+    disk = new_disk()
+    logs = started(disk, segment_bytes=1000)
+    log = filled(logs)
+    log.maybe_increment_log_start_offset(start)
+    logs.checkpoint_recovery_points()
+    disk.fail(operation, pattern, number=ENOSPC, times=None)
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            log.truncate_to(70)
+
+    log.begin_leader_epoch(3)
+    told = log.log_end_offset
+    fetched = log.read(65, 1 << 20, FetchIsolation.LOG_END, True)
+    log.flush()
+    disk.heal()
+    with pytest.raises(KafkaError):  # ends the cut first
+        log.append_as_leader(batch(b"new"), 3, NOW_MS)
+    appended = log.append_as_leader(batch(b"new"), 3, NOW_MS)
+
+    assert told == appended.first_offset == 70
+    assert log.leader_epoch_cache.entries[-1] == EpochEntry(3, 70)
+    assert len(fetched.records.read()) == 5 * len(batch(b"v"))
+    assert (log.log_start_offset, log.high_watermark) == (start, 70)
+
+
+@pytest.mark.parametrize("start", [30, 150])
+def test_a_log_that_is_elected_after_a_refused_fresh_start_is_empty_there(start: int) -> None:
+    disk = new_disk()
+    logs = started(disk, segment_bytes=1000)
+    log = filled(logs)
+    disk.fail("rename", "*/t-0/*", number=ENOSPC, at=3, times=None)
+    for _ in range(2):
+        with pytest.raises(KafkaError):
+            log.truncate_fully_and_start_at(start, NOW_MS)
+
+    log.begin_leader_epoch(3)
+    told = log.log_start_offset, log.log_end_offset
+    disk.heal()
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(b"new"), 3, NOW_MS)
+    appended = log.append_as_leader(batch(b"new"), 3, NOW_MS)
+
+    assert told == (start, start)
+    assert appended.first_offset == log.log_start_offset == start
+    assert log.leader_epoch_cache.entries == [EpochEntry(3, start)]
+
+
 @pytest.mark.parametrize("operation", ["truncate", "rename", "open", "write"])
 @pytest.mark.parametrize("at", range(1, 9))
 def test_a_clean_stop_in_the_middle_of_a_cut_leaves_no_hole(operation: str, at: int) -> None:
@@ -237,7 +294,7 @@ def test_a_log_that_found_no_room_for_its_new_beginning_goes_on_when_there_is(
     logs.checkpoint_recovery_points()
     with suppress(KafkaError):
         log.append_as_leader(batch(b"refused, or the first"), 1, NOW_MS)
-    assert log.segments.active.base_offset <= log.log_end_offset
+    assert log.unfinished_cut or log.segments.active.base_offset <= log.log_end_offset
     disk.heal()
     with suppress(KafkaError):
         log.truncate_fully_and_start_at(start, NOW_MS)
