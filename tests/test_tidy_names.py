@@ -20,8 +20,6 @@ WILL_BE_USED = {
     ("coordinator/transaction_coordinator.py", "TransactionCoordinator"): "the server",
     ("coordinator/transaction_coordinator.py", "init_producer_id"): "InitProducerId",
     ("coordinator/transaction_coordinator.py", "list_transactions"): "ListTransactions",
-    # transactions: offsets of groups
-    ("coordinator/offset_commits.py", "commit_in_transaction"): "TxnOffsetCommit",
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("coordinator/transaction_markers.py", "TransactionMarkerSender"): "the server",

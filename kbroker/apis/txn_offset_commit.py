@@ -1,0 +1,136 @@
+"""TxnOffsetCommit (28), versions 0 to 4: a producer commits how far a group has read, as a part of
+its transaction (KIP-98).
+
+v2: leader epoch. v3: member, generation and instance, which are checked where they are given
+(KIP-447). v4: Same content as v3. A partition that does not exist is refused by itself; the others
+are stored in one batch, and count once the transaction is committed. Of a partition that is named
+more than once the last offset counts.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kbroker.apis.authorization import (
+    ForEach,
+    ForRequest,
+    its_group,
+    its_transactional_id,
+    topic_or_id,
+)
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.registry import api
+from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+_FIRST_VERSION_THAT_KNOWS_LOADING = 2  # older producers fail at COORDINATOR_LOAD_IN_PROGRESS
+
+PartitionResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+TopicResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """The commits that may be stored, by partition, and the answer, which lacks their codes."""
+
+    accepted: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    waiting: dict[TopicPartition, PartitionResponse] = field(default_factory=dict)  # as `accepted`
+    response: TxnOffsetCommitResponse = field(default_factory=TxnOffsetCommitResponse)
+
+
+@api(
+    TxnOffsetCommitRequest,
+    ForRequest(AclOperation.WRITE, its_transactional_id),
+    ForRequest(AclOperation.READ, its_group),
+    ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
+    parts=AS_A_WHOLE,
+)
+def handle(
+    ctx: RequestContext, request: TxnOffsetCommitRequest
+) -> NowOrLater[TxnOffsetCommitResponse]:
+    """Store the offsets of partitions that exist."""
+    if sum(1 + len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
+        return _handle_in_turns(ctx, request)
+    found = _Sorted()
+    for _ in _sort(ctx, request, found):
+        pass
+    return _store(ctx, request, found)
+
+
+async def _handle_in_turns(
+    ctx: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    found = _Sorted()
+    await in_turns(_sort(ctx, request, found))
+    answer = _store(ctx, request, found)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _sort(ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted) -> Iterator[None]:
+    """Look at one partition after the other; yields after each, and after each topic."""
+    now_ms = ctx.services.clock.now_ms()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            name = TopicPartition(topic.name, partition.partition_index)
+            answers.append(_answer(ctx, name, found))
+            if name in found.waiting:
+                found.accepted[name] = CommittedOffset(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.committed_metadata or "",
+                    commit_timestamp_ms=now_ms,
+                )
+            yield
+        if answers:
+            found.response.topics.append(TopicResponse(name=topic.name, partitions=answers))
+        yield
+
+
+def _answer(ctx: RequestContext, name: TopicPartition, found: _Sorted) -> PartitionResponse:
+    """The answer of a partition; it waits for its code where the partition exists."""
+    answer = found.waiting.get(name)
+    if answer is None:
+        answer = PartitionResponse(partition_index=name.partition)
+        if ctx.services.metadata.contains(name):
+            found.waiting[name] = answer
+        else:
+            answer.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return answer
+
+
+def _store(
+    ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
+) -> NowOrLater[TxnOffsetCommitResponse]:
+    committer = Committer(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+    )
+    producer = Producer(request.producer_id, request.producer_epoch)
+    codes = ctx.services.groups.offsets.commit_in_transaction(
+        committer, producer, list(found.accepted.items())
+    )
+    return then(codes, _finish, found, ctx.api_version)
+
+
+def _finish(codes: list[ErrorCode], found: _Sorted, version: int) -> TxnOffsetCommitResponse:
+    knows_loading = version >= _FIRST_VERSION_THAT_KNOWS_LOADING
+    for answer, code in zip(found.waiting.values(), codes, strict=True):
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not knows_loading:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        answer.error_code = int(code)
+    return found.response
