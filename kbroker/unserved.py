@@ -28,10 +28,6 @@ class Unserved(NamedTuple):
 
 _LIST = "docs/compatibility.md lists the APIs that it serves"
 
-TRANSACTIONS = Unserved(
-    "transactions",
-    "remove transactional.id from the settings of the client; enable.idempotence works without it",
-)
 CONSUMER_PROTOCOL = Unserved(
     "the consumer group protocol of KIP-848", "set group.protocol=classic in the client"
 )

@@ -16,13 +16,10 @@ from tests.test_tidy import MODULES, ROOT
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
-    # transactions: the server, which makes their coordinator, and the handlers
-    ("coordinator/transaction_coordinator.py", "TransactionCoordinator"): "the server",
-    ("coordinator/transaction_coordinator.py", "init_producer_id"): "InitProducerId",
+    # transactions: the handlers
     ("coordinator/transaction_coordinator.py", "list_transactions"): "ListTransactions",
     # transactions: replicas
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
-    ("coordinator/transaction_markers.py", "TransactionMarkerSender"): "the server",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

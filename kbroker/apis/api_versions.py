@@ -18,7 +18,6 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
 from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.errors import ErrorCode
-from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Versions
@@ -41,11 +40,9 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
     has_ids = gives_topic_ids(ctx.services.config.server.inter_broker_protocol_version)
     response = ApiVersionsResponse(
         api_keys=[
-            _entry(
-                served.key, served.versions if has_ids else _by_name(served.key, served.versions)
-            )
-            for served in registered().listed()
-            if from_brokers or served.sender is Sender.ANYBODY
+            _entry(key, versions if has_ids else _by_name(key, versions))
+            for key, known, for_clients in registered().listed()
+            if (versions := known if from_brokers else for_clients)
         ]
     )
     _name_features(ctx, response)

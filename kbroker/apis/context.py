@@ -28,6 +28,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.coordinator.marker_writer import MarkerWriter
+from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
@@ -51,6 +52,7 @@ class Services:
 
     replicas: ReplicaManager
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     markers: MarkerWriter
     metadata: MetadataCache
     topics: TopicAdmin

@@ -1,9 +1,8 @@
 """FindCoordinator (10): which broker coordinates a group, a transactional id, a share partition.
 
 v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932), whose key type
-is an INVALID_REQUEST before. Key type 0 (groups) makes `__consumer_offsets` when it is not there
-and waits until it can be used. Key type 1 (transactional ids) is refused, since transactions are
-not served yet. Key type 2 (share groups) has no coordinator here.
+is an INVALID_REQUEST before. Key types 0 (groups) and 1 (transactional ids) make their topic when
+it is not there and wait until it can be used. Key type 2 (share groups) has no coordinator here.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kbroker.protocol.request import ConnectionInfo
-from kbroker.unserved import TRANSACTIONS
 
 _FIRST_BATCHED_VERSION = 4
 _RESOURCE_TYPES = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
@@ -95,23 +92,13 @@ def handle(
 
 
 def _look_up(ctx: RequestContext, kind: CoordinatorType, key: str) -> Found | _Pending:
+    is_transaction = kind is CoordinatorType.TRANSACTION
+    coordinators = ctx.services.transactions if is_transaction else ctx.services.groups
     try:
-        broker_id = ctx.services.groups.find_coordinator(kind, key)
+        broker_id = coordinators.find_coordinator(kind, key)
     except KafkaError as error:
-        if kind is CoordinatorType.TRANSACTION and error.code is ErrorCode.UNSUPPORTED_VERSION:
-            error = ctx.unserved(TRANSACTIONS, _final_refusal(ctx.connection))
         return Found(key, error=error.code, message=error.message)
     return _located(ctx, key, broker_id) if isinstance(broker_id, int) else _Pending(key, broker_id)
-
-
-def _final_refusal(connection: ConnectionInfo) -> ErrorCode:
-    """The code after which a client gives its transactions up. For librdkafka that is no other than
-    the one of missing rights: after the rest it asks again and again, and tells nobody.
-    """
-    software = connection.client_software_name + connection.client_software_version
-    if "rdkafka" in software:  # bindings put their own name first
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return ErrorCode.UNSUPPORTED_VERSION
 
 
 async def _wait(ctx: RequestContext, looked_up: list[Found | _Pending]) -> FindCoordinatorResponse:

@@ -1,9 +1,9 @@
-"""InitProducerId (key 22), versions 0 to 5: a producer id for an idempotent producer (KIP-98).
+"""InitProducerId (key 22), versions 0 to 5: a producer id for an idempotent producer, or for the
+producer of a transactional id (KIP-98).
 
 v3: a producer may name the id it had (KIP-360); without a transactional id it gets a new one all
 the same. v4: PRODUCER_FENCED is known. v5: TRANSACTION_ABORTABLE is known. Not served: v6, unstable
-in Kafka. Not implemented: transactional producers, refused with UNSUPPORTED_VERSION after Kafka's
-own checks.
+in Kafka. A transaction that is open is aborted first, and the producer comes again until it is.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 from kbroker.apis.authorization import AskedInside, ForRequest, its_transactional_id
 from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.fenced_producers import as_known
 from kbroker.apis.registry import api
+from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kbroker.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from kbroker.unserved import TRANSACTIONS
+
+_FIRST_VERSION_WITH_FENCED = 4
 
 
 @api(
@@ -28,18 +31,26 @@ from kbroker.unserved import TRANSACTIONS
     AskedInside(AclOperation.WRITE, ResourceType.TOPIC),
 )
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Hand out the next producer id, with epoch 0."""
+    """Hand out the next producer id with epoch 0, or the next epoch of a transactional id."""
     if request.transactional_id is None and not _may_be_idempotent(ctx):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refused(_transactional_refusal(ctx, request))
     try:
-        producer_id = await ctx.services.producer_ids.generate()
+        producer = await _producer(ctx, request)
     except KafkaError as error:
-        return _refused(error.code)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        return _refused(as_known(error.code, ctx.api_version, _FIRST_VERSION_WITH_FENCED))
+    return InitProducerIdResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch)
+
+
+async def _producer(ctx: RequestContext, request: InitProducerIdRequest) -> Producer:
+    if request.transactional_id is None:
+        return Producer(await ctx.services.producer_ids.generate(), 0)
+    return await ctx.services.transactions.init_producer_id(
+        request.transactional_id,
+        request.transaction_timeout_ms,
+        Producer(request.producer_id, request.producer_epoch),
+    )
 
 
 def _may_be_idempotent(ctx: RequestContext) -> bool:
@@ -49,15 +60,6 @@ def _may_be_idempotent(ctx: RequestContext) -> bool:
     ) or ctx.services.authorizer.authorize_by_resource_type(
         ctx.connection, AclOperation.WRITE, ResourceType.TOPIC
     )
-
-
-def _transactional_refusal(ctx: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
-    if not request.transactional_id:
-        return ErrorCode.INVALID_REQUEST
-    longest_ms = ctx.services.config.transaction.transaction_max_timeout_ms
-    if not 0 < request.transaction_timeout_ms <= longest_ms:
-        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ctx.unserved(TRANSACTIONS).code
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

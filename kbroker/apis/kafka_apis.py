@@ -38,7 +38,7 @@ from kbroker.apis.large_requests import (
 from kbroker.apis.registry import Api, Handler
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.peers.cluster_action import Sender
+from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
@@ -78,14 +78,14 @@ class _Served:
         handler = handler_of(api)
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
-        self.handler: Handler = heard_only_from(api.sender, handler)
+        self.sender = sender_of(api.key, version)
+        self.handler: Handler = heard_only_from(self.sender, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         # Records are not read: a request with them is large without being long to read.
         self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
         self.name = api.name
         self.parts = api.parts
         self.exempt = api.exempt
-        self.sender = api.sender
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.decode = decoder_of(api.request_class, version)

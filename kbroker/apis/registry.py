@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kbroker.apis.authorization import Need
 from kbroker.apis.large_requests import Parts
-from kbroker.peers.cluster_action import SPEAKERS, Sender
+from kbroker.peers.cluster_action import versions_for_clients
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Message, Versions, request_class
 
@@ -44,18 +44,13 @@ class Api:
     parts: Parts | None = None
     exempt: Exempt | None = None  # given where brokers ask what clients ask, too
 
-    @property
-    def sender(self) -> Sender:
-        """Who is heard; nobody else is."""
-        return SPEAKERS.get(self.key, Sender.ANYBODY)
-
 
 class Listed(NamedTuple):
-    """What ApiVersions says of one key, and who may use it."""
+    """What ApiVersions says of one key: the versions for brokers, and those that clients see."""
 
     key: int
     versions: Versions
-    sender: Sender
+    for_clients: Versions
 
 
 _apis: dict[int, Api] = {}
@@ -149,4 +144,5 @@ def registered() -> ApiTable:
 def _listed(key: int) -> Listed:
     request = request_class(key)
     assert request is not None, "the tidy test holds a message file to each handler file"
-    return Listed(key, request.spec.served, SPEAKERS.get(key, Sender.ANYBODY))
+    served = request.spec.served
+    return Listed(key, served, versions_for_clients(key, served))

@@ -18,14 +18,12 @@ class TransactionConfig(ConfigGroup):
         "Forget a transactional id unused for this long.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_max_timeout_ms: int = define(
         900_000,
         "Longest transaction a producer may ask for.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_state_log_replication_factor: int = define(
         3,
@@ -33,49 +31,42 @@ class TransactionConfig(ConfigGroup):
         type=ConfigType.SHORT,
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_state_log_min_isr: int = define(
         2,
         "min.insync.replicas of __transaction_state.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_state_log_num_partitions: int = define(
         50,
         "Partitions of __transaction_state; fixed once it exists.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_state_log_segment_bytes: int = define(
         104_857_600,
         "Segment size of __transaction_state.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_state_log_load_buffer_size: int = define(
         5_242_880,
         "Bytes read at once while transactions are loaded.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = define(
         10_000,
         "How often transactions out of time are aborted.",
         at_least=1,
         importance="low",
-        support="not yet",
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = define(
         3_600_000,
         "How often expired transactional ids are removed.",
         at_least=1,
         importance="low",
-        support="not yet",
     )
     transaction_partition_verification_enable: bool = define(
         True,

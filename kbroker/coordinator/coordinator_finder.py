@@ -18,7 +18,6 @@ from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.unserved import TRANSACTIONS
 
 _log = logging.getLogger(__name__)
 
@@ -47,10 +46,6 @@ class CoordinatorType(Enum):
 
 
 _NOT_SERVED = {
-    CoordinatorType.TRANSACTION: (
-        ErrorCode.UNSUPPORTED_VERSION,
-        str(TRANSACTIONS),
-    ),
     CoordinatorType.SHARE: (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         "The coordinator is not available.",

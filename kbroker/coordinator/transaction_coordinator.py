@@ -63,7 +63,9 @@ class ProducerIds(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionServices:
-    """The services of the broker that the coordinator uses."""
+    """The services of the broker that the coordinator uses. `state_partitions` tells how many
+    partitions `__transaction_state` has, 0 where it is not there.
+    """
 
     replicas: Replicas
     metadata: MetadataCache
@@ -72,13 +74,13 @@ class TransactionServices:
     send_markers: SendMarkers
     clock: Clock
     timer: Timer
+    state_partitions: Callable[[], int]
 
 
 class TransactionCoordinator:
     """Owned by the event loop."""
 
     def __init__(self, config: TransactionConfig, services: TransactionServices) -> None:
-        metadata = services.metadata
         self._config = config
         self._producer_ids = services.producer_ids
         self._runtime: CoordinatorRuntime[TransactionMachine] = CoordinatorRuntime(
@@ -88,17 +90,14 @@ class TransactionCoordinator:
             ),
             services.clock,
             services.timer,
-            lambda: (
-                metadata.partition_count(TRANSACTION_STATE_TOPIC)
-                or config.transaction_state_log_num_partitions
-            ),
+            lambda: services.state_partitions() or config.transaction_state_log_num_partitions,
         )
         self._store = TransactionStore(self._runtime, self._on_decided)
         self._endings = TransactionEndings(self._store, services.send_markers)
         self._upkeep = TransactionUpkeep(config, self._store)
         self._is_active = True
         self.find_coordinator = CoordinatorFinder(
-            {CoordinatorType.TRANSACTION: self._runtime}, metadata, services.topics
+            {CoordinatorType.TRANSACTION: self._runtime}, services.metadata, services.topics
         ).find
         self.partition_for = self._runtime.partition_for
 

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.declaration import MAX_VERSION, Versions
 
 
 class Sender(Enum):
@@ -40,6 +41,27 @@ SPEAKERS: Mapping[int, Sender] = MappingProxyType(
     }
 )
 """By API key; clients, which are anybody, have the rest."""
+
+LAST_OF_CLIENTS: Mapping[int, int] = MappingProxyType({ApiKey.ADD_PARTITIONS_TO_TXN: 3})
+"""By API key: the versions above this one are for brokers (KIP-890)."""
+
+
+def sender_of(key: int, version: int) -> Sender:
+    """Whom a request of that API may come from in that version."""
+    if version > LAST_OF_CLIENTS.get(key, version):
+        return Sender.BROKER
+    return SPEAKERS.get(key, Sender.ANYBODY)
+
+
+def versions_for_clients(key: int, versions: Versions) -> Versions:
+    """Those of the versions of an API in which anybody is heard.
+
+    >>> str(versions_for_clients(ApiKey.ADD_PARTITIONS_TO_TXN, Versions(0, 5)))
+    '0-3'
+    """
+    if SPEAKERS.get(key, Sender.ANYBODY) is not Sender.ANYBODY:
+        return Versions.parse("none")
+    return Versions(versions.lowest, min(versions.highest, LAST_OF_CLIENTS.get(key, MAX_VERSION)))
 
 
 @dataclass(frozen=True, slots=True)

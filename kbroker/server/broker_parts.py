@@ -35,9 +35,19 @@ from kbroker.controller.kafka_controller import ControllerSettings, KafkaControl
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.coordinator.marker_writer import MarkerWriter
+from kbroker.coordinator.transaction_coordinator import (
+    TransactionCoordinator,
+    TransactionServices,
+)
+from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.counters import CounterRegistry
 from kbroker.log.log_manager import LogManager
-from kbroker.model import GROUP_METADATA_TOPIC, Broker, TopicPartition
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Broker,
+    TopicPartition,
+)
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.peers.broker_channels import BrokerChannels, answers
@@ -126,6 +136,7 @@ class DataParts:
     waiter: MetadataWaiter
     replicas: ReplicaManager
     offsets_topic: TopicSize
+    transactions_topic: TopicSize
 
     def config(self) -> KafkaConfig:
         """The settings in force."""
@@ -145,6 +156,7 @@ class ClusterParts:
     features: FinalizedFeatureChangeListener
     fetchers: ReplicaFetcherManager
     isr_changes: AlterPartitionManager
+    open_client: Callable[[Broker], PeerClient]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +167,7 @@ class BrokerParts:
     data: DataParts
     cluster: ClusterParts
     services: Services  # what clients ask
+    marker_sender: TransactionMarkerSender
     socket_server: SocketServer
     counters: CounterRegistry
 
@@ -166,7 +179,8 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()
-    services = replace(_services(storage, data, cluster, around), name_unserved=unserved.name)
+    sender, services = _services(storage, data, cluster, around)
+    services = replace(services, name_unserved=unserved.name)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
     socket_server = SocketServer(
@@ -187,6 +201,7 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         data=data,
         cluster=cluster,
         services=services,
+        marker_sender=sender,
         socket_server=socket_server,
         counters=counters,
     )
@@ -219,6 +234,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
         waiter=waiter,
         replicas=replicas,
         offsets_topic=TopicSize(GROUP_METADATA_TOPIC, storage.zk, metadata),
+        transactions_topic=TopicSize(TRANSACTION_STATE_TOPIC, storage.zk, metadata),
     )
 
 
@@ -244,6 +260,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     async def load_topics(partitions: Sequence[TopicPartition]) -> None:
         await updates.load_topics(partitions)
         await data.offsets_topic.look(partitions)
+        await data.transactions_topic.look(partitions)
 
     replicas = data.replicas
     control = ControlRequests(
@@ -279,6 +296,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
             if asks_controller(config.server.inter_broker_protocol_version)
             else ZkIsrManager(zk).ask,
         ),
+        open_client=channels.client,
     )
 
 
@@ -346,25 +364,43 @@ def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSett
 
 def _services(
     storage: BrokerStorage, data: DataParts, cluster: ClusterParts, around: Surroundings
-) -> Services:
-    zk = storage.zk
+) -> tuple[TransactionMarkerSender, Services]:
+    zk, replicas = storage.zk, data.replicas
     topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
     groups = _groups(storage, data, topics, around.clock)
-    replicas = data.replicas
-    return Services(
+    producer_ids = ProducerIdManager(zk, storage.identity.broker_id)
+    timeout_ms = storage.config.socket_server.request_timeout_ms
+    markers = MarkerWriter(
+        replicas.hosted,
+        replicas.appends,
+        groups.end_transaction,
+        around.clock.now_ms,
+        timeout_ms,
+    )
+    sender = TransactionMarkerSender(data.metadata, markers.write, cluster.open_client, timeout_ms)
+    transactions = TransactionCoordinator(
+        storage.config.transaction,
+        TransactionServices(
+            replicas=replicas.appends,
+            metadata=data.metadata,
+            topics=topics,
+            producer_ids=producer_ids,
+            send_markers=sender,
+            clock=around.clock,
+            timer=around.clock,
+            state_partitions=data.transactions_topic.partitions,
+        ),
+    )
+    replicas.leadership.add_leadership_listener(transactions.on_leadership_change)
+    return sender, Services(
         replicas=replicas,
         groups=groups,
-        markers=MarkerWriter(
-            replicas.hosted,
-            replicas.appends,
-            groups.end_transaction,
-            around.clock.now_ms,
-            storage.config.socket_server.request_timeout_ms,
-        ),
+        transactions=transactions,
+        markers=markers,
         metadata=data.metadata,
         topics=topics,
         configs=ConfigAdmin(zk, data.config, data.metadata),
-        producer_ids=ProducerIdManager(zk, storage.identity.broker_id),
+        producer_ids=producer_ids,
         controller=cluster.controller,
         control=cluster.control,
         peers=_peers(storage, around.clock),

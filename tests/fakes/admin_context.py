@@ -40,6 +40,7 @@ class AdminClient:
         return Services(
             replicas=nothing,
             groups=nothing,
+            transactions=nothing,
             markers=nothing,
             metadata=self.broker.metadata,
             topics=self.broker.topics,

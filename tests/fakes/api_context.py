@@ -57,6 +57,7 @@ class ApiCaller:
         self.services = Services(
             replicas=cluster.replicas,
             groups=None,
+            transactions=None,
             markers=MarkerWriter(
                 cluster.replicas.hosted,
                 cluster.replicas.appends,

@@ -131,6 +131,7 @@ class CopyingBroker:
             Services(
                 replicas=self.replicas,
                 groups=nothing,
+                transactions=nothing,
                 markers=nothing,
                 metadata=self.metadata,
                 topics=nothing,

@@ -74,6 +74,7 @@ class ForwardingBroker(FakeBroker):
         self.services = Services(
             replicas=nothing,
             groups=nothing,
+            transactions=nothing,
             markers=nothing,
             metadata=self.metadata,
             topics=self.topics,

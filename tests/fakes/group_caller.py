@@ -24,6 +24,7 @@ class GroupCaller:
         self.services = Services(
             replicas=None,
             groups=self.broker.groups,
+            transactions=None,
             markers=None,
             metadata=self.broker.metadata,
             topics=None,

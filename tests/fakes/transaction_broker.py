@@ -128,6 +128,7 @@ class TransactionBroker:
                 send_markers=self.markers,
                 clock=self.time,
                 timer=self.time,
+                state_partitions=lambda: self.metadata.partition_count(TRANSACTION_STATE_TOPIC),
             ),
         )
         if lead:

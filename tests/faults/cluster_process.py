@@ -236,6 +236,7 @@ class BrokerProcess:
         self.is_listening = True
         await membership(parts, around, self._registration()).join()
         parts.services.groups.start()
+        parts.services.transactions.start()
         upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
         self._upkeep.append(upkeep)
         self.is_serving = True
@@ -250,6 +251,8 @@ class BrokerProcess:
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         if self._flushes is not None:
             self._flushes.stop()
+        self.parts.services.transactions.shutdown()
+        self.parts.marker_sender.close()
         self.parts.services.groups.shutdown()
         await cluster.log_dir_events.stop()
         await cluster.controller.shutdown()

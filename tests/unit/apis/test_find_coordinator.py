@@ -8,11 +8,12 @@ import uuid
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER
+from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kbroker.unserved import TRANSACTIONS
 from tests.fakes.group_broker import BROKER_ID, GroupBroker, metadata_of
 from tests.fakes.group_caller import GroupCaller
+from tests.fakes.transaction_broker import TransactionBroker
+from tests.fakes.transaction_caller import TransactionCaller
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -62,33 +63,6 @@ async def test_keys_without_a_coordinator_are_waited_for_together() -> None:
     assert broker.time.monotonic_ms() < 6000
 
 
-@pytest.mark.parametrize("version", [1, 4])
-@pytest.mark.parametrize(
-    ("software", "code"),
-    [
-        (("apache-kafka-java", "4.3.1"), ErrorCode.UNSUPPORTED_VERSION),
-        (("librdkafka", "2.16.0"), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (
-            ("confluent-kafka-go", "v2-librdkafka-2"),
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ),
-    ],
-)
-def test_transactions_are_refused_with_a_code_that_ends_the_search(
-    version: int, software: tuple[str, str], code: ErrorCode
-) -> None:
-    call = GroupCaller()
-    call.connection.client_software_name, call.connection.client_software_version = software
-    request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x"])
-
-    response = call(request, version)
-
-    found = response.coordinators[0] if version == 4 else response
-    assert found.error_code == code
-    assert found.error_message == str(TRANSACTIONS)
-    assert (found.node_id, found.port) == (-1, -1)
-
-
 def test_share_groups_have_no_coordinator_and_other_key_types_no_meaning() -> None:
     call = GroupCaller()
 
@@ -118,3 +92,16 @@ def test_a_partition_whose_leader_is_away_is_told_at_once() -> None:
     response = GroupCaller(broker)(FindCoordinatorRequest(key="g"), 1)  # no time passes
 
     assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", [1, 6])
+async def test_a_transactional_id_has_a_coordinator_whose_topic_is_made(version: int) -> None:
+    call = TransactionCaller(TransactionBroker(lead=False))
+    call.broker.metadata.update(metadata_of({}))
+    request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x"])
+
+    response = await call(request, version)
+
+    found = response.coordinators[0] if version == 6 else response
+    assert (found.error_code, found.node_id) == (0, BROKER_ID)
+    assert call.broker.metadata.partition_count(TRANSACTION_STATE_TOPIC) == 1

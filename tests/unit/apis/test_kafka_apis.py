@@ -39,6 +39,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
     services = Services(
         replicas=nothing,
         groups=nothing,
+        transactions=nothing,
         markers=nothing,
         metadata=nothing,
         topics=nothing,

@@ -9,19 +9,17 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.schema import Message
-from kbroker.unserved import CONSUMER_PROTOCOL, SASL, SHARE_GROUPS, TRANSACTIONS, Unserved
+from kbroker.unserved import CONSUMER_PROTOCOL, SASL, SHARE_GROUPS, Unserved
 from tests.fakes.group_caller import GroupCaller
 
 CONSUMER = ConsumerGroupHeartbeatRequest(group_id="g", rebalance_timeout_ms=1000)
 SHARE = ShareGroupHeartbeatRequest(group_id="g")
 HANDSHAKE = SaslHandshakeRequest(mechanism="PLAIN")
 TOKEN = SaslAuthenticateRequest(auth_bytes=b"\0user\0password")
-TRANSACTION = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x"])
 
 
 def answer_and_named(request: Message, version: int) -> tuple[Any, list[Unserved]]:
@@ -53,7 +51,3 @@ def test_a_login_is_refused_where_nobody_logs_in(request_: Message, versions: in
 
         assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert named == [SASL]
-
-
-def test_who_asks_for_a_transaction_is_named() -> None:
-    assert answer_and_named(TRANSACTION, 4)[1] == [TRANSACTIONS]
