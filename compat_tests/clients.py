@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.waiting import PATIENCE_S
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # An hour ago: much older records would be due for deletion, and a broker may delete them at any
@@ -78,13 +78,18 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     admin.create_topics([NewTopic(topic, partitions)])[topic].result(20)
 
 
-def transactional_producer(target: str, bootstrap: str, transactional_id: str) -> Producer:
-    """A producer that can begin a transaction; NotAvailableError (the test is skipped with
-    that reason) at a broker that serves none yet."""
-    if target in ("kbroker", "cluster"):
-        raise NotAvailableError("kbroker serves no transactions yet")
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
-    producer.init_transactions(20)
+def transactional_producer(bootstrap: str, transactional_id: str, **settings: object) -> Producer:
+    """A producer that can begin a transaction; `settings` have underscores for dots."""
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "log_level": 0,
+            **dotted,
+        }
+    )
+    producer.init_transactions(PATIENCE_S)
     return producer
 
 
@@ -93,4 +98,4 @@ def begin_transaction(producer: Producer, topic: str, values: Iterable[int]) -> 
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value=str(value))
-    producer.flush(20)
+    producer.flush(PATIENCE_S)

@@ -242,9 +242,9 @@ def test_a_group_behind_retention_and_one_at_the_end(
 
 
 def test_where_only_a_marker_is_left_to_read_nobody_is_behind_in_time(
-    target: str, bootstrap: str, topic: str, group: str
+    bootstrap: str, topic: str, group: str
 ) -> None:
-    producer = transactional_producer(target, bootstrap, topic)
+    producer = transactional_producer(bootstrap, topic)
     create_topic(bootstrap, topic, 1)
     begin_transaction(producer, topic, [1])
     producer.commit_transaction(20)

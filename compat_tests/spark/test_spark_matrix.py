@@ -348,9 +348,9 @@ def test_a_broker_that_is_killed_under_five_requests_in_flight_loses_and_doubles
 
 
 def test_only_what_was_committed_is_read_where_that_is_asked_for(
-    spark: Any, target: str, bootstrap: str, topic: str
+    spark: Any, bootstrap: str, topic: str
 ) -> None:
-    producer = transactional_producer(target, bootstrap, topic)
+    producer = transactional_producer(bootstrap, topic)
     create_topic(bootstrap, topic, 1)
     for first, end in ((0, producer.commit_transaction), (3, producer.abort_transaction)):
         begin_transaction(producer, topic, range(first, first + 3))

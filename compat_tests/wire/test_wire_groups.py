@@ -244,13 +244,6 @@ def test_an_empty_key_has_a_coordinator(wire: WireClient) -> None:
     assert (code(found.error_code), found.node_id) == ("0", wire.node_id())
 
 
-def test_transactions_have_no_coordinator_while_they_are_not_served(
-    wire: WireClient, only_kbroker: None, topic: str
-) -> None:
-    answer = wire.call(FIND_COORDINATOR, 1, key=topic, key_type=1)
-    assert code(answer.error_code) == "35 UNSUPPORTED_VERSION"
-
-
 @pytest.mark.row(169)
 def test_groups_are_listed_by_state(wire: WireClient, member: Member) -> None:
     listed = wire.call(LIST_GROUPS, 4, states_filter=["Stable"]).groups

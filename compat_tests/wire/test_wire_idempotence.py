@@ -128,10 +128,3 @@ def test_an_empty_transactional_id_is_refused(wire: WireClient) -> None:
     answer = wire.call(INIT_PRODUCER_ID, 1, transactional_id="", transaction_timeout=60_000)
     assert code(answer.error_code) == "42 INVALID_REQUEST"
     assert answer.producer_id == -1
-
-
-def test_transactions_are_refused_while_they_are_not_served(
-    wire: WireClient, only_kbroker: None, topic: str
-) -> None:
-    answer = wire.call(INIT_PRODUCER_ID, 1, transactional_id=topic, transaction_timeout=60_000)
-    assert code(answer.error_code) == "35 UNSUPPORTED_VERSION"

@@ -14,17 +14,7 @@ import pytest
 
 HERE = Path(__file__).parent
 
-NO_TRANSACTIONS = (
-    "transactions are not served yet: InitProducerId with a transactional id answers 35"
-)
-
-EXCLUDED = {
-    70: NO_TRANSACTIONS,
-    71: NO_TRANSACTIONS,
-    73: NO_TRANSACTIONS,
-    74: NO_TRANSACTIONS,
-    75: NO_TRANSACTIONS,
-}
+EXCLUDED: dict[int, str] = {}
 
 
 def rows_of(module: Path) -> set[int]:
