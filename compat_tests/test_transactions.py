@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -17,8 +18,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PlainTopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from compat_tests import apache_kafka
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
+from compat_tests.java_clients import compiled, run_java
 from compat_tests.waiting import PATIENCE_S, until
 
 BOTH = ("read_committed", "read_uncommitted")
@@ -221,6 +224,20 @@ def test_kafka_python_writes_and_commits_in_transactions(
     )
     assert consumer.committed(partition) == 1
     consumer.close()
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("version", ["2.8.2", apache_kafka.NEWEST])
+def test_java_programs_read_and_write_in_transactions(
+    bootstrap: str, topic: str, tmp_path: Path, version: str
+) -> None:
+    for each in (topic, f"{topic}-out"):
+        create_topic(bootstrap, each, 1)
+    classes = compiled("Transactions.java", "2.8.2", tmp_path)
+
+    told = run_java(classes, version, "Transactions", bootstrap, topic)
+
+    assert f"{version} is done" in told.decode()
 
 
 # ---- brokers that end
