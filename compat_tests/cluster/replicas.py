@@ -16,9 +16,13 @@ from compat_tests.wire.wire_client import CREATE_TOPICS, FIND_COORDINATOR, code
 
 ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS = 43, 45, 46
 PREFERRED = 0
+GROUP, TRANSACTION = 0, 1  # types of keys that have a coordinator
 IN_SYNC_WITHIN_S = 30.0
 SETTINGS = {
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "3",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "auto.leader.rebalance.enable": "false",  # leaders move where a test says so
@@ -68,16 +72,18 @@ def await_in_sync(cluster: Cluster, *topics: str) -> None:
         raise AssertionError(f"not in sync after {IN_SYNC_WITHIN_S} s: {last[0]}") from None
 
 
-def coordinator(cluster: Cluster, group: str, through: int) -> int:
-    """The coordinator of a group as one broker tells it; -1 for none."""
+def coordinator(cluster: Cluster, key: str, through: int, key_type: int = GROUP) -> int:
+    """The coordinator of a group or a transactional id as one broker tells it; -1 for none."""
     with cluster.wire(through) as wire:
-        answer = wire.call(FIND_COORDINATOR, 1, key=group, key_type=0)
+        answer = wire.call(FIND_COORDINATOR, 1, key=key, key_type=key_type)
     return int(answer.node_id) if answer.error_code == 0 else -1
 
 
-def await_coordinator(cluster: Cluster, group: str) -> int:
-    """Wait until a group has a coordinator; asking makes the topic that keeps offsets."""
-    return until(lambda: max(coordinator(cluster, group, cluster.ids[0]), 0), f"{group} is served")
+def await_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) -> int:
+    """Wait until a key has a coordinator; asking makes the topic that keeps it."""
+    return until(
+        lambda: max(coordinator(cluster, key, cluster.ids[0], key_type), 0), f"{key} is served"
+    )
 
 
 def await_leaders_without(cluster: Cluster, topic: str, victim: int) -> None:
