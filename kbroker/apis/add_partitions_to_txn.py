@@ -2,13 +2,14 @@
 
 v2: PRODUCER_FENCED is known. v4: for brokers: several transactions, which may be asked about only
 (`verify_only`). v5: Same content as v4. All partitions of a transaction are added or none: where
-one is refused, the others get OPERATION_NOT_ATTEMPTED.
+one is refused, the others get OPERATION_NOT_ATTEMPTED. Of transactions that are named more than
+once the first counts.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kbroker.apis.authorization import (
     REFUSALS,
@@ -19,6 +20,7 @@ from kbroker.apis.authorization import (
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
+from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
@@ -54,6 +56,7 @@ def _cluster(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Resourc
     ForRequest(AclOperation.CLUSTER_ACTION, _cluster),
     ForRequest(AclOperation.WRITE, _transaction),
     AskedInside(AclOperation.WRITE, ResourceType.TOPIC),
+    parts=AS_A_WHOLE,
 )
 async def handle(
     ctx: RequestContext, request: AddPartitionsToTxnRequest
@@ -86,7 +89,8 @@ def _of_client(request: AddPartitionsToTxnRequest) -> Transaction:
 async def _codes(ctx: RequestContext, asked: Transaction) -> Codes:
     """The code of each partition of one transaction."""
     partitions = _partitions(asked.topics)
-    refused = _refused(ctx, partitions)
+    refused: Codes = {}
+    await in_turns(_look_at(ctx, partitions, refused))
     if refused:
         return {
             partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -110,20 +114,21 @@ def _partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
     return list(dict.fromkeys(named))
 
 
-def _refused(ctx: RequestContext, partitions: list[TopicPartition]) -> Codes:
-    """Those that cannot take part: clients may not write to internal topics."""
+def _look_at(
+    ctx: RequestContext, partitions: list[TopicPartition], refused: Codes
+) -> Iterator[None]:
+    """Find those that cannot take part: clients may not write to internal topics."""
     denied: frozenset[str] = frozenset()
     if ctx.api_version <= _LAST_OF_CLIENTS:
         names = frozenset(partition.topic for partition in partitions)
         denied = names & INTERNAL_TOPICS
         denied |= ctx.refused(AclOperation.WRITE, ResourceType.TOPIC, names - denied)
-    refused = {}
     for partition in partitions:
         if partition.topic in denied:
             refused[partition] = REFUSALS[ResourceType.TOPIC]
         elif not ctx.services.metadata.contains(partition):
             refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return refused
+        yield
 
 
 def _topic_results(codes: Codes) -> list[TopicResult]:

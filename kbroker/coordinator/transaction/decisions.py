@@ -160,15 +160,32 @@ def verified(
     """Which partitions take part in the producer's transaction (KIP-890): a batch that came late
     is not to become part of the next one.
 
+    While others join, those that the log has do; those that join are to be asked for again.
     KafkaError as `with_partitions`.
     """
-    transaction = _not_ending(entry, producer)
+    joining: Collection[TopicPartition] = ()
+    if entry.pending is not None and _is_growing(entry):
+        joining = entry.pending.partitions
+        _check_producer(entry.transaction, producer)
+    else:
+        _not_ending(entry, producer)
+    taking_part = entry.transaction.partitions
     return {
         partition: ErrorCode.NONE
-        if partition in transaction.partitions
+        if partition in taking_part
+        else ErrorCode.CONCURRENT_TRANSACTIONS
+        if partition in joining
         else ErrorCode.TRANSACTION_ABORTABLE
         for partition in partitions
     }
+
+
+def _is_growing(entry: TransactionEntry) -> bool:
+    """Whether partitions join a transaction that is stored: what was loaded may be lost yet."""
+    transaction, pending = entry.transaction, entry.pending
+    is_open = transaction.state is TransactionState.ONGOING
+    joins = pending is not None and pending.state is TransactionState.ONGOING
+    return is_open and joins and pending is not transaction
 
 
 def _not_ending(entry: TransactionEntry, producer: Producer) -> Transaction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -104,6 +105,17 @@ async def test_it_needs_the_transactional_id(version: int) -> None:
 
     assert set(codes.values()) == {E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
     assert len(codes) == 2
+
+
+async def test_a_long_request_is_answered_as_a_short_one() -> None:
+    call = TransactionCaller()
+    await call.init()
+    missing = list(range(4, 3 * PART_ENTRIES))
+
+    codes = await call.add({"t": [0, *missing]})
+
+    assert codes.pop(("t", 0)) == E.OPERATION_NOT_ATTEMPTED
+    assert codes == {("t", index): E.UNKNOWN_TOPIC_OR_PARTITION for index in missing}
 
 
 # ---- brokers

@@ -15,13 +15,21 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
+from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.coordinator.group_coordinator import Caller
-from kbroker.errors import ConfigError, ErrorCode
+from kbroker.coordinator.transaction.transaction import NO_PRODUCER, TransactionState
+from kbroker.coordinator.transaction_markers import TransactionMarkerSender
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.model import GROUP_METADATA_TOPIC, EndPoint, TopicPartition
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    EndPoint,
+    TopicPartition,
+)
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -435,6 +443,54 @@ async def test_the_group_coordinator_hears_what_it_leads_and_no_longer_leads(
     await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR)
 
 
+async def test_the_transaction_coordinator_hears_what_it_leads_and_no_longer_leads(
+    server: KafkaServer,
+) -> None:
+    transactions = server.parts.services.transactions
+
+    def is_kept_elsewhere() -> bool:
+        try:
+            transactions.describe("x")
+        except KafkaError as error:
+            return error.code is ErrorCode.NOT_COORDINATOR
+        return False
+
+    assert is_kept_elsewhere()
+    assert await transactions.find_coordinator(CoordinatorType.TRANSACTION, "x") == 0
+    producer = await transactions.init_producer_id("x", 1_000, NO_PRODUCER)
+    assert transactions.describe("x").producer == producer
+
+    await server.parts.services.topics.delete_topics([TRANSACTION_STATE_TOPIC], 10_000)
+    await until(is_kept_elsewhere)
+
+
+async def test_a_transaction_that_was_about_to_end_ends_after_a_restart() -> None:
+    disk = MemoryFileSystem()
+    first = KafkaServer(config_of(), file_system=disk)
+    await first.startup()
+    await create_topic(first.parts, "t")
+    transactions = first.parts.services.transactions
+    await transactions.find_coordinator(CoordinatorType.TRANSACTION, "x")
+    producer = await transactions.init_producer_id("x", 1_000, NO_PRODUCER)
+    await transactions.add_partitions("x", producer, [TopicPartition("t", 0)])
+    with patch.object(TransactionMarkerSender, "__call__", new=_never):
+        await transactions.end("x", producer, is_commit=True)
+        await first.shutdown()
+
+    second = KafkaServer(config_of(), file_system=disk)
+    await second.startup()
+
+    partition = second.parts.data.replicas.hosted.get(TopicPartition("t", 0))
+    await until(lambda: partition.log.log_end_offset == 1)
+    transactions = second.parts.services.transactions
+    await until(lambda: transactions.describe("x").state is TransactionState.COMPLETE_COMMIT)
+    await second.shutdown()
+
+
+async def _never(_sender: object, _markers: object) -> None:
+    await asyncio.Event().wait()
+
+
 async def test_time_and_whoever_watches_come_from_outside() -> None:
     looks: list[str] = []
 
@@ -477,3 +533,20 @@ async def test_groups_stay_where_they_are_while_a_partition_of_their_offsets_is_
     await until(lambda: parts.data.metadata.partition_count(GROUP_METADATA_TOPIC) == 2)
 
     assert list(map(parts.services.groups.partition_for, names)) == before
+
+
+@pytest.mark.parametrize("values", [{"transaction_state_log_num_partitions": "3"}])
+async def test_transactional_ids_stay_where_they_are_while_a_partition_of_theirs_is_spoilt(
+    server: KafkaServer,
+) -> None:
+    parts = server.parts
+    await parts.services.topics.auto_create([TRANSACTION_STATE_TOPIC])
+    names = [f"id-{number}" for number in range(100)]
+    before = list(map(parts.services.transactions.partition_for, names))
+
+    state = zk_paths.partition_state_path(TRANSACTION_STATE_TOPIC, 1)
+    await parts.storage.zk.tree.set(state, b"{")
+    parts.cluster.controller.read_anew()
+    await until(lambda: parts.data.metadata.partition_count(TRANSACTION_STATE_TOPIC) == 2)
+
+    assert list(map(parts.services.transactions.partition_for, names)) == before

@@ -27,7 +27,7 @@ from kbroker.coordinator.transaction.transaction import (
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+A, B, C = (TopicPartition("t", index) for index in range(3))
 ID = 7
 LAST_EPOCH = 0x7FFE
 S = TransactionState
@@ -97,7 +97,6 @@ def test_it_waits_for_what_is_on_its_way_to_the_log(state: TransactionState) -> 
     for decide in (
         lambda: initialized(busy, NO_PRODUCER, 9_000, 300),
         lambda: with_partitions(busy, Producer(ID, 3), [A], 300),
-        lambda: verified(busy, Producer(ID, 3), [A]),
         lambda: ended(busy, Producer(ID, 3), 300, is_commit=True),
     ):
         assert refusal(decide) is ErrorCode.CONCURRENT_TRANSACTIONS
@@ -215,6 +214,29 @@ def test_a_batch_of_a_partition_that_takes_no_part_is_to_be_aborted() -> None:
         A: ErrorCode.NONE,
         B: ErrorCode.TRANSACTION_ABORTABLE,
     }
+
+
+def test_while_a_partition_joins_those_that_are_stored_take_part() -> None:
+    growing = replace(
+        entry(S.ONGOING), pending=replace(transaction(S.ONGOING), partitions=frozenset({A, B}))
+    )
+    assert verified(growing, Producer(ID, 3), [A, B, C]) == {
+        A: ErrorCode.NONE,
+        B: ErrorCode.CONCURRENT_TRANSACTIONS,
+        C: ErrorCode.TRANSACTION_ABORTABLE,
+    }
+    assert refusal(verified, growing, Producer(ID, 2), [A]) is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize(
+    ("state", "pending"),
+    [(S.EMPTY, S.ONGOING), (S.ONGOING, S.PREPARE_COMMIT), (S.PREPARE_ABORT, S.COMPLETE_ABORT)],
+)
+def test_none_is_known_to_take_part_while_a_transaction_begins_or_ends(
+    state: TransactionState, pending: TransactionState
+) -> None:
+    busy = replace(entry(state), pending=transaction(pending))
+    assert refusal(verified, busy, Producer(ID, 3), [A]) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize(
