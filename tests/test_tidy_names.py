@@ -18,8 +18,6 @@ from tests.test_tidy import MODULES, ROOT
 WILL_BE_USED = {
     # transactions: the handlers
     ("coordinator/transaction_coordinator.py", "list_transactions"): "ListTransactions",
-    # transactions: replicas
-    ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

@@ -26,6 +26,7 @@ from kbroker.apis.client_quotas import Quotas
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
+from kbroker.coordinator.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
@@ -54,6 +55,7 @@ class Services:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     markers: MarkerWriter
+    participation: AddPartitionsToTxnManager
     metadata: MetadataCache
     topics: TopicAdmin
     configs: ConfigAdmin

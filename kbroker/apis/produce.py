@@ -2,26 +2,28 @@
 
 v0, v1: message format 0. v2: format 1, log append time. Both are put into the topic's format, and
 any format is taken. v3: format 2, one batch per partition. v5: log start offset. v7: zstd. v8:
-errors per record. v10: who leads instead (KIP-951). v13: topics by id. Not served: transactions, so
-v12's implicit ones neither. acks=0 has no answer; an error closes the connection, which is all the
-producer can notice.
+errors per record. v10: who leads instead (KIP-951). v11: TRANSACTION_ABORTABLE. v13: topics by id.
+acks=0 has no answer; an error closes the connection, which is all the producer can notice.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
-from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.authorizer import AclOperation, Resource
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.produce_transactions import verify_transaction
 from kbroker.apis.registry import api
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
 from kbroker.replication.produce_request import ProduceWork
 from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.produce_validation import is_transactional
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
@@ -32,18 +34,44 @@ _CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
 Answer = ProduceResponse | NoResponse
 
 
+def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Resource | None:
+    """The transactional id, where records of its transaction are written."""
+    is_written = any(
+        is_transactional(data.records)
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
+    return its_transactional_id(ctx, request) if is_written else None
+
+
 @api(
     ProduceRequest,
-    ForRequest(AclOperation.WRITE, its_transactional_id),
+    ForRequest(AclOperation.WRITE, written_transactional_id),
     ForEach(
         operation=AclOperation.WRITE, resource=topic_or_id, asked="topic_data", answered="responses"
     ),
 )
 def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
     """Append; answered at once unless followers have to store the records first."""
-    version = ctx.api_version
-    work = ProduceWork(request, version, ctx.services.metadata.topic_name)
-    is_new = version >= FIRST_VERSION_WITH_BATCHES
+    work = ProduceWork(request, ctx.api_version, ctx.services.metadata.topic_name)
+    transactional_id = request.transactional_id
+    if transactional_id is not None and (batches := work.transactional_batches()):
+        verified = verify_transaction(ctx, transactional_id, batches, work)
+        if verified is not None:
+            return _append_later(verified, ctx, request, work)
+    return _append(ctx, request, work)
+
+
+async def _append_later(
+    verified: Awaitable[None], ctx: RequestContext, request: ProduceRequest, work: ProduceWork
+) -> Answer:
+    await verified
+    answer = _append(ctx, request, work)
+    return answer if isinstance(answer, ProduceResponse | NoResponse) else await answer
+
+
+def _append(ctx: RequestContext, request: ProduceRequest, work: ProduceWork) -> NowOrLater[Answer]:
+    is_new = ctx.api_version >= FIRST_VERSION_WITH_BATCHES
     results = ctx.services.replicas.appends.append_records(
         work.entries,
         request.acks,

@@ -73,5 +73,4 @@ class TransactionConfig(ConfigGroup):
         "Check that a partition belongs to the transaction before appending.",
         importance="low",
         dynamic="cluster-wide",
-        support="not yet",
     )

@@ -16,11 +16,18 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
-from kbroker.coordinator.marker_lane import LeaderCodes, MarkerLane, codes_of, write_request
+from kbroker.coordinator.marker_requests import (
+    LeaderCodes,
+    MarkerOrder,
+    MarkerRequests,
+    codes_of,
+    write_request,
+)
 from kbroker.coordinator.transaction.markers import TransactionMarkers
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import ANSWER_MARGIN_MS, PeerClient
+from kbroker.peers.request_lane import RequestLanes
 from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -64,9 +71,9 @@ class TransactionMarkerSender:
         """`timeout_ms` is how long a leader waits for replicas before it answers."""
         self._metadata = metadata
         self._write_here = write_here
-        self._open_client = open_client
-        self._timeout_ms = timeout_ms + ANSWER_MARGIN_MS
-        self._lanes: dict[int, MarkerLane] = {}  # by broker
+        self._lanes: RequestLanes[MarkerOrder, LeaderCodes] = RequestLanes(
+            MarkerRequests(), open_client, timeout_ms + ANSWER_MARGIN_MS
+        )
 
     async def __call__(self, markers: TransactionMarkers) -> None:
         """See `SendMarkers`."""
@@ -83,9 +90,7 @@ class TransactionMarkerSender:
 
     def close(self) -> None:
         """Close the connections; whoever still waits has to be cancelled."""
-        lanes, self._lanes = self._lanes, {}
-        for lane in lanes.values():
-            lane.close()
+        self._lanes.close()
 
     # ---- one attempt
 
@@ -156,22 +161,12 @@ class TransactionMarkerSender:
         broker = self._metadata.broker(leader)
         if broker is None:
             return {}
-        return await self._lane(broker).write(markers, partitions)
+        return await self._lanes.to(broker).ask(MarkerOrder(markers, partitions))
 
     async def _write_own(self, markers: TransactionMarkers, partitions: Partitions) -> LeaderCodes:
         try:
-            answer = await self._write_here(write_request([(markers, partitions)]))
+            answer = await self._write_here(write_request([MarkerOrder(markers, partitions)]))
         except Exception:  # a bug; a marker is asked for all the same
             _log.exception("Markers of %s were not written here", markers.transactional_id)
             return dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
         return codes_of(answer)[markers.producer.producer_id]
-
-    def _lane(self, broker: Broker) -> MarkerLane:
-        """To where the broker is now: one that was started again may be elsewhere."""
-        lane = self._lanes.get(broker.broker_id)
-        if lane is None or lane.broker != broker:
-            if lane is not None:
-                lane.close()
-            client = self._open_client(broker)
-            lane = self._lanes[broker.broker_id] = MarkerLane(broker, client, self._timeout_ms)
-        return lane

@@ -24,6 +24,7 @@ from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import ZERO_UUID, EndPoint
 from kbroker.peers.broker_connection import BrokerConnection
 from kbroker.protocol.codec import decode
+from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
@@ -37,6 +38,7 @@ _LOWEST_VERSIONS: dict[type[Message], int] = {
     UpdateMetadataRequest: 5,
     StopReplicaRequest: 3,
 }
+_FIRST_ADD_PARTITIONS_OF_BROKERS = 4  # before, it is about the one transaction of its sender
 _LAST_LEADER_AND_ISR_WITH_NAMES = 4  # in its answer; later ones have the ids of topics
 
 Connect = Callable[[Callable[[], BrokerConnection], str, int], Awaitable[Any]]
@@ -193,6 +195,8 @@ class BrokerClient:
         if isinstance(request, LeaderAndIsrRequest) and _is_answered_by_name(request):
             highest = min(highest, _LAST_LEADER_AND_ISR_WITH_NAMES)
         lowest = max(theirs.lowest, _LOWEST_VERSIONS.get(type(request), known.lowest))
+        if isinstance(request, AddPartitionsToTxnRequest) and request.transactions:
+            lowest = max(lowest, _FIRST_ADD_PARTITIONS_OF_BROKERS)
         if highest < lowest:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,

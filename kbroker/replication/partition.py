@@ -223,12 +223,16 @@ class Partition:
             self.append_has_committed = moved and not self._is_alone
         return info
 
-    def _check_may_append(self, required_acks: int) -> None:
+    def check_leads(self) -> None:
+        """Raise KafkaError NOT_LEADER_OR_FOLLOWER where this broker does not lead."""
         if self.state.leader != self.state.local_id:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"This broker does not lead {self.topic_partition}",
             )
+
+    def _check_may_append(self, required_acks: int) -> None:
+        self.check_leads()
         if not self._is_alone and required_acks == REQUIRED_ACKS_ALL:
             self._check_in_sync_replicas()
 

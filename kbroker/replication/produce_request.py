@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
+from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.schema import maker
 from kbroker.replication.produce_result import PartitionProduceResult
-from kbroker.replication.produce_validation import refusal
+from kbroker.replication.produce_validation import refusal, transactional_batch
 
 TopicProduceResponse = ProduceResponse.TopicProduceResponse
 PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
@@ -87,6 +88,23 @@ class ProduceWork:
     def entries(self) -> Collection[tuple[TopicPartition, memoryview]]:
         """Partitions with the records to append, each once."""
         return self._entries.items()
+
+    def transactional_batches(self) -> dict[TopicPartition, TransactionalBatch]:
+        """Those of the batches to append that are of a transaction."""
+        found = ((name, transactional_batch(records)) for name, records in self.entries)
+        return {name: batch for name, batch in found if batch is not None}
+
+    def refuse_entry(
+        self, topic_partition: TopicPartition, code: ErrorCode, message: str | None = None
+    ) -> None:
+        """Do not append these records."""
+        index = list(self._entries).index(topic_partition)
+        del self._entries[topic_partition]
+        answers = self._answers.pop(index)
+        result = PartitionProduceResult(topic_partition, code, error_message=message)
+        answer = self._refusal(topic_partition.partition, code)
+        answers.append(answer)
+        self._fill_error(answer, result)
 
     def let_go_of(self, request: ProduceRequest) -> None:
         """Everything is appended: an answer that waits must not keep the records received."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from struct import Struct
 
 from kbroker.errors import ErrorCode
+from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.record.compression import COMPRESSION_MASK, ZSTD
 from kbroker.record.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 
 _FIRST_VERSION_WITH_BATCHES = 3  # from here on the codec is looked at
 _FIRST_VERSION_WITH_ZSTD = 7
-_FIRST_VERSION_WITH_ABORTABLE = 11
 
 _unpack_magic_and_attributes = Struct(">16xb4xh").unpack_from
+_unpack_producer = Struct(">43xqhi").unpack_from  # id, epoch, base sequence
 
 
 def refusal(
@@ -24,8 +25,7 @@ def refusal(
 ) -> ErrorCode | None:
     """Why these records are not appended, None when the log may look at them.
 
-    Transactions are not served: a batch of one is answered as for a transaction that the
-    coordinator does not know. Without a transactional id nobody may have written it.
+    A batch of a transaction can only be written by a request that names its transactional id.
     """
     if records is None:
         return ErrorCode.INVALID_RECORD
@@ -34,15 +34,27 @@ def refusal(
     magic, attributes = _unpack_magic_and_attributes(records)
     if magic != MAGIC:
         return None
-    if attributes & TRANSACTIONAL_BIT:
-        if transactional_id is None:
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if version >= _FIRST_VERSION_WITH_ABORTABLE:
-            return ErrorCode.TRANSACTION_ABORTABLE
-        return ErrorCode.INVALID_TXN_STATE
+    if attributes & TRANSACTIONAL_BIT and transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if (
         attributes & COMPRESSION_MASK == ZSTD
         and _FIRST_VERSION_WITH_BATCHES <= version < _FIRST_VERSION_WITH_ZSTD
     ):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return None
+
+
+def is_transactional(records: memoryview | None) -> bool:
+    """Whether the batch is one of a transaction."""
+    if records is None or len(records) < HEADER_SIZE:
+        return False
+    magic, attributes = _unpack_magic_and_attributes(records)
+    return magic == MAGIC and bool(attributes & TRANSACTIONAL_BIT)
+
+
+def transactional_batch(records: memoryview) -> TransactionalBatch | None:
+    """Who writes the batch, where it is one of a transaction."""
+    if not is_transactional(records):
+        return None
+    batch = TransactionalBatch(*_unpack_producer(records))
+    return batch if batch.producer_id >= 0 else None

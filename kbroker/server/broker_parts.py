@@ -32,6 +32,7 @@ from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.coordinator.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.coordinator.marker_writer import MarkerWriter
@@ -392,11 +393,19 @@ def _services(
         ),
     )
     replicas.leadership.add_leadership_listener(transactions.on_leadership_change)
+    participation = AddPartitionsToTxnManager(
+        transactions,
+        data.metadata,
+        cluster.open_client,
+        lambda: data.config().transaction.transaction_partition_verification_enable,
+        timeout_ms,
+    )
     return sender, Services(
         replicas=replicas,
         groups=groups,
         transactions=transactions,
         markers=markers,
+        participation=participation,
         metadata=data.metadata,
         topics=topics,
         configs=ConfigAdmin(zk, data.config, data.metadata),

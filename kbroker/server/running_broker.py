@@ -70,6 +70,7 @@ async def run_parts(
     # ends of transactions that are decided.
     undo.callback(services.groups.shutdown)
     undo.callback(parts.marker_sender.close)
+    undo.callback(services.participation.close)
     undo.callback(services.transactions.shutdown)
     undo.callback(around.flush_threads.stop)
     await membership(parts, around, registration(parts, end_points)).join()

@@ -42,6 +42,7 @@ class AdminClient:
             groups=nothing,
             transactions=nothing,
             markers=nothing,
+            participation=nothing,
             metadata=self.broker.metadata,
             topics=self.broker.topics,
             configs=self.broker.configs,

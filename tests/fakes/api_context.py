@@ -65,6 +65,7 @@ class ApiCaller:
                 cluster.time.now_ms,
                 MARKER_TIMEOUT_MS,
             ),
+            participation=None,
             metadata=cluster.metadata,
             topics=self.topics,
             configs=None,

@@ -18,6 +18,7 @@ from kbroker.log.log_manager import LogManager
 from kbroker.log.write_runner import WriteRunner, run_now
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
+from tests.fakes.verified_batches import verified
 from tests.fakes.virtual_time import VirtualTime
 
 DATA = "/data"
@@ -106,7 +107,7 @@ class CleaningBroker:
         now_ms = self.time.now_ms()
         records = [Record(index, now_ms, *entry) for index, entry in enumerate(entries)]
         data = bytearray(build(records, options=BatchOptions(**options)))
-        log.append_as_leader(data, 0, now_ms)
+        log.append_as_leader(verified(log, data), 0, now_ms)
         log.update_high_watermark(log.log_end_offset)
 
     def roll(self, log: Log) -> None:

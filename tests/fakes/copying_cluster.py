@@ -47,6 +47,7 @@ from tests.fakes.replication_cluster import (
     update_metadata,
 )
 from tests.fakes.request_frames import answer_to, frame_of, response_of
+from tests.fakes.verified_batches import verified
 from tests.fakes.virtual_loop import LoopClock, VirtualLoop
 
 T = TopicPartition("t", 0)
@@ -133,6 +134,7 @@ class CopyingBroker:
                 groups=nothing,
                 transactions=nothing,
                 markers=nothing,
+                participation=nothing,
                 metadata=self.metadata,
                 topics=nothing,
                 configs=nothing,
@@ -189,7 +191,9 @@ class CopyingBroker:
         to: TopicPartition = T,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> None:
-        self.partition(to).append_records_to_leader(data, 1, self.clock.now_ms(), origin)
+        partition = self.partition(to)
+        verified(partition.log, data)
+        partition.append_records_to_leader(data, 1, self.clock.now_ms(), origin)
         self.replicas.waiting.wake(to)
 
     def _directory_offline(

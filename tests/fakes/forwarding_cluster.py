@@ -76,6 +76,7 @@ class ForwardingBroker(FakeBroker):
             groups=nothing,
             transactions=nothing,
             markers=nothing,
+            participation=nothing,
             metadata=self.metadata,
             topics=self.topics,
             configs=self.configs,

@@ -26,6 +26,7 @@ class GroupCaller:
             groups=self.broker.groups,
             transactions=None,
             markers=None,
+            participation=None,
             metadata=self.broker.metadata,
             topics=None,
             configs=None,

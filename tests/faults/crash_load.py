@@ -30,6 +30,7 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
+from tests.fakes.verified_batches import verified
 from tests.fakes.virtual_time import VirtualTime
 from tests.faults.crash_cleaning import CHANGES, CLEANER_SETTINGS, CleaningThread
 from tests.faults.crash_model import PartitionPromise, Promises, split
@@ -266,7 +267,7 @@ class CrashLoad:
 
     def _append(self, partition: Partition, data: bytes, origin: AppendOrigin) -> None:
         topic_partition = partition.topic_partition
-        records = memoryview(bytearray(data))
+        records = verified(partition.log, memoryview(bytearray(data)))
         acks = -1 if self.random.random() < 0.8 or origin is not AppendOrigin.CLIENT else 1
         before = self._in_flight
         self._in_flight = (topic_partition, records)

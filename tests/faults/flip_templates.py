@@ -32,6 +32,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_maker import NOW_MS, FixedClock
+from tests.fakes.verified_batches import verified
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 PARTITION = TopicPartition("t", 0)
@@ -167,7 +168,8 @@ def _write_transactions(log: Log, rnd: random.Random) -> set[int]:
             base_sequence=sequences[producer_id],
         )
         sequences[producer_id] += len(records)
-        info = log.append_as_leader(bytearray(build(records, options=options)), 0, NOW_MS)
+        data = verified(log, bytearray(build(records, options=options)))
+        info = log.append_as_leader(data, 0, NOW_MS)
         open_offsets[producer_id] += range(info.first_offset, info.last_offset + 1)
     return aborted
 

@@ -36,6 +36,7 @@ from kbroker.record.record_batch import (
 from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.time_search import first_at
+from tests.fakes.verified_batches import verified
 
 DIRECTORY = "/d/t-0"
 CONFIG = TopicConfig(segment_bytes=520, index_interval_bytes=60, segment_index_bytes=256)
@@ -139,7 +140,7 @@ def with_producers() -> Files:
                 base_sequence=index,
                 flags=TRANSACTIONAL_BIT if producer == 6 else 0,
             )
-            log.append_as_leader(data, index // 3, NOW_MS)
+            log.append_as_leader(verified(log, data), index // 3, NOW_MS)
         if index in (2, 4):
             options = BatchOptions(producer_id=6, producer_epoch=0)
             marker = build_marker(ControlRecord(False, 0), NOW_MS, options=options)

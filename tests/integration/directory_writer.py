@@ -32,6 +32,7 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.log_cleaning import clean
 from tests.fakes.log_maker import remove_deleted_files
+from tests.fakes.verified_batches import verified
 
 CLUSTER_ID = "kbrokerCompareRun00000"
 BROKER_ID = 1
@@ -134,7 +135,7 @@ class DirectoryWriter:
         log = self.log(topic, partition)
         data = bytearray(build(records, options=BatchOptions(**options)))
         now_ms = self.clock.ms = self.clock.ms + 1000
-        appended = log.append_as_leader(data, epoch, now_ms)
+        appended = log.append_as_leader(verified(log, data), epoch, now_ms)
         log.update_high_watermark(log.log_end_offset)
         stamped = log.config.message_timestamp_type == "LogAppendTime"
         kind, stamp = (LOG_APPEND_TIME, now_ms) if stamped else (CREATE_TIME, None)

@@ -48,6 +48,7 @@ def kafka_apis() -> KafkaApis:
         groups=nothing,
         transactions=nothing,
         markers=nothing,
+        participation=nothing,
         metadata=MetadataCache(0),
         topics=nothing,
         configs=nothing,

@@ -28,6 +28,7 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.log_cleaning import clean
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log
+from tests.fakes.verified_batches import verified
 
 SMALL = {"segment_bytes": 1_500, "index_interval_bytes": 200, "segment_index_bytes": 4_096}
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0"}
@@ -67,7 +68,7 @@ def append(log: Log, count: int, *, leader_epoch: int = 0, first: int = 0, **opt
             timestamp=NOW_MS + index * 1_000,
             **options,
         )
-        log.append_as_leader(data, leader_epoch, NOW_MS)
+        log.append_as_leader(verified(log, data), leader_epoch, NOW_MS)
     log.update_high_watermark(log.log_end_offset)
 
 

@@ -22,6 +22,7 @@ from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, records
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.verified_batches import verified
 from tests.fakes.virtual_time import VirtualTime
 
 TOPIC_SETTINGS = {
@@ -69,6 +70,7 @@ class BrokerOnDisk:
             producer_epoch=epoch,
             base_sequence=0,
         )
+        verified(self.cluster.replicas.hosted.get(TopicPartition(topic, 0)).log, view)
         (result,) = self.cluster.replicas.appends.append_records(
             [(TopicPartition(topic, 0), view)], -1, 1000
         )

@@ -28,6 +28,7 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.verified_batches import verified
 
 _HOUR_MS = 3_600_000
 _COMMITTED = FetchIsolation.TXN_COMMITTED
@@ -146,7 +147,8 @@ class History:
 
     def _append(self, batch: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
         now_ms = self.broker.time.now_ms()
-        self.log.append_as_leader(bytearray(batch), self.epoch, now_ms, origin=origin)
+        data = verified(self.log, bytearray(batch))
+        self.log.append_as_leader(data, self.epoch, now_ms, origin=origin)
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def _restart(self) -> None:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition
 from kbroker.record.record_batch import BatchHeader, ControlRecord
 
@@ -104,6 +105,7 @@ class ProducerStateManager:
         "_ongoing_txns",
         "_topic_partition",
         "_unreplicated_txns",
+        "_verifications",
         "first_unstable_offset",
         "map_end_offset",
         "producers",
@@ -116,6 +118,7 @@ class ProducerStateManager:
         self.first_unstable_offset: int | None = None
         self._ongoing_txns: dict[int, int] = {}  # first offset -> producer id, in offset order
         self._unreplicated_txns: dict[int, int] = {}  # first offset -> last offset
+        self._verifications: dict[int, VerificationState] = {}  # by producer id
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The retained batch with the same epoch and sequence range, if there is one."""
@@ -130,6 +133,51 @@ class ProducerStateManager:
                 return batch
         return None
 
+    # ---- transactions that may begin (KIP-890)
+
+    def begin_verification(
+        self, batch: TransactionalBatch, now_ms: int
+    ) -> VerificationState | None:
+        """Where to note what the coordinator says of a batch; None where its transaction is open
+        here, so that nothing has to be asked.
+        """
+        if self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
+            return None
+        state = self._verifications.get(batch.producer_id)
+        if state is None:
+            state = self._verifications[batch.producer_id] = VerificationState(batch, now_ms)
+        else:
+            state.note(batch)
+        return state
+
+    def end_verification(self, batch: TransactionalBatch, state: VerificationState) -> None:
+        """The producer of that batch is not, or no longer, one that may write: it sends nothing
+        more whose order would count.
+        """
+        if state.epoch == batch.producer_epoch and (
+            self._verifications.get(batch.producer_id) is state
+        ):
+            del self._verifications[batch.producer_id]
+
+    def _check_verified(self, header: BatchHeader, offset: int) -> None:
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return
+        state = self._verifications.get(producer_id)
+        if state is None or not state.is_verified(epoch):
+            raise self._refusal(
+                ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+            )
+        if header.base_sequence > state.lowest_sequence:
+            raise self._refusal(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Out of order sequence number for producer {producer_id} at offset {offset} in "
+                f"partition {self._topic_partition}: {header.base_sequence} (incoming seq. "
+                f"number), {state.lowest_sequence} (earliest seen sequence)",
+            )
+
+    # ---- writes
+
     def validate(
         self,
         header: BatchHeader,
@@ -142,8 +190,11 @@ class ProducerStateManager:
         `offset` is the base offset the batch would get. Raises KafkaError: INVALID_PRODUCER_EPOCH,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED. What a
         leader has accepted (REPLICATION) is never refused, and an unknown producer may start
-        anywhere: its past may have expired.
+        anywhere: its past may have expired. A client's transaction begins only where
+        `begin_verification` was called for it and the coordinator has said yes.
         """
+        if header.is_transactional and origin == AppendOrigin.CLIENT:
+            self._check_verified(header, offset)
         entry = self.producers.get(header.producer_id)
         if entry is None or origin == AppendOrigin.REPLICATION:
             return
@@ -186,10 +237,12 @@ class ProducerStateManager:
                 timestamp,
             )
         )
-        if header.is_transactional and entry.current_txn_first_offset is None:
-            entry.current_txn_first_offset = first_offset
-            self._ongoing_txns[first_offset] = producer_id
-            self._refresh_first_unstable_offset()
+        if header.is_transactional:
+            self._verifications.pop(producer_id, None)
+            if entry.current_txn_first_offset is None:
+                entry.current_txn_first_offset = first_offset
+                self._ongoing_txns[first_offset] = producer_id
+                self._refresh_first_unstable_offset()
 
     def end_transaction(
         self, header: BatchHeader, marker: ControlRecord, offset: int, timestamp: int
@@ -200,6 +253,7 @@ class ProducerStateManager:
         its marker.
         """
         producer_id = header.producer_id
+        self._verifications.pop(producer_id, None)
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerStateEntry(producer_id)
@@ -246,7 +300,15 @@ class ProducerStateManager:
         )
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget idle producers without an open transaction; how many."""
+        """Forget idle producers without an open transaction; how many. What was asked of
+        coordinators so long ago is forgotten, too.
+        """
+        if self._verifications:
+            self._verifications = {
+                producer_id: state
+                for producer_id, state in self._verifications.items()
+                if now_ms - state.began_ms < expiration_ms
+            }
         expired = [
             producer_id
             for producer_id, entry in self.producers.items()
@@ -274,6 +336,7 @@ class ProducerStateManager:
         self.producers.clear()
         self._ongoing_txns.clear()
         self._unreplicated_txns.clear()
+        self._verifications.clear()
         self.first_unstable_offset = None
         self.map_end_offset = end_offset
 

@@ -49,6 +49,7 @@ from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
+from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from tests.fakes.admin_context import AdminClient
 from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to, ask, services_without
 from tests.fakes.group_caller import GroupCaller
@@ -81,6 +82,8 @@ def answer_of(cluster: Any, call: Any) -> Callable[..., Any]:
 
 
 def produce(acks: int = 1, transactional_id: str | None = None) -> ProduceRequest:
+    """With a transactional id, records of its transaction."""
+    flags = 0 if transactional_id is None else TRANSACTIONAL_BIT
     return ProduceRequest(
         acks=acks,
         transactional_id=transactional_id,
@@ -89,7 +92,9 @@ def produce(acks: int = 1, transactional_id: str | None = None) -> ProduceReques
             ProduceRequest.TopicProduceData(
                 name=name,
                 topic_id=topic_id_of(name),
-                partition_data=[ProduceRequest.PartitionProduceData(index=0, records=batch())],
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=0, records=batch(flags=flags))
+                ],
             )
             for name in (SECRET, OPEN)
         ],

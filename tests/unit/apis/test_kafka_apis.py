@@ -41,6 +41,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
         groups=nothing,
         transactions=nothing,
         markers=nothing,
+        participation=nothing,
         metadata=nothing,
         topics=nothing,
         configs=nothing,

@@ -175,25 +175,6 @@ def test_zstd_needs_version_7(cluster, call, version, code):
     assert answer.error_code == code
 
 
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [
-        (7, ErrorCode.INVALID_TXN_STATE),
-        (10, ErrorCode.INVALID_TXN_STATE),
-        (11, ErrorCode.TRANSACTION_ABORTABLE),
-        (12, ErrorCode.TRANSACTION_ABORTABLE),
-    ],
-)
-def test_transactions_are_unknown(cluster, call, version, code):
-    cluster.lead("t")
-    request = produce(batch(flags=TRANSACTIONAL), transactional_id="x")
-
-    answer = only(call(handle, request, version))
-
-    assert answer.error_code == code
-    assert (answer.base_offset, answer.log_start_offset) == (-1, -1)
-
-
 def test_a_transactional_batch_without_transactional_id_refuses_the_whole_request(cluster, call):
     partitions = [cluster.lead("t", 0), cluster.lead("t", 1)]
 

@@ -36,6 +36,7 @@ from tests.fakes.log_maker import (
     remove_deleted_files,
 )
 from tests.fakes.time_search import first_at, first_of_newest
+from tests.fakes.verified_batches import verified
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.TXN_COMMITTED
@@ -43,7 +44,8 @@ COMMITTED = FetchIsolation.TXN_COMMITTED
 
 def append(log: Log, *values: bytes, **options: Any) -> int:
     """The base offset of a batch with these values."""
-    return log.append_as_leader(batch(*values, **options), 0, NOW_MS).first_offset
+    data = verified(log, batch(*values, **options))
+    return log.append_as_leader(data, 0, NOW_MS).first_offset
 
 
 def refusal(log: Log, data: bytearray) -> KafkaError:

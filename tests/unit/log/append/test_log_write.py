@@ -30,6 +30,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.verified_batches import verified
 
 STEPS = [
     (LeaderEpochCache, "assign"),
@@ -118,11 +119,8 @@ def test_a_marker_whose_transaction_cannot_be_noted_is_no_part_of_the_log(
 ) -> None:
     log = open_log(tmp_path)
     options = BatchOptions(producer_id=7, producer_epoch=0)
-    log.append_as_leader(
-        batch(b"a", flags=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=0),
-        0,
-        NOW_MS,
-    )
+    data = batch(b"a", flags=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(verified(log, data), 0, NOW_MS)
     log.update_high_watermark(1)
     marker = bytearray(build_marker(ControlRecord(False, 0), NOW_MS, options=options))
 

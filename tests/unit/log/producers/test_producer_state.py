@@ -13,6 +13,7 @@ from kbroker.log.producers.producer_state import (
     ProducerStateManager,
     advance_sequence,
 )
+from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     CONTROL_BIT,
@@ -22,6 +23,7 @@ from kbroker.record.record_batch import (
 )
 
 MAX_INT = 2**31 - 1
+NOW_MS = 1_000
 
 
 def header(
@@ -44,6 +46,10 @@ def header(
     )
 
 
+def written_by(batch: BatchHeader) -> TransactionalBatch:
+    return TransactionalBatch(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+
+
 class Partition:
     """A log's end and its producers, without the log."""
 
@@ -51,7 +57,17 @@ class Partition:
         self.producers = ProducerStateManager(TopicPartition("t", 0))
         self.end_offset = 0
 
+    def ask(self, batch: BatchHeader) -> VerificationState | None:
+        """Where the coordinator's answer is to be noted."""
+        return self.producers.begin_verification(written_by(batch), NOW_MS)
+
     def produce(self, batch: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT) -> int:
+        """With the coordinator's consent, where one is needed."""
+        if batch.is_transactional and (state := self.ask(batch)) is not None:
+            state.verify(batch.producer_epoch)
+        return self.append(batch, origin)
+
+    def append(self, batch: BatchHeader, origin: AppendOrigin = AppendOrigin.CLIENT) -> int:
         self.producers.validate(batch, self.end_offset, origin)
         first = self.end_offset
         self.end_offset += batch.record_count
@@ -317,3 +333,127 @@ def test_clearing_forgets_transactions_too() -> None:
 )
 def test_sequences_advance_around_the_end(sequence: int, increment: int, result: int) -> None:
     assert advance_sequence(sequence, increment) == result
+
+
+def begins(sequence: int = 0, **fields: int) -> BatchHeader:
+    return header(sequence, flags=TRANSACTIONAL_BIT, **fields)
+
+
+def append_refused(partition: Partition, batch: BatchHeader) -> ErrorCode:
+    with pytest.raises(KafkaError) as caught:
+        partition.append(batch)
+    return caught.value.code
+
+
+def test_a_transaction_begins_only_with_the_consent_of_its_coordinator() -> None:
+    partition = Partition()
+
+    assert append_refused(partition, begins()) is ErrorCode.INVALID_TXN_STATE
+    state = partition.ask(begins())
+    assert append_refused(partition, begins()) is ErrorCode.INVALID_TXN_STATE
+    state.verify(0)
+
+    assert partition.append(begins()) == 0
+    assert partition.ask(begins(1)) is None
+    assert partition.append(begins(1)) == 1
+
+
+def test_the_consent_to_one_epoch_is_none_to_another() -> None:
+    partition = Partition()
+    partition.ask(begins(epoch=1)).verify(1)
+
+    assert append_refused(partition, begins(epoch=2)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_open_transaction_of_an_older_epoch_vouches_for_none() -> None:
+    partition = Partition()
+    partition.produce(begins(epoch=1))
+
+    assert partition.ask(begins(epoch=2)) is not None
+    assert append_refused(partition, begins(epoch=2)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_consent_asked_for_before_a_marker_is_void_after_it() -> None:
+    partition = Partition()
+    state = partition.ask(begins())
+    partition.end(commit=False)
+    again = partition.ask(begins())
+
+    state.verify(0)
+
+    assert again is not state
+    assert append_refused(partition, begins()) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_consent_is_void_after_a_marker_for_another_batch_too() -> None:
+    partition = Partition()
+    partition.ask(begins()).verify(0)
+    partition.end(commit=False)
+
+    assert append_refused(partition, begins()) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_after_its_transaction_a_producer_is_asked_about_again() -> None:
+    partition = Partition()
+    partition.produce(begins())
+    partition.end(commit=True)
+
+    assert append_refused(partition, begins(1)) is ErrorCode.INVALID_TXN_STATE
+    assert partition.produce(begins(1)) == 2
+
+
+def test_a_batch_does_not_overtake_one_of_a_lower_sequence_that_is_asked_about() -> None:
+    partition = Partition()
+    first = partition.ask(begins(0))
+    partition.ask(begins(1)).verify(0)
+
+    assert append_refused(partition, begins(1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    first.verify(0)
+    assert [partition.append(begins(0)), partition.append(begins(1))] == [0, 1]
+
+
+def test_a_new_epoch_begins_its_own_row_of_sequences_while_it_is_asked_about() -> None:
+    partition = Partition()
+    partition.ask(begins(0, epoch=1))
+    partition.ask(begins(3, epoch=2))
+    partition.ask(begins(1, epoch=1))  # late
+
+    partition.ask(begins(3, epoch=2)).verify(2)
+
+    assert partition.append(begins(3, epoch=2)) == 0
+
+
+def test_a_duplicate_needs_no_consent() -> None:
+    partition = Partition()
+    partition.produce(begins())
+    partition.end(commit=True)
+
+    assert partition.producers.find_duplicate(begins()) is not None
+
+
+def test_what_was_asked_long_ago_is_forgotten() -> None:
+    partition = Partition()
+    partition.ask(begins()).verify(0)
+
+    partition.producers.remove_expired(NOW_MS + 1_000, expiration_ms=1_000)
+
+    assert append_refused(partition, begins()) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_the_end_of_a_producer_forgets_what_was_asked_unless_a_newer_epoch_asks() -> None:
+    partition = Partition()
+    state = partition.ask(begins(epoch=1))
+    partition.ask(begins(epoch=2))
+    partition.producers.end_verification(written_by(begins(epoch=1)), state)
+    assert partition.ask(begins(epoch=2)) is state
+
+    partition.producers.end_verification(written_by(begins(epoch=2)), state)
+
+    assert partition.ask(begins(epoch=2)) is not state
+
+
+def test_followers_need_no_consent_and_take_over_without_one() -> None:
+    partition = Partition()
+
+    assert partition.append(begins(), AppendOrigin.REPLICATION) == 0
+    assert partition.append(begins(1)) == 1

@@ -16,6 +16,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_replay import Gap, LogReplay
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, ControlRecord, build_marker
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.verified_batches import verified
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 150}
 BATCH_BYTES = len(batch(b"00" * 45))
@@ -108,7 +109,7 @@ def test_a_transaction_index_made_anew_beside_damage_costs_no_sound_batch(tmp_pa
     log = open_log(tmp_path)
     options: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
     txn = batch(b"txn", flags=TRANSACTIONAL_BIT, base_sequence=0, **options)
-    log.append_as_leader(txn, 0, NOW_MS)
+    log.append_as_leader(verified(log, txn), 0, NOW_MS)
     marker = build_marker(ControlRecord(False, 0), NOW_MS, options=BatchOptions(**options))
     log.append_as_leader(bytearray(marker), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
     for _ in range(3):

@@ -16,6 +16,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_maker import NOW_MS, batch, open_log
+from tests.fakes.verified_batches import verified
 
 FIRST = "00000000000000000000"
 
@@ -30,7 +31,7 @@ def write_transaction(log: Log, producer_id: int, sequence: int, *, is_commit: b
             producer_epoch=0,
             base_sequence=sequence + number,
         )
-        log.append_as_leader(data, 0, NOW_MS)
+        log.append_as_leader(verified(log, data), 0, NOW_MS)
     marker = bytearray(build_marker(ControlRecord(is_commit, 0), NOW_MS, options=options))
     log.append_as_leader(marker, 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
 

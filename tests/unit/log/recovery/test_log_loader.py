@@ -14,6 +14,7 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.verified_batches import verified
 
 FIRST = "00000000000000000000"
 SECOND = "00000000000000000002"
@@ -297,7 +298,8 @@ def test_an_open_transaction_is_open_again_after_a_crash(tmp_path: Path) -> None
     log = open_log(tmp_path)
     options: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
     log.append_as_leader(batch(b"plain"), 0, NOW_MS)
-    log.append_as_leader(batch(b"txn", flags=TRANSACTIONAL_BIT, **options), 0, NOW_MS)
+    begins = batch(b"txn", flags=TRANSACTIONAL_BIT, **options)
+    log.append_as_leader(verified(log, begins), 0, NOW_MS)
 
     again = open_log(tmp_path, was_clean=False)
     again.update_high_watermark(2)

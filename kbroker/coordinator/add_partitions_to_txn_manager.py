@@ -1,0 +1,164 @@
+"""AddPartitionsToTxnManager: asks the coordinator of a transaction whether partitions take part in
+it, before a leader lets a batch begin the transaction there (KIP-890).
+
+Law: a leader never vouches for a transaction itself. No answer means not verified, and the code
+tells the producer to try again; only a coordinator that is too old to know the question is taken at
+no word, as in Kafka, because its producers could write nothing else. What is asked of one other
+broker goes together, and nobody waits longer than the timeout. Where the coordinator is this broker
+nothing is waited for.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Broker, TopicPartition
+from kbroker.peers.node_to_controller_channel import PeerClient
+from kbroker.peers.request_lane import RequestLanes
+from kbroker.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from kbroker.replication.metadata_cache import MetadataCache
+
+_Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+_Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class OwnTransactions(Protocol):
+    """What is asked of the coordinator in this process (TransactionCoordinator)."""
+
+    def partition_for(self, transactional_id: str, /) -> int:
+        """The partition of `__transaction_state` that keeps it."""
+        ...
+
+    def verify(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> Codes:
+        """Which partitions take part. KafkaError where none of them does."""
+        ...
+
+
+class Participation(NamedTuple):
+    """A question: do these partitions take part in the transaction of that producer?"""
+
+    transactional_id: str
+    producer: Producer
+    partitions: tuple[TopicPartition, ...]
+
+    def all_are(self, code: ErrorCode) -> Codes:
+        """One code for all of them."""
+        return dict.fromkeys(self.partitions, code)
+
+
+class AddPartitionsToTxnManager:
+    """Of one broker."""
+
+    def __init__(
+        self,
+        own: OwnTransactions,
+        metadata: MetadataCache,
+        open_client: Callable[[Broker], PeerClient],
+        is_enabled: Callable[[], bool],
+        timeout_ms: int,
+    ) -> None:
+        """`is_enabled` tells `transaction.partition.verification.enable`; `timeout_ms` bounds an
+        answer.
+        """
+        self.is_enabled = is_enabled
+        self._own = own
+        self._metadata = metadata
+        self._timeout_ms = timeout_ms
+        self._lanes: RequestLanes[Participation, Codes] = RequestLanes(
+            ParticipationRequests(), open_client, timeout_ms
+        )
+
+    def verify(self, asked: Participation) -> Codes | Awaitable[Codes]:
+        """A code for each partition: NONE where it takes part, else as AddPartitionsToTxn answers,
+        or why the coordinator could not be asked. Plain where it is this broker.
+        """
+        partition = self._own.partition_for(asked.transactional_id)
+        state = self._metadata.partition_state(TopicPartition(TRANSACTION_STATE_TOPIC, partition))
+        leader = NO_LEADER if state is None else state.leader
+        if leader == self._metadata.broker_id:
+            return self._verify_here(asked)
+        broker = self._metadata.broker(leader)
+        if broker is None:
+            return asked.all_are(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._verify_there(asked, broker)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._lanes.close()
+
+    def _verify_here(self, asked: Participation) -> Codes:
+        try:
+            return self._own.verify(*asked)
+        except KafkaError as error:
+            return asked.all_are(error.code)
+
+    async def _verify_there(self, asked: Participation, broker: Broker) -> Codes:
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                codes = await self._lanes.to(broker).ask(asked)
+        except TimeoutError:
+            codes = {}
+        return {
+            partition: codes.get(partition, ErrorCode.NETWORK_EXCEPTION)
+            for partition in asked.partitions
+        }
+
+
+class ParticipationRequests:
+    """AddPartitionsToTxn that adds nothing, as `RequestLane` asks it."""
+
+    def name_of(self, asked: Participation) -> Hashable:
+        """The transactional id."""
+        return asked.transactional_id
+
+    def request(self, questions: Sequence[Participation]) -> AddPartitionsToTxnRequest:
+        """Ask for all of them."""
+        return AddPartitionsToTxnRequest(transactions=[_transaction(asked) for asked in questions])
+
+    def answers(self, response: AddPartitionsToTxnResponse) -> Mapping[Hashable, Codes]:
+        """By transactional id. KafkaError where the request was refused as a whole."""
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code))
+        return {
+            result.transactional_id: {
+                TopicPartition(topic.name, partition.partition_index): ErrorCode(
+                    partition.partition_error_code
+                )
+                for topic in result.topic_results
+                for partition in topic.results_by_partition
+            }
+            for result in response.results_by_transaction
+        }
+
+    def unanswered(self, asked: Participation, error: Exception | None) -> Codes:
+        """Answer in the coordinator's place."""
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
+        if code is ErrorCode.UNSUPPORTED_VERSION:
+            code = ErrorCode.NONE
+        return asked.all_are(code)
+
+
+def _transaction(asked: Participation) -> _Transaction:
+    by_topic: dict[str, _Topic] = {}
+    for name, index in asked.partitions:
+        by_topic.setdefault(name, _Topic(name=name)).partitions.append(index)
+    return _Transaction(
+        transactional_id=asked.transactional_id,
+        producer_id=asked.producer.producer_id,
+        producer_epoch=asked.producer.epoch,
+        verify_only=True,
+        topics=list(by_topic.values()),
+    )
