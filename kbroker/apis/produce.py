@@ -9,16 +9,20 @@ acks=0 has no answer; an error closes the connection, which is all the producer 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation, Resource
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
-from kbroker.apis.produce_transactions import verify_transaction
 from kbroker.apis.registry import api
+from kbroker.apis.transaction_verification import refused_partitions
+from kbroker.coordinator.add_partitions_to_txn_manager import Codes
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.verification import TransactionalBatch
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
 from kbroker.replication.produce_request import ProduceWork
@@ -27,6 +31,7 @@ from kbroker.replication.produce_validation import is_transactional
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
+FIRST_VERSION_WITH_ABORTABLE = 11
 
 # A look into the class of an enum costs 70 ns.
 _CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
@@ -54,18 +59,36 @@ def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Re
 def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
     """Append; answered at once unless followers have to store the records first."""
     work = ProduceWork(request, ctx.api_version, ctx.services.metadata.topic_name)
-    transactional_id = request.transactional_id
-    if transactional_id is not None and (batches := work.transactional_batches()):
-        verified = verify_transaction(ctx, transactional_id, batches, work)
-        if verified is not None:
-            return _append_later(verified, ctx, request, work)
+    if request.transactional_id is not None and (batches := work.transactional_batches()):
+        refused = _refused(ctx, request.transactional_id, batches)
+        if not isinstance(refused, dict):
+            return _append_later(refused, ctx, request, work)
+        work.refuse_entries(refused)
     return _append(ctx, request, work)
 
 
+def _refused(
+    ctx: RequestContext,
+    transactional_id: str,
+    batches: Mapping[TopicPartition, TransactionalBatch],
+) -> NowOrLater[Codes]:
+    """Say where transactional batches are not to be appended.
+
+    KafkaError INVALID_PRODUCER_ID_MAPPING where more than one producer writes.
+    """
+    if len({batch[:2] for batch in batches.values()}) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+    knows_abortable = ctx.api_version >= FIRST_VERSION_WITH_ABORTABLE
+    return refused_partitions(ctx, transactional_id, batches, knows_abortable=knows_abortable)
+
+
 async def _append_later(
-    verified: Awaitable[None], ctx: RequestContext, request: ProduceRequest, work: ProduceWork
+    refused: Awaitable[Codes], ctx: RequestContext, request: ProduceRequest, work: ProduceWork
 ) -> Answer:
-    await verified
+    work.refuse_entries(await refused)
     answer = _append(ctx, request, work)
     return answer if isinstance(answer, ProduceResponse | NoResponse) else await answer
 

@@ -2,15 +2,15 @@
 its transaction (KIP-98).
 
 v2: leader epoch. v3: member, generation and instance, which are checked where they are given
-(KIP-447). v4: Same content as v3. A partition that does not exist is refused by itself; the others
-are stored in one batch, and count once the transaction is committed. Of a partition that is named
-more than once the last offset counts.
+(KIP-447). v4: TRANSACTION_ABORTABLE. A partition that does not exist is refused by itself; the
+others are stored in one batch, and count once the transaction is committed. Of a partition that is
+named more than once the last offset counts.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 
 from kbroker.apis.authorization import (
@@ -25,16 +25,25 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.transaction_verification import refused_partitions
+from kbroker.coordinator.add_partitions_to_txn_manager import Codes
+from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.log.producers.verification import TransactionalBatch
+from kbroker.model import GROUP_METADATA_TOPIC, NO_SEQUENCE, TopicPartition
 from kbroker.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
 
+_FIRST_VERSION_WITH_ABORTABLE = 4
+_VERIFICATION_ERRORS = {
+    **append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}
 _FIRST_VERSION_THAT_KNOWS_LOADING = 2  # older producers fail at COORDINATOR_LOAD_IN_PROGRESS
 
 PartitionResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
@@ -114,6 +123,41 @@ def _answer(ctx: RequestContext, name: TopicPartition, found: _Sorted) -> Partit
 def _store(
     ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
 ) -> NowOrLater[TxnOffsetCommitResponse]:
+    if not found.accepted:
+        return found.response
+    groups = ctx.services.groups
+    error = groups.offsets.transactional_status(request.group_id)
+    if error is not ErrorCode.NONE:
+        return _finish([error] * len(found.accepted), found, ctx.api_version)
+    place = TopicPartition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
+    batch = TransactionalBatch(request.producer_id, request.producer_epoch, NO_SEQUENCE)
+    knows_abortable = ctx.api_version >= _FIRST_VERSION_WITH_ABORTABLE
+    refused = refused_partitions(
+        ctx, request.transactional_id, {place: batch}, knows_abortable=knows_abortable
+    )
+    if isinstance(refused, dict):
+        return then(_commit(refused, ctx, request, found), _finish, found, ctx.api_version)
+    return _store_later(refused, ctx, request, found)
+
+
+async def _store_later(
+    refused: Awaitable[Codes],
+    ctx: RequestContext,
+    request: TxnOffsetCommitRequest,
+    found: _Sorted,
+) -> TxnOffsetCommitResponse:
+    codes = _commit(await refused, ctx, request, found)
+    if not isinstance(codes, list):
+        codes = await codes
+    return _finish(codes, found, ctx.api_version)
+
+
+def _commit(
+    refused: Codes, ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
+) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+    """Store the offsets where the group's partition takes part in the transaction."""
+    for code in refused.values():
+        return [_VERIFICATION_ERRORS.get(code, code)] * len(found.accepted)
     committer = Committer(
         request.group_id,
         request.member_id,
@@ -121,10 +165,9 @@ def _store(
         request.generation_id_or_member_epoch,
     )
     producer = Producer(request.producer_id, request.producer_epoch)
-    codes = ctx.services.groups.offsets.commit_in_transaction(
+    return ctx.services.groups.offsets.commit_in_transaction(
         committer, producer, list(found.accepted.items())
     )
-    return then(codes, _finish, found, ctx.api_version)
 
 
 def _finish(codes: list[ErrorCode], found: _Sorted, version: int) -> TxnOffsetCommitResponse:

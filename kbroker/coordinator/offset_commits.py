@@ -102,11 +102,7 @@ class OffsetCommits:
         """As `commit`; the offsets count once the producer's transaction is committed."""
         if not offsets:
             return []
-        error = self._store.runtime.status(committer.group_id)
-        if not committer.group_id:
-            error = ErrorCode.INVALID_GROUP_ID
-        elif not fits_a_record(committer.group_id):
-            error = ErrorCode.UNKNOWN_SERVER_ERROR
+        error = self.transactional_status(committer.group_id)
         if error is not _NONE:
             return [error] * len(offsets)
         coordinated = self._store.find(committer.group_id)
@@ -122,6 +118,14 @@ class OffsetCommits:
             self._store.drop_if_untouched(coordinated)
             return [error] * len(offsets)
         return self._append(coordinated, offsets, producer)
+
+    def transactional_status(self, group_id: str) -> ErrorCode:
+        """NONE where this broker keeps what a transaction commits for the group."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not fits_a_record(group_id):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return self._store.runtime.status(group_id)
 
     def _append(
         self, coordinated: CoordinatedGroup, offsets: Offsets, producer: Producer | None = None

@@ -7,7 +7,7 @@ every client can match answers to what it sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
@@ -23,6 +23,16 @@ PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
+# Of a coordinator that cannot be asked about a transaction now.
+_PASSING = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
 _NONE = ErrorCode.NONE  # a look into the class costs 70 ns
 _new_tuple = tuple.__new__
 _response = maker(ProduceResponse, "responses")
@@ -94,17 +104,26 @@ class ProduceWork:
         found = ((name, transactional_batch(records)) for name, records in self.entries)
         return {name: batch for name, batch in found if batch is not None}
 
-    def refuse_entry(
-        self, topic_partition: TopicPartition, code: ErrorCode, message: str | None = None
-    ) -> None:
-        """Do not append these records."""
-        index = list(self._entries).index(topic_partition)
-        del self._entries[topic_partition]
-        answers = self._answers.pop(index)
-        result = PartitionProduceResult(topic_partition, code, error_message=message)
-        answer = self._refusal(topic_partition.partition, code)
-        answers.append(answer)
-        self._fill_error(answer, result)
+    def refuse_entries(self, refused: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Do not append these transactional records (KIP-890).
+
+        What passes becomes NOT_ENOUGH_REPLICAS, as in Kafka: every producer sends the batch again
+        then, and looks nothing up.
+        """
+        for topic_partition, code in refused.items():
+            answers = self._answers.pop(list(self._entries).index(topic_partition))
+            del self._entries[topic_partition]
+            result = PartitionProduceResult(topic_partition, code)
+            if code in _PASSING:
+                result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
+                result.error_message = (
+                    "Unable to verify the partition has been added to the transaction. "
+                    f"Underlying error: {code.name}"
+                )
+            elif code is ErrorCode.INVALID_TXN_STATE:
+                result.error_message = "Partition was not added to the transaction"
+            answers.append(self._refusal(topic_partition.partition, code))
+            self._fill_error(answers[-1], result)
 
     def let_go_of(self, request: ProduceRequest) -> None:
         """Everything is appended: an answer that waits must not keep the records received."""

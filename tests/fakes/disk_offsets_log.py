@@ -8,6 +8,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
 from tests.fakes.log_maker import NOW_MS
+from tests.fakes.verified_batches import verified
 
 
 class DiskOffsetsLog:
@@ -29,9 +30,8 @@ class DiskOffsetsLog:
         return self._log.read(*arguments)
 
     def append(self, batch: memoryview) -> int:
-        info = self._log.append_as_leader(
-            bytearray(batch), 0, NOW_MS, origin=AppendOrigin.COORDINATOR
-        )
+        data = verified(self._log, bytearray(batch))
+        info = self._log.append_as_leader(data, 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
         return info.first_offset
 
     def confirm(self) -> None:

@@ -13,6 +13,7 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message, response_class
+from tests.fakes.consenting_coordinator import ConsentingCoordinator, LedEverywhere
 from tests.fakes.denying_authorizer import ask
 from tests.fakes.group_broker import LISTENER, GroupBroker
 from tests.fakes.peers import no_peers
@@ -21,12 +22,13 @@ from tests.fakes.peers import no_peers
 class GroupCaller:
     def __init__(self, broker: GroupBroker | None = None) -> None:
         self.broker = broker or GroupBroker()
+        self.transactions = ConsentingCoordinator()
         self.services = Services(
-            replicas=None,
+            replicas=LedEverywhere(),
             groups=self.broker.groups,
             transactions=None,
             markers=None,
-            participation=None,
+            participation=self.transactions,
             metadata=self.broker.metadata,
             topics=None,
             configs=None,

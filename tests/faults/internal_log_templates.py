@@ -44,6 +44,7 @@ from kbroker.record.record_batch import (
 from tests.fakes.group_broker import SUBSCRIPTION
 from tests.fakes.log_cleaning import clean
 from tests.fakes.log_maker import NOW_MS, FixedClock, remove_deleted_files
+from tests.fakes.verified_batches import verified
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
@@ -171,7 +172,7 @@ def _placed(records: list[Record], first: int = 0) -> list[Record]:
 
 
 def _append(log: Log, batch: bytes) -> int:
-    data = bytearray(batch)
+    data = verified(log, bytearray(batch))
     return log.append_as_leader(data, 0, NOW_MS, origin=AppendOrigin.COORDINATOR).first_offset
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -18,6 +19,7 @@ from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from tests.fakes.replication_cluster import batch
 from tests.fakes.waiting import until
@@ -101,6 +103,43 @@ class Producer:
         if code is ErrorCode.NONE:
             self.sequences[partition] = sequence + 1
         return code
+
+    async def commit_offsets(self, group: str) -> ErrorCode:
+        partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=42
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.name,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[
+                TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=[partition])
+            ],
+        )
+        home = await self.cluster.coordinator(0, group)
+
+        async def commit() -> ErrorCode | None:
+            answer = await self.cluster.ask(home, request, 3)
+            code = ErrorCode(answer.topics[0].partitions[0].error_code)
+            return None if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+
+        code = await until(commit)
+        assert isinstance(code, ErrorCode)
+        return code
+
+    async def add_offsets(self, group: str) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self.name,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            group_id=group,
+        )
+
+        async def added() -> bool:
+            return (await self.cluster.ask(self.home, request)).error_code == 0
+
+        await until(added)
 
     async def end(self, *, is_commit: bool = True) -> None:
         request = EndTxnRequest(
@@ -237,3 +276,17 @@ async def test_verification_can_be_switched_off_while_the_broker_runs(cluster: C
         return await producer.produce(leaders[0], 0) is ErrorCode.NONE
 
     await until(is_taken)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+async def test_only_offsets_that_were_added_to_a_transaction_are_taken(
+    cluster: Cluster, name: str
+) -> None:
+    producer = Producer(cluster, name)
+    await producer.init()
+    await producer.add(0)
+
+    assert await producer.commit_offsets("group") is ErrorCode.INVALID_TXN_STATE
+    await producer.add_offsets("group")
+    assert await producer.commit_offsets("group") is ErrorCode.NONE
+    assert await producer.commit_offsets("group") is ErrorCode.NONE

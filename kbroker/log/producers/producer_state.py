@@ -21,6 +21,7 @@ BATCHES_TO_RETAIN = (
     5  # a client has at most five requests in flight, so no older batch can be sent again
 )
 MAX_SEQUENCE = 2**31 - 1
+_VERIFIED_ORIGINS = frozenset({AppendOrigin.CLIENT, AppendOrigin.COORDINATOR})  # those of leaders
 
 
 class BatchMetadata(NamedTuple):
@@ -159,7 +160,7 @@ class ProducerStateManager:
         ):
             del self._verifications[batch.producer_id]
 
-    def _check_verified(self, header: BatchHeader, offset: int) -> None:
+    def _check_verified(self, header: BatchHeader, offset: int, origin: AppendOrigin) -> None:
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.has_ongoing_transaction(producer_id, epoch):
             return
@@ -168,7 +169,7 @@ class ProducerStateManager:
             raise self._refusal(
                 ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
             )
-        if header.base_sequence > state.lowest_sequence:
+        if origin == AppendOrigin.CLIENT and header.base_sequence > state.lowest_sequence:
             raise self._refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {producer_id} at offset {offset} in "
@@ -190,11 +191,11 @@ class ProducerStateManager:
         `offset` is the base offset the batch would get. Raises KafkaError: INVALID_PRODUCER_EPOCH,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED. What a
         leader has accepted (REPLICATION) is never refused, and an unknown producer may start
-        anywhere: its past may have expired. A client's transaction begins only where
+        anywhere: its past may have expired. A transaction begins only where
         `begin_verification` was called for it and the coordinator has said yes.
         """
-        if header.is_transactional and origin == AppendOrigin.CLIENT:
-            self._check_verified(header, offset)
+        if header.is_transactional and marker is None and origin in _VERIFIED_ORIGINS:
+            self._check_verified(header, offset, origin)
         entry = self.producers.get(header.producer_id)
         if entry is None or origin == AppendOrigin.REPLICATION:
             return

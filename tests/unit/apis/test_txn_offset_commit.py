@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.large_requests import PART_ENTRIES
+from kbroker.coordinator.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
@@ -162,3 +163,35 @@ def test_a_long_request_is_answered_as_a_short_one() -> None:
     asked.topics *= PART_ENTRIES
 
     assert codes(call(asked, 3)) == [0] * PART_ENTRIES
+
+
+def test_the_coordinator_is_asked_whether_the_group_takes_part() -> None:
+    call = GroupCaller()
+    call(request(), 3)
+
+    place = TopicPartition("__consumer_offsets", call.broker.groups.partition_for("g"))
+    assert call.transactions.asked == [Participation("x", PRODUCER, (place,))]
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "code"),
+    [
+        (ErrorCode.TRANSACTION_ABORTABLE, 3, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 4, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.PRODUCER_FENCED, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 3, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 3, ErrorCode.CONCURRENT_TRANSACTIONS),
+        (ErrorCode.NETWORK_EXCEPTION, 3, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ErrorCode.NETWORK_EXCEPTION, 1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_COORDINATOR, 3, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+def test_an_offset_outside_of_a_transaction_is_refused(
+    said: ErrorCode, version: int, code: ErrorCode
+) -> None:
+    call = GroupCaller()
+    call.transactions.code = said
+
+    assert codes(call(request(), version)) == [code]
+    assert fetched(call, stable=True) == (-1, ErrorCode.NONE)
+    assert call.broker.groups.store.find("g") is None

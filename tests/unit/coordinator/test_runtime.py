@@ -22,6 +22,7 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.group_broker import OffsetsReplicas
 from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.verified_batches import verified
 from tests.fakes.virtual_time import VirtualTime
 
 PARTITION = TopicPartition("__consumer_offsets", 0)
@@ -59,7 +60,8 @@ def test_transactional_batches_and_markers_are_told_apart(tmp_path: Path) -> Non
     batch = build([Record(0, NOW_MS, b"k", b"v")], options=options)
     marker = build_marker(ControlRecord(True, 0), NOW_MS, options=options)
     for each in (batch, marker):
-        log.append_as_leader(bytearray(each), 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
+        data = verified(log, bytearray(each))
+        log.append_as_leader(data, 0, NOW_MS, origin=AppendOrigin.COORDINATOR)
 
     collected = loaded(log)
 

@@ -14,7 +14,7 @@ from kbroker.log.producers.producer_state import (
     advance_sequence,
 )
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
-from kbroker.model import TopicPartition
+from kbroker.model import NO_SEQUENCE, TopicPartition
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,
@@ -457,3 +457,12 @@ def test_followers_need_no_consent_and_take_over_without_one() -> None:
 
     assert partition.append(begins(), AppendOrigin.REPLICATION) == 0
     assert partition.append(begins(1)) == 1
+
+
+def test_offsets_in_a_transaction_have_no_row_of_sequences() -> None:
+    """A group coordinator asks without a sequence, and its batch begins at 0."""
+    partition = Partition()
+    partition.ask(begins(NO_SEQUENCE)).verify(0)
+
+    assert partition.append(begins(0), AppendOrigin.COORDINATOR) == 0
+    assert append_refused(partition, begins(epoch=1)) is ErrorCode.INVALID_TXN_STATE

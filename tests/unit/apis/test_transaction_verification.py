@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.apis.produce import handle
 from kbroker.config.topic_config import TopicConfig
-from kbroker.coordinator.add_partitions_to_txn_manager import Codes, Participation
+from kbroker.coordinator.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
@@ -21,37 +21,13 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
+from tests.fakes.consenting_coordinator import ConsentingCoordinator
 from tests.fakes.log_maker import manager
 from tests.fakes.replication_cluster import ReplicationCluster, batch
 from tests.unit.apis.test_produce import only, produce
 
 PRODUCER = Producer(7, 1)
 NONE = ErrorCode.NONE
-
-
-class Coordinator:
-    """Says what it is told to, at once or when `answer` is called."""
-
-    def __init__(self) -> None:
-        self.code = NONE
-        self.codes: Codes = {}
-        self.asked: list[Participation] = []
-        self.is_away = False
-        self.enabled = True
-        self.waiting: list[asyncio.Future[Codes]] = []
-
-    def is_enabled(self) -> bool:
-        return self.enabled
-
-    def verify(self, asked: Participation) -> Codes | asyncio.Future[Codes]:
-        self.asked.append(asked)
-        if not self.is_away:
-            return asked.all_are(self.code) | self.codes
-        self.waiting.append(asyncio.get_running_loop().create_future())
-        return self.waiting[-1]
-
-    def answer(self, index: int = 0, code: ErrorCode = NONE) -> None:
-        self.waiting[index].set_result(self.asked[index].all_are(code))
 
 
 @pytest.fixture
@@ -67,8 +43,8 @@ def cluster(tmp_path):
 
 
 @pytest.fixture
-def coordinator(call) -> Coordinator:
-    coordinator = Coordinator()
+def coordinator(call) -> ConsentingCoordinator:
+    coordinator = ConsentingCoordinator()
     call.services = replace(call.services, participation=coordinator)
     return coordinator
 
