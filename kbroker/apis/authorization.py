@@ -47,17 +47,23 @@ class ForRequest:
 
     operation: AclOperation
     resource: OfRequest  # None: this request needs nothing of that kind
+    unless: AclOperation | None = None  # on the same resource: either will do
 
     def guard(self, handler: Handler) -> Handler:
         """The handler for those who may."""
 
         def handle(ctx: RequestContext, request: Message) -> Any:
             resource = self.resource(ctx, request)
-            if resource is not None and not ctx.is_authorized(self.operation, resource):
+            if resource is not None and not self._is_met(ctx, resource):
                 raise KafkaError(REFUSALS[resource.type])
             return handler(ctx, request)
 
         return handle
+
+    def _is_met(self, ctx: RequestContext, resource: Resource) -> bool:
+        if self.unless is not None and ctx.is_authorized(self.unless, resource):
+            return True
+        return ctx.is_authorized(self.operation, resource)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,11 @@ def its_transactional_id(_ctx: RequestContext, request: Any) -> Resource | None:
 def named_group(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
     """A group, where entries are names."""
     return Resource(ResourceType.GROUP, entry)
+
+
+def named_transactional_id(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
+    """A transactional id, where entries are names."""
+    return Resource(ResourceType.TRANSACTIONAL_ID, entry)
 
 
 def topic_in(field: str) -> OfEntry:

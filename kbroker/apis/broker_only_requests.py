@@ -1,7 +1,8 @@
 """Requests that only brokers, or only the controller, may send: who stands before their handlers.
 
 Law: `Peers` decides by the fields in which a request names its sender, and a handler never looks at
-its sender itself: so the decision has one place. Anybody else gets CLUSTER_AUTHORIZATION_FAILED in
+its sender itself: so the decision has one place (but for WriteTxnMarkers, of which administrators
+may send a part). Anybody else gets CLUSTER_AUTHORIZATION_FAILED in
 the shape of that API, as a sender without CLUSTER_ACTION does from Kafka.
 """
 

@@ -27,6 +27,7 @@ from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 
 _NONE = ErrorCode.NONE
+_NOBODY = ErrorCode.UNKNOWN_SERVER_ERROR  # whose marker Kafka cannot make either
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -82,7 +83,7 @@ class MarkerWriter:
         waiting: list[Awaitable[None]] = []
         entries: list[tuple[TopicPartition, memoryview]] = []
         for partition in _partitions(marker):
-            codes[partition] = self._refusal(partition)
+            codes[partition] = self._refusal(partition) if _is_somebody(producer) else _NOBODY
             if codes[partition] is not _NONE:
                 continue
             if partition.topic == GROUP_METADATA_TOPIC:
@@ -116,6 +117,10 @@ class MarkerWriter:
         """For one log, which writes its offset into it."""
         options = BatchOptions(producer_id=producer.producer_id, producer_epoch=producer.epoch)
         return memoryview(bytearray(build_marker(control, self._now_ms(), options=options)))
+
+
+def _is_somebody(producer: Producer) -> bool:
+    return producer.producer_id >= 0 and producer.epoch >= 0
 
 
 def _partitions(marker: Marker) -> list[TopicPartition]:

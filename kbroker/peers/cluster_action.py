@@ -34,7 +34,6 @@ SPEAKERS: Mapping[int, Sender] = MappingProxyType(
         ApiKey.STOP_REPLICA: Sender.CONTROLLER,
         ApiKey.UPDATE_METADATA: Sender.CONTROLLER,
         ApiKey.CONTROLLED_SHUTDOWN: Sender.BROKER,
-        ApiKey.WRITE_TXN_MARKERS: Sender.BROKER,
         ApiKey.ALTER_PARTITION: Sender.BROKER,
         ApiKey.ENVELOPE: Sender.BROKER,
         ApiKey.ALLOCATE_PRODUCER_IDS: Sender.BROKER,

@@ -17,7 +17,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import local_connection
 
-BETWEEN_BROKERS = {4, 5, 6, 7, 27, 56, 58, 67}
+BETWEEN_BROKERS = {4, 5, 6, 7, 56, 58, 67}
 
 
 def context(

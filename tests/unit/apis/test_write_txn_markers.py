@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kbroker.apis import write_txn_markers
+from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC
@@ -14,13 +15,22 @@ from kbroker.protocol.messages.write_txn_markers import (
 )
 from kbroker.record.record_batch import ControlRecord, read_control, read_header, records
 from tests.fakes.api_context import MARKER_TIMEOUT_MS, ApiCaller
+from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.peers import peers_over
 from tests.fakes.replication_cluster import ReplicationCluster
 
 VERSIONS = [0, 1]
 NONE = ErrorCode.NONE
+NOTHING: Any = None
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
+
+
+@pytest.fixture
+def call(cluster: ReplicationCluster) -> ApiCaller:
+    """As a broker, on the listener where brokers speak."""
+    return ApiCaller(cluster, peers=peers_over(NOTHING, cluster.time, "PLAINTEXT"))
 
 
 def marker(topics: dict[str, list[int]], producer_id: int = 5, **fields: Any) -> Marker:
@@ -153,3 +163,49 @@ def test_the_group_coordinator_writes_those_of_its_partitions(
     assert codes(answer) == [(5, {GROUP_METADATA_TOPIC: {0: unknown, 1: 0}})]
     assert call.ended == [(1, Producer(5, 2), ControlRecord(False, 3))]
     assert log.batches == []
+
+
+@pytest.mark.parametrize("nobody", [{"producer_id": -1}, {"producer_epoch": -1}])
+def test_the_marker_of_nobody_is_not_written(
+    nobody: dict[str, int], cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    log = cluster.lead("t").log
+
+    answer = call(write_txn_markers.handle, request(marker({"t": [0]}, **nobody)), 1)
+
+    (partition,) = answer.markers[0].topics[0].partitions
+    assert partition.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert log.batches == []
+
+
+@pytest.mark.parametrize(("is_commit", "code"), [(False, 0), (True, 31)])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_where_no_broker_speaks_transactions_are_only_aborted(
+    version: int, is_commit: bool, code: int, cluster: ReplicationCluster
+) -> None:
+    log = cluster.lead("t").log
+    services = ApiCaller(cluster).services
+    asked = request(marker({"t": [0]}, transaction_result=is_commit))
+
+    answer = cluster.loop.run_until_complete(ask(services, asked, version))
+
+    assert codes(answer) == [(5, {"t": {0: code}})]
+    assert len(log.batches) == (not is_commit)
+
+
+ALTER, CLUSTER_ACTION = (AclOperation.ALTER, CLUSTER), (AclOperation.CLUSTER_ACTION, CLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("denied", "code"), [([ALTER], 0), ([CLUSTER_ACTION], 0), ([ALTER, CLUSTER_ACTION], 31)]
+)
+def test_a_principal_needs_one_of_two_operations_on_the_cluster(
+    denied: list[Any], code: int, cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    cluster.lead("t")
+    services = services_without(call.services, *denied)
+
+    asked = request(marker({"t": [0]}))
+    answer = cluster.loop.run_until_complete(ask(services, asked, 1))
+
+    assert codes(answer) == [(5, {"t": {0: code}})]
