@@ -16,8 +16,6 @@ from tests.test_tidy import MODULES, ROOT
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
-    # transactions: the handlers
-    ("coordinator/transaction_coordinator.py", "list_transactions"): "ListTransactions",
     # access control
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -71,8 +71,7 @@ def handle(
     steps = _sort(ctx, request, asked)
     if len(request.topics) > PART_ENTRIES:
         return _handle_in_turns(ctx, request, asked, steps)
-    for _ in steps:
-        pass
+    all_at_once(steps)
     return _answer(ctx, request, asked)
 
 

@@ -79,6 +79,12 @@ async def in_turns(steps: Iterable[None]) -> None:
             await asyncio.sleep(0)
 
 
+def all_at_once(steps: Iterable[None]) -> None:
+    """Work steps to their end where they are few."""
+    for _ in steps:
+        pass
+
+
 def _split(request: Any, parts: Parts | None) -> Iterator[Any]:
     if parts is None or parts is AS_A_WHOLE:
         yield request

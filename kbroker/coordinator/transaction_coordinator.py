@@ -255,7 +255,7 @@ class TransactionCoordinator:
             if (not states or each.state in wanted)
             and (not producer_ids or each.producer.producer_id in producer_ids)
             and (longer_than_ms < 0 or each.start_ms < begun_before_ms)
-        ], [name for name in states if name not in _STATES]
+        ], [name for name in dict.fromkeys(states) if name not in _STATES]
 
     def _check_active(self) -> None:
         if not self._is_active:

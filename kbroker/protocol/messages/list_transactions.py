@@ -10,7 +10,7 @@ from __future__ import annotations
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
-@message(key=66, versions="0-2", flexible="0+")
+@message(key=66, versions="0-2", flexible="0+", served="0-1")
 class ListTransactionsRequest(Message):
     """Which transactions; empty filters and a duration of -1 ms let all pass, a pattern is RE2."""
 

@@ -10,7 +10,7 @@ from kbroker.protocol.schema import response_class
 
 EVERY_KEY = range(95)  # all that Kafka 3.9 and 4.4 know
 SERVED_KEYS = [
-    *range(38), *range(42, 49), 50, 56, 57, 58, 60, 67, 68,
+    *range(38), *range(42, 49), 50, 56, 57, 58, 60, 61, 65, 66, 67, 68,
     *range(74, 77),
 ]  # fmt: skip
 WHAT_A_BROKER_IMPORTS = """

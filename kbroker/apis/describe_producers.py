@@ -1,0 +1,118 @@
+"""DescribeProducers (61): the producers that a partition remembers (KIP-664).
+
+v0: any replica answers, so that replicas can be compared; clients ask the leader. Kafka answers a
+partition as often as it is named, and here all but the first get INVALID_REQUEST: a few bytes that
+ask for thousands of producers would be answered with gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.admin.topic_validation import validate_topic_name
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import PART_ENTRIES, Parts, all_at_once, in_turns
+from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.producers.producer_state import ProducerStateEntry
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+
+_NO_TRANSACTION = -1
+_UNKNOWN_TOPIC = "This server does not host this topic-partition."
+
+Partition = DescribeProducersResponse.PartitionResponse
+State = DescribeProducersResponse.ProducerState
+
+
+@api(
+    DescribeProducersRequest,
+    ForEach(
+        operation=AclOperation.READ,
+        resource=topic_in("name"),
+        asked="topics",
+        answered="topics",
+        text="Topic authorization failed.",
+    ),
+    parts=Parts("topics", "topics", key="name"),
+)
+def handle(
+    ctx: RequestContext, request: DescribeProducersRequest
+) -> NowOrLater[DescribeProducersResponse]:
+    """Answer each partition; others are answered in between where they remember many producers."""
+    response = DescribeProducersResponse()
+    found: list[tuple[Partition, list[ProducerStateEntry]]] = []
+    answered: set[TopicPartition] = set()
+    for topic in request.topics:
+        refusal = _topic_refusal(ctx, topic.name)
+        partitions = [Partition(partition_index=index) for index in topic.partition_indexes]
+        for partition in partitions:
+            place = TopicPartition(topic.name, partition.partition_index)
+            if refusal is None and place in answered:
+                partition.error_code = ErrorCode.INVALID_REQUEST
+            elif refusal is None:
+                answered.add(place)
+                found.append((partition, _producers(ctx, place, partition)))
+            else:
+                partition.error_code, partition.error_message = refusal.code, refusal.message
+        response.topics.append(
+            DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
+        )
+    if sum(len(entries) for _, entries in found) > PART_ENTRIES:
+        return _in_turns(_fill(found), response)
+    all_at_once(_fill(found))
+    return response
+
+
+async def _in_turns(
+    steps: Iterator[None], response: DescribeProducersResponse
+) -> DescribeProducersResponse:
+    await in_turns(steps)
+    return response
+
+
+def _topic_refusal(ctx: RequestContext, topic: str) -> KafkaError | None:
+    try:
+        validate_topic_name(topic)
+    except KafkaError as error:
+        return error
+    if not ctx.services.metadata.contains_topic(topic):
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN_TOPIC)
+    return None
+
+
+def _producers(
+    ctx: RequestContext, place: TopicPartition, answer: Partition
+) -> list[ProducerStateEntry]:
+    """Return those that a replica remembers; where there is none here, `answer` tells why."""
+    try:
+        log = ctx.services.replicas.hosted.get(place).log
+    except KafkaError as error:
+        answer.error_code = error.code
+        return []
+    return list(log.producer_state.producers.values())
+
+
+def _fill(found: list[tuple[Partition, list[ProducerStateEntry]]]) -> Iterator[None]:
+    for answer, entries in found:
+        for entry in entries:
+            answer.active_producers.append(_state(entry))
+            yield
+
+
+def _state(entry: ProducerStateEntry) -> State:
+    first_offset = entry.current_txn_first_offset
+    return State(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=_NO_TRANSACTION if first_offset is None else first_offset,
+    )

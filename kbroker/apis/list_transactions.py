@@ -1,0 +1,63 @@
+"""ListTransactions (66), versions 0 and 1: the transactional ids this broker coordinates (KIP-664).
+
+v1: filter by how long a transaction has been open (KIP-994). Not served: v2, whose pattern is for
+an engine that answers in linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.registry import api
+from kbroker.coordinator.transaction.transaction import Transaction
+from kbroker.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+State = ListTransactionsResponse.TransactionState
+
+
+@api(
+    ListTransactionsRequest,
+    AskedInside(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+)
+def handle(
+    ctx: RequestContext, request: ListTransactionsRequest
+) -> NowOrLater[ListTransactionsResponse]:
+    """List the ids that pass the filters and that the client may see."""
+    found, unknown = ctx.services.transactions.list_transactions(
+        request.state_filters, frozenset(request.producer_id_filters), request.duration_filter
+    )
+    response = ListTransactionsResponse(unknown_state_filters=unknown)
+    steps = _fill(ctx, found, response.transaction_states)
+    if len(found) > PART_ENTRIES:
+        return _in_turns(steps, response)
+    all_at_once(steps)
+    return response
+
+
+async def _in_turns(
+    steps: Iterator[None], response: ListTransactionsResponse
+) -> ListTransactionsResponse:
+    await in_turns(steps)
+    return response
+
+
+def _fill(ctx: RequestContext, found: list[Transaction], states: list[State]) -> Iterator[None]:
+    for each in found:
+        name = each.transactional_id
+        if ctx.is_authorized(AclOperation.DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, name)):
+            states.append(
+                State(
+                    transactional_id=name,
+                    producer_id=each.producer.producer_id,
+                    transaction_state=each.state.label,
+                )
+            )
+        yield
