@@ -204,6 +204,7 @@ class Trouble(StrEnum):
     NO_CONTROLLER = "no-controller"
     UNKNOWN_TOPIC = "unknown-topic"
     GROUP_HAS_MEMBERS = "group-has-members"
+    HANGING_TRANSACTION = "hanging-transaction"
     NO_LEADER = "no-leader"
     NOT_ENOUGH_REPLICAS = "not-enough-replicas"
     PORT_IN_USE = "port-in-use"

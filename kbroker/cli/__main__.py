@@ -30,6 +30,7 @@ _COMMANDS = {
     "group": LazyCommand(
         "kbroker.cli.group", "group", "List, describe, reset and delete consumer groups."
     ),
+    "txn": LazyCommand("kbroker.cli.txn", "txn", "Show transactions, find and abort hanging ones."),
     "config": LazyCommand(
         "kbroker.cli.config", "config", "Show, change and check settings of brokers and topics."
     ),

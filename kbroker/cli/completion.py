@@ -63,6 +63,20 @@ def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
     return _asked(ctx, names, incomplete)
 
 
+def transactional_ids(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """The transactional ids that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.transactions import listed_transactions
+
+        with cluster_links(bootstrap) as links:
+            return [each.transactional_id for each in listed_transactions(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
 def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The settings that begin like this: of topics where one is named, else of brokers."""
     from kbroker.cli.setting_changes import broker_settings, topic_settings

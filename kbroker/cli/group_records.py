@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition as LibraryPartition
 from kbroker.client.addresses import cannot_connect
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import check_offsets_partition
+from kbroker.client.cluster_requests import check_coordinator_partition
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
 from kbroker.model import TopicPartition
@@ -142,7 +142,7 @@ class GroupRecords:
         since_s = None
         while True:
             try:
-                check_offsets_partition(self._links, self._group)
+                check_coordinator_partition(self._links, self._group)
             except ClientError as error:
                 if since_s is None:
                     since_s = time.monotonic()

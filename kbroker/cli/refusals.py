@@ -11,9 +11,11 @@ from kbroker.model import TopicPartition
 from kbroker.near_names import did_you_mean
 
 
-def no_such(kind: str, name: str, known: Iterable[str]) -> str:
-    """The sentence about a topic or group that is not there, with those that sound like it."""
-    hint = did_you_mean(name, known) or f" (see `kbroker {kind} list`)"
+def no_such(kind: str, name: str, known: Iterable[str], command: str | None = None) -> str:
+    """The sentence about a topic or group that is not there, with those that sound like it;
+    `command` lists them where it is not named as they are.
+    """
+    hint = did_you_mean(name, known) or f" (see `kbroker {command or kind} list`)"
     return f"no such {kind}: {name}{hint}"
 
 

@@ -1,5 +1,5 @@
 """How a person names a moment on the command line: a time ago (`-1h`), or a date
-(`2026-11-21T10:00:00`, UTC where it says no zone).
+(`2026-11-21T10:00:00`, UTC where it says no zone); and how long something takes (`15m`).
 """
 
 from __future__ import annotations
@@ -7,11 +7,23 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+import click
+
 MOMENTS = "a time ago such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
 """What `timestamp_ms` reads, for the sentence about a text that it cannot read."""
 
 _AGO = re.compile(r"-(\d+)(s|m|h|d)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration(text: str) -> float:
+    """Seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a duration such as 500ms, 30s, 5m or 1h")
+    return float(match[1]) * _UNIT_S[match[2]]
 
 
 def milliseconds_ago(text: str) -> int | None:

@@ -1,5 +1,5 @@
 """Requests that one broker of a cluster answers and no other: its controller, or the coordinator of
-a group. Each is asked again for a while where that broker is just being found.
+a group or a transactional id. Each is asked again for a while where it is just being found.
 
 Law: only what was not sent, or what its broker refused whole, is asked again: it may be a change as
 well as a question.
@@ -10,19 +10,47 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.java_hash import java_hash
-from kbroker.model import GROUP_METADATA_TOPIC, NO_CONTROLLER, NO_LEADER, TopicPartition
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    NO_CONTROLLER,
+    NO_LEADER,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+)
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import Message
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+
+
+class Coordinated(NamedTuple):
+    """What has coordinators: how FindCoordinator and people name it, and where it is kept."""
+
+    key_type: int
+    noun: str
+    topic: str
+    replicas_setting: str
+    kept: str
+
+
+GROUP = Coordinated(
+    0, "group", GROUP_METADATA_TOPIC, "offsets.topic.replication.factor", "its offsets are"
+)
+TRANSACTIONAL_ID = Coordinated(
+    1,
+    "transactional id",
+    TRANSACTION_STATE_TOPIC,
+    "transaction.state.log.replication.factor",
+    "its state is",
+)
 _ELSEWHERE = (  # the coordinator is another broker, or not ready yet
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -66,21 +94,33 @@ def ask_controller(
 
 def ask_coordinator(
     links: ClusterLinks,
-    group: str,
+    name: str,
     request: Message,
     codes_in: Callable[[Any], Iterable[int]],
     sleep: Callable[[float], None] = time.sleep,
+    kind: Coordinated = GROUP,
 ) -> Any:
-    """The answer of a group's coordinator; `codes_in` gives the error codes in an answer.
+    """The answer of the coordinator of a group, or what else has one; `codes_in` gives the error
+    codes in an answer.
 
     Raises ClientError or KafkaError where there is no coordinator, and OSError where it does not
     answer.
     """
-    find = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+    return ask_coordinator_by_id(links, name, request, codes_in, sleep, kind)[1]
+
+
+def ask_coordinator_by_id(
+    links: ClusterLinks,
+    name: str,
+    request: Message,
+    codes_in: Callable[[Any], Iterable[int]],
+    sleep: Callable[[float], None] = time.sleep,
+    kind: Coordinated = GROUP,
+) -> tuple[int, Any]:
+    """As `ask_coordinator`, with the id of the broker that answered."""
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
-        found = links.ask_any(find)
-        (place,) = found.coordinators or (found,)  # one of many from version 4 on
+        place = _found(links, name, kind)
         code = ErrorCode(place.error_code)
         refusal: OSError | KafkaError = KafkaError(code, place.error_message)
         if code == ErrorCode.NONE:
@@ -91,49 +131,57 @@ def ask_coordinator(
             else:
                 elsewhere = [found for found in codes_in(answer) if found in _ELSEWHERE]
                 if not elsewhere:
-                    return answer
-                refusal = KafkaError(ErrorCode(elsewhere[0]), f"the coordinator of {group}")
+                    return place.node_id, answer
+                refusal = KafkaError(ErrorCode(elsewhere[0]), f"the coordinator of {name}")
         elif code not in _ELSEWHERE:
             raise refusal
         if time.monotonic() > give_up_s:
             if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                check_offsets_partition(links, group, sleep)
+                check_coordinator_partition(links, name, sleep, kind)
             raise refusal
         links.describe([])  # where the brokers are now
         sleep(_PAUSE_S)
 
 
-def check_offsets_partition(
-    links: ClusterLinks, group: str, sleep: Callable[[float], None] = time.sleep
+def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
+    request = FindCoordinatorRequest(key=name, key_type=kind.key_type, coordinator_keys=[name])
+    answer = links.ask_any(request)
+    (place,) = answer.coordinators or (answer,)  # one of many from version 4 on
+    return place
+
+
+def check_coordinator_partition(
+    links: ClusterLinks,
+    name: str,
+    sleep: Callable[[float], None] = time.sleep,
+    kind: Coordinated = GROUP,
 ) -> None:
-    """Raises ClientError where the partition of `__consumer_offsets` that a group belongs to has no
-    leader, or that topic cannot be made, and OSError where no broker answers.
+    """Raises ClientError where the partition that a group, or what else has a coordinator, belongs
+    to has no leader, or its topic cannot be made, and OSError where no broker answers.
     """
-    leaders = links.topic(GROUP_METADATA_TOPIC).leaders
+    leaders = links.topic(kind.topic).leaders
     give_up_s = time.monotonic() + _PATIENCE_S
     while not leaders:
         reason = None
         with suppress(TimeoutError):  # the broker waits, too
-            # Who asks for a coordinator has the topic made.
-            found = links.ask_any(FindCoordinatorRequest(key=group, coordinator_keys=[group]))
-            (place,) = found.coordinators or (found,)
+            place = _found(links, name, kind)  # who asks for a coordinator has the topic made
             if place.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 return
             reason = place.error_message
         if time.monotonic() > give_up_s:
             reason = reason or (
-                f"there is no {GROUP_METADATA_TOPIC} (it needs as many brokers as "
-                "offsets.topic.replication.factor says)"
+                f"there is no {kind.topic} (it needs as many brokers as "
+                f"{kind.replicas_setting} says)"
             )
             raise ClientError(
-                f"group {group} has no coordinator now: {reason}", trouble=Trouble.NO_LEADER
+                f"{kind.noun} {name} has no coordinator now: {reason}", trouble=Trouble.NO_LEADER
             )
         sleep(_PAUSE_S)
-        leaders = links.topic(GROUP_METADATA_TOPIC).leaders
-    partition = abs(java_hash(group)) % max(len(leaders), 1)
+        leaders = links.topic(kind.topic).leaders
+    partition = abs(java_hash(name)) % max(len(leaders), 1)
     if leaders.get(partition) == NO_LEADER:
-        place = TopicPartition(GROUP_METADATA_TOPIC, partition)
+        place = TopicPartition(kind.topic, partition)
         raise ClientError(
-            f"group {group} has no coordinator now: {place}, where its offsets are, has no leader",
+            f"{kind.noun} {name} has no coordinator now: {place}, where {kind.kept}, has no leader",
             trouble=Trouble.NO_LEADER,
         )

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 HOME = Path(__file__).parent / "cli"
+_ROOT = Path(__file__).resolve().parents[2]
 SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
@@ -157,12 +158,17 @@ class Player:
             elif not re.match(r"[12]\||exit ", line):
                 lines.append(line)
                 if line.startswith("% "):
-                    subprocess.run(["sh", "-ec", line[2:]], check=True)
+                    self._prepare(line[2:])
         for running in beside:
             running.interrupt()
             running.read()
             running.end()
         return "\n".join(lines) + "\n"
+
+    def _prepare(self, shell: str) -> None:
+        """`$PYTHON -m tests.golden.MODULE $BROKER` prepares what no command can."""
+        known = {"PYTHON": sys.executable, "PYTHONPATH": str(_ROOT), "BROKER": self.address}
+        subprocess.run(["sh", "-ec", shell], check=True, env=os.environ | known)
 
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
@@ -172,6 +178,7 @@ class Player:
             text = re.sub(r"(?<=127\.0\.0\.1:)\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
             text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
+            text = re.sub(r"\b\d{8}\.\d\b", "31536000.5", text)
             text = text.replace(self._cluster_id, _CLUSTER_ID)
             text = re.sub(rf"\bcluster (?!{_CLUSTER_ID})[\w-]{{22}}", f"cluster {_OTHER_ID}", text)
             text = re.sub(r"^1\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", f"1| {_NOW}", text)

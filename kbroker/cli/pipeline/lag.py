@@ -21,9 +21,10 @@ import click
 from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import duration, names
+from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.written_paths import prepare_file
 from kbroker.cli.refusals import no_such
+from kbroker.cli.time_argument import duration
 from kbroker.errors import Trouble
 
 if TYPE_CHECKING:

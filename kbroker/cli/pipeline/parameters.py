@@ -1,22 +1,10 @@
-"""Types of options that jobs have: durations, lists of names, directories, pairs `KEY=VALUE`."""
+"""Types of options that jobs have: lists of names, directories, pairs `KEY=VALUE`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import click
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
-
-def duration(text: str) -> float:
-    """Seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
-    match = _DURATION.fullmatch(str(text).strip())
-    if match is None or float(match[1]) == 0:
-        raise click.BadParameter(f"'{text}' is not a duration such as 500ms, 30s, 5m or 1h")
-    return float(match[1]) * _UNIT_S[match[2]]
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:

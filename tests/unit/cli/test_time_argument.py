@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import click
 import pytest
 
-from kbroker.cli.time_argument import milliseconds_ago, timestamp_ms
+from kbroker.cli.time_argument import duration, milliseconds_ago, timestamp_ms
 
 NOW_MS = 1_795_257_570_000
 
@@ -39,3 +40,16 @@ def test_a_time_ago_is_a_number_and_a_unit(text: str, ago_ms: int | None) -> Non
 )
 def test_a_moment_is_a_time_ago_or_a_date(text: str, expected: int | None) -> None:
     assert timestamp_ms(text, NOW_MS) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1.5m", 90), ("2h", 7_200), ("1d", 86_400)]
+)
+def test_a_duration_is_in_seconds(text: str, seconds: float) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "s", "-1s", "0s", "1 week"])
+def test_other_texts_are_no_durations(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a duration such as"):
+        duration(text)

@@ -10,7 +10,11 @@ import pytest
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.cluster_requests import ask_controller, ask_coordinator, check_offsets_partition
+from kbroker.client.cluster_requests import (
+    ask_controller,
+    ask_coordinator,
+    check_coordinator_partition,
+)
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -145,7 +149,7 @@ def test_offsets_that_have_no_topic_and_get_none_are_told(
     with monkeypatch.context() as patch:
         patch.setattr("time.monotonic", lambda: next(clock))
         with pytest.raises(ClientError, match=f"group g has no coordinator now: {reason}"):
-            check_offsets_partition(links(cluster), "g", cluster.sleep)
+            check_coordinator_partition(links(cluster), "g", cluster.sleep)
 
     assert cluster.slept == 1
 

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import duration, names, pair
+from kbroker.cli.pipeline.parameters import names, pair
+from kbroker.cli.time_argument import duration
 
 
 @click.group()

@@ -1,24 +1,11 @@
-"""Durations, lists of names and pairs as people write them."""
+"""Lists of names and pairs as people write them."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from kbroker.cli.pipeline.parameters import directory, duration, names, pair
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("30s", 30), ("1.5m", 90), ("2h", 7_200), ("1d", 86_400)]
-)
-def test_a_duration_is_in_seconds(text: str, seconds: float) -> None:
-    assert duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "30", "s", "-1s", "0s", "1 week"])
-def test_other_texts_are_no_durations(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is not a duration such as"):
-        duration(text)
+from kbroker.cli.pipeline.parameters import directory, names, pair
 
 
 def test_names_may_be_a_text_or_a_list() -> None:

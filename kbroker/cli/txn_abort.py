@@ -1,0 +1,205 @@
+"""`kbroker txn abort`: end a transaction in one partition, past its coordinator.
+
+Law: a transaction whose coordinator may still commit it must not be aborted in one of its
+partitions, or half of it would be there. So all coordinators are asked first, unless a person says
+that they know better.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import click
+
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
+from kbroker.cli.output import named, say
+from kbroker.cli.refusals import refuse
+from kbroker.cli.topic_choice import check_partitions, existing_topic
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.hanging_transactions import OpenTransaction, open_transactions, owner_of
+from kbroker.client.transactions import (
+    AbortMarker,
+    DescribedTransaction,
+    abort_transaction,
+    producers_of,
+)
+from kbroker.errors import ErrorCode, KafkaError, Trouble
+from kbroker.model import NO_LEADER, TopicPartition
+
+_FIRST_COORDINATOR_EPOCH = 0  # where the partition has seen no marker of this producer
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The producer as a person named it."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+
+@click.command(short_help="End a transaction in a partition.")
+@click.argument("topic", shell_complete=topic_names)
+@click.option("--partition", "number", type=int, required=True, help="The partition.")
+@click.option(
+    "--start-offset", type=int,
+    help="Where the transaction begins, as find-hanging and producers tell it.",
+)  # fmt: skip
+@click.option("--producer-id", type=int, help="For brokers before Kafka 2.8: its producer.")
+@click.option("--producer-epoch", type=int, help="The same: the producer's epoch.")
+@click.option("--coordinator-epoch", type=int, help="The same: its coordinator's epoch.")
+@click.option(
+    "--force", is_flag=True,
+    help="Do not ask whether a coordinator will end it: half of a transaction may be committed.",
+)  # fmt: skip
+@bootstrap_option
+def abort(
+    bootstrap: str,
+    topic: str,
+    number: int,
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+    force: bool,
+) -> None:
+    """Abort a hanging transaction in one partition of TOPIC, so that readers go on.
+
+    A transaction that its coordinator will end, at the latest after its time-out, is refused.
+    """
+    given = _given(start_offset, producer_id, producer_epoch, coordinator_epoch)
+    with cluster_links(bootstrap) as links:
+        view = existing_topic(links, topic)
+        check_partitions(view, [number])
+        place, leader = TopicPartition(topic, number), view.leaders[number]
+        if leader == NO_LEADER:
+            refuse([f"{place} has no leader: its broker is away"], Trouble.NO_LEADER)
+        marker = _marker(links, place, leader, given)
+        if not force:
+            _check_is_hanging(links, marker)
+        code = abort_transaction(links, leader, marker)
+    if code != ErrorCode.NONE:
+        raise CommandError(_refusal(marker, code))
+    say(f"{place}: transaction of producer {marker.producer_id} aborted")
+
+
+def _given(
+    start_offset: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    coordinator_epoch: int | None,
+) -> int | Given:
+    """Return what names the transaction: where it starts, or its producer."""
+    ids = (producer_id, producer_epoch, coordinator_epoch)
+    if start_offset is not None and ids == (None, None, None):
+        return start_offset
+    if (
+        start_offset is None
+        and producer_id is not None
+        and producer_epoch is not None
+        and coordinator_epoch is not None
+    ):
+        return Given(producer_id, producer_epoch, coordinator_epoch)
+    raise click.UsageError(
+        "give --start-offset, or all of --producer-id, --producer-epoch and --coordinator-epoch"
+    )
+
+
+def _marker(
+    links: ClusterLinks, place: TopicPartition, leader: int, given: int | Given
+) -> AbortMarker:
+    """The marker that ends the transaction. CommandError where there is none."""
+    try:
+        there = _open(links, place, leader)
+    except KafkaError as error:
+        is_old = error.code == ErrorCode.UNSUPPORTED_VERSION
+        if not is_old or not isinstance(given, Given):
+            raise
+        return _named_by(place, given)
+    if isinstance(given, Given):
+        if all(each.producer_id != given.producer_id for each in there):
+            what = f"producer {given.producer_id} has no open transaction in {place}"
+            raise CommandError(f"{what}{_others(there)}")
+        return _named_by(place, given)
+    found = next((each for each in there if each.start_offset == given), None)
+    if found is None:
+        raise CommandError(
+            f"no open transaction begins at offset {given} of {place}{_others(there)}"
+        )
+    return AbortMarker(
+        place=place,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        coordinator_epoch=max(found.coordinator_epoch, _FIRST_COORDINATOR_EPOCH),
+    )
+
+
+def _open(links: ClusterLinks, place: TopicPartition, leader: int) -> list[OpenTransaction]:
+    told = producers_of(links, {place: leader}).get(place)
+    if told is None:
+        raise CommandError(f"{place}: broker {leader} does not answer: {links.silent[leader]}")
+    if isinstance(told, KafkaError):
+        raise told
+    return open_transactions(place, told)
+
+
+def _named_by(place: TopicPartition, given: Given) -> AbortMarker:
+    return AbortMarker(
+        place=place,
+        producer_id=given.producer_id,
+        producer_epoch=given.producer_epoch,
+        coordinator_epoch=given.coordinator_epoch,
+    )
+
+
+def _others(there: list[OpenTransaction]) -> str:
+    if not there:
+        return ": none is open there"
+    told = [
+        f"{each.start_offset} (producer {each.producer_id})"
+        for each in sorted(there, key=lambda each: each.start_offset)
+    ]
+    return f": those open there begin at {named(told)}"
+
+
+def _check_is_hanging(links: ClusterLinks, marker: AbortMarker) -> None:
+    """CommandError where a coordinator will end it, or nobody knows whether one will."""
+    try:
+        owner = owner_of(links, marker.place, marker.producer_id)
+    except ClientError as error:
+        sentence = f"{error.sentence}, so whether the transaction hangs is not known (--force)"
+        raise CommandError(f"nothing was aborted: {sentence}", trouble=error.trouble) from error
+    except KafkaError as error:
+        if error.code == ErrorCode.UNSUPPORTED_VERSION:
+            return  # coordinators before Kafka 3.0 cannot be asked
+        raise
+    if owner is not None:
+        raise CommandError(_not_hanging(marker, owner))
+
+
+def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
+    name = f"transactional id {owner.transactional_id} is {owner.state}"
+    ends = "it will be ended soon"
+    if owner.state == "Ongoing" and owner.start_ms is not None:
+        left_s = max(0, round((owner.start_ms + owner.timeout_ms) / 1000 - time.time()))
+        ends = f"its coordinator, broker {owner.coordinator}, aborts it in {left_s} s at the latest"
+    return (
+        f"nothing was aborted: the transaction in {marker.place} does not hang, {name}, and {ends} "
+        "(--force aborts it in this partition alone)"
+    )
+
+
+def _refusal(marker: AbortMarker, code: ErrorCode) -> str:
+    whose = f"the transaction of producer {marker.producer_id} in {marker.place}"
+    if code == ErrorCode.INVALID_PRODUCER_EPOCH:
+        why = f"its producer has a newer epoch than {marker.producer_epoch}: look again"
+    elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+        why = f"its coordinator has a newer epoch than {marker.coordinator_epoch}: look again"
+    elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        why = "you may not alter the cluster"
+    else:
+        why = "try again" if code.retriable else "its leader refuses"
+    return f"{whose} was not aborted: {why} ({code.name})"

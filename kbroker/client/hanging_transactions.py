@@ -1,0 +1,143 @@
+"""Hanging transactions: open in a partition, and no coordinator will ever end them (KIP-664).
+
+Law: a transaction that is called hanging will be aborted, so nobody is called so by mistake. All
+coordinators are heard, after the partitions were asked; and the partitions are asked again after
+them: what is still open there as it was, and was not known in between, is known to nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.transactions import (
+    DescribedTransaction,
+    Producer,
+    all_transactions,
+    describe_listed,
+    producers_of,
+)
+from kbroker.errors import KafkaError
+from kbroker.model import TopicPartition
+
+_NOTHING_OPEN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """What a producer has open in a partition; `last_timestamp_ms` is Unix time."""
+
+    place: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What hangs, and the partitions that could not be searched, with the reason where a broker
+    gave one.
+    """
+
+    hanging: list[OpenTransaction]
+    refused: Mapping[TopicPartition, KafkaError | None]
+
+
+def find_hanging(
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    idle_before_ms: int,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Search:
+    """The transactions of these partitions that hang and wrote nothing since a Unix time.
+
+    Raises ClientError where not all coordinators can be heard, OSError, KafkaError.
+    """
+    found = producers_of(links, leaders)
+    candidates = [
+        each
+        for place, producers in found.items()
+        if isinstance(producers, list)
+        for each in open_transactions(place, producers)
+        if each.last_timestamp_ms <= idle_before_ms
+    ]
+    owners = _owners(links, {each.producer_id for each in candidates}, sleep)
+    unknown = [each for each in candidates if (each.producer_id, each.place) not in owners]
+    again = producers_of(links, {each.place: leaders[each.place] for each in unknown})
+    still_open = {
+        _identity(each)
+        for place, producers in again.items()
+        if isinstance(producers, list)
+        for each in open_transactions(place, producers)
+    }
+    hanging = [each for each in unknown if _identity(each) in still_open]
+    return Search(
+        sorted(hanging, key=lambda each: (each.place, each.start_offset)),
+        _refusals(leaders, found) | _refusals({each.place for each in unknown}, again),
+    )
+
+
+def open_transactions(
+    place: TopicPartition, producers: Iterable[Producer]
+) -> list[OpenTransaction]:
+    """Those among what a partition remembers of its producers."""
+    return [
+        OpenTransaction(
+            place=place,
+            producer_id=each.producer_id,
+            producer_epoch=each.producer_epoch,
+            coordinator_epoch=each.coordinator_epoch,
+            start_offset=each.current_txn_start_offset,
+            last_timestamp_ms=each.last_timestamp,
+        )
+        for each in producers
+        if each.current_txn_start_offset != _NOTHING_OPEN
+    ]
+
+
+def owner_of(
+    links: ClusterLinks,
+    place: TopicPartition,
+    producer_id: int,
+    sleep: Callable[[float], None] = time.sleep,
+) -> DescribedTransaction | None:
+    """The transaction whose coordinator will end what this producer has open here; None: it hangs.
+
+    Raises as `find_hanging`.
+    """
+    return _owners(links, [producer_id], sleep).get((producer_id, place))
+
+
+def _refusals(
+    places: Iterable[TopicPartition], answers: Mapping[TopicPartition, object]
+) -> dict[TopicPartition, KafkaError | None]:
+    return {
+        place: result if isinstance(result, KafkaError) else None
+        for place in places
+        for result in [answers.get(place)]
+        if not isinstance(result, list)
+    }
+
+
+def _identity(transaction: OpenTransaction) -> tuple[TopicPartition, int, int, int]:
+    whose = transaction.producer_id, transaction.producer_epoch
+    return transaction.place, *whose, transaction.start_offset
+
+
+def _owners(
+    links: ClusterLinks, producer_ids: Collection[int], sleep: Callable[[float], None]
+) -> dict[tuple[int, TopicPartition], DescribedTransaction]:
+    """Transactions that wait for their end, by producer id and partition."""
+    if not producer_ids:
+        return {}
+    listed = all_transactions(links, producer_ids, sleep)
+    return {
+        (each.producer_id, place): each
+        for each in describe_listed(links, listed, sleep)
+        if each.is_open
+        for place in each.partitions
+    }
