@@ -223,6 +223,27 @@ def test_a_log_that_is_elected_after_a_refused_fresh_start_is_empty_there(start:
     assert log.leader_epoch_cache.entries == [EpochEntry(3, start)]
 
 
+@pytest.mark.parametrize(("count", "end"), [(5, 0), (100, 50)])
+def test_retention_waits_for_the_end_of_a_refused_cut(count: int, end: int) -> None:
+    """Its segments do not end where the log does."""
+    disk = new_disk()
+    logs = started(disk, segment_bytes=1000)
+    log = filled(logs, count=count)
+    logs.checkpoint_recovery_points()
+    disk.fail("open", f"*{RECOVERY_POINTS}*", number=ENOSPC, times=None)
+    with pytest.raises(KafkaError):
+        log.truncate_to(end)
+
+    late_ms = NOW_MS + log.config.retention_ms + 1
+    looked = log.expire_segments(late_ms)
+    disk.heal()
+    log.truncate_to(end)
+
+    assert not looked
+    assert (log.log_start_offset, log.log_end_offset) == (0, end)
+    assert log.expire_segments(late_ms) == (end > 0)
+
+
 @pytest.mark.parametrize("operation", ["truncate", "rename", "open", "write"])
 @pytest.mark.parametrize("at", range(1, 9))
 def test_a_clean_stop_in_the_middle_of_a_cut_leaves_no_hole(operation: str, at: int) -> None:

@@ -2,7 +2,7 @@
 
 Law: segments are deleted from the oldest on without a gap, only below the high watermark, and never
 an empty active one. The log start moves past them first, so that no reader is promised an offset
-that is gone.
+that is gone. A log with a cut to finish waits for that: its segments do not end where it does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class RetentionBounds:
 
 def expire(log: LocalLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
     """See `Log.expire_segments`; `roll` starts an empty segment where there is room."""
+    if log.unfinished_cut is not None:
+        return False
     bounds = RetentionBounds(log.log_start_offset, log.high_watermark, log.log_end_offset)
     count = deletable_segments(
         list(log.segments), log.config, bounds, lambda segment: now_ms - segment.newest_ms
