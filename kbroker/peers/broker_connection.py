@@ -5,8 +5,7 @@ comes, be it an answer to something else, a size out of bounds or the end, ends 
 every request in flight fails by it. Nothing is taken for an answer after that.
 
 A BufferedProtocol: small answers are collected in one buffer and copied out of it; a large one is
-received where it is read from, in a buffer of its own, which grows as bytes come and not because
-of a size that was claimed.
+received where it is read from (`large_answer`).
 
 Owned by the event loop.
 """
@@ -18,6 +17,7 @@ from collections import deque
 from typing import NamedTuple, cast
 
 from kbroker.errors import ErrorCode, ProtocolError
+from kbroker.peers.large_answer import LargeAnswer
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE, frame_size, next_frame
 from kbroker.protocol.header import (
@@ -31,7 +31,6 @@ from kbroker.protocol.schema import Message, Versions
 
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _SMALL_BYTES = 32 * 1024  # of the buffer that all answers begin in
-_CLAIM_BYTES_MAX = 2 * 1024 * 1024  # taken for an answer before as much of it has come
 _SOFTWARE_NAME = "kbroker"
 _SOFTWARE_VERSION = "unknown"  # as Kafka says where nobody knows it
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
@@ -57,12 +56,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
         "_client_id",
         "_correlation_id",
         "_end",
-        "_filled",
         "_in_flight",
         "_in_flight_max",
         "_is_writable",
         "_large",
-        "_large_bytes",
         "_loop",
         "_small",
         "_transport",
@@ -82,9 +79,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._changed: asyncio.Future[None] | None = None
         self._small = bytearray(_SMALL_BYTES)
         self._end = 0  # of what was received into `_small`
-        self._large: bytearray | None = None  # of the large answer that is coming
-        self._large_bytes = 0  # its whole size
-        self._filled = 0  # received of it
+        self._large = LargeAnswer()
         self.is_open = True
         self.ended_s = 0.0  # when, in the loop's time
         self.served: dict[int, Versions] = {}
@@ -149,7 +144,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         self.is_open = False
         self.ended_s = self._loop.time()
-        self._large = None
+        self._large.drop()
         if self._transport is not None:
             self._transport.abort()
         while self._in_flight:
@@ -183,25 +178,17 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  asyncio's signature
         """Where the next bytes go: into the large answer that is coming, and no further."""
-        large = self._large
-        if large is None:
-            return memoryview(self._small)[self._end :]
-        if self._filled == len(large):
-            large.extend(bytes(min(len(large), self._large_bytes - len(large))))
-        return memoryview(large)[self._filled :]
+        return self._large.room() if self._large.is_coming else memoryview(self._small)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
         """`nbytes` more were received."""
         if not self.is_open:
             return
         try:
-            if self._large is None:
+            if not self._large.is_coming:
                 self._end += nbytes
                 self._take_frames()
-                return
-            self._filled += nbytes
-            if self._filled == self._large_bytes:
-                frame, self._large = memoryview(self._large), None
+            elif (frame := self._large.received(nbytes)) is not None:
                 self._take(frame)
         except ProtocolError as error:
             self.end(error)
@@ -212,6 +199,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         start = 0
         while (found := next_frame(buffer, start, end, ANSWER_BYTES_MAX)) is not None:
             frame_start, start = found
+            self._large.drop()
             self._take(memoryview(bytes(memoryview(buffer)[frame_start:start])))
         view = memoryview(buffer)
         needed = frame_size(buffer, start, end)
@@ -219,11 +207,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
             view[: end - start] = view[start:end]
             self._end = end - start
             return
-        received = view[start + SIZE.size : end]
-        self._large_bytes = needed - SIZE.size
-        self._large = bytearray(min(self._large_bytes, _CLAIM_BYTES_MAX))
-        self._large[: len(received)] = received
-        self._filled, self._end = len(received), 0
+        self._large.begin(needed - SIZE.size, view[start + SIZE.size : end])
+        self._end = 0
 
     def _take(self, frame: memoryview) -> None:
         """A frame is the answer to the oldest request. Raises ProtocolError where it is not."""

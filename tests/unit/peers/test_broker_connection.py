@@ -274,6 +274,21 @@ async def test_the_records_of_a_large_answer_lie_where_they_were_received() -> N
     assert len(got.obj) < MIB + 100
 
 
+async def test_large_answers_share_memory_that_is_given_back_with_the_first_small_one() -> None:
+    flight = Flight()
+    flight.peer.answer = lambda *_: SyncGroupResponse(assignment=b"a" * 5 * MIB)
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            await flight.client.send(SyncGroupRequest())
+        assert 5 * MIB < tracemalloc.get_traced_memory()[0] < 7 * MIB
+        flight.peer.answer = lambda *_: HeartbeatResponse()
+        await flight.client.send(HeartbeatRequest())
+        assert tracemalloc.get_traced_memory()[0] < MIB
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("is_refused", [True, False])
 async def test_a_broken_peer_is_left_alone_for_a_while(is_refused: bool) -> None:
     flight = Flight(reconnect_backoff_ms=60)
