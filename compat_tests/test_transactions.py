@@ -317,3 +317,31 @@ def test_a_transaction_that_takes_too_long_is_aborted(
 
     with pytest.raises(KafkaException):
         producer.commit_transaction(PATIENCE_S)
+
+
+def test_transactions_go_on_at_a_broker_whose_log_of_them_is_damaged(
+    own_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = own_broker("--override", "transaction.state.log.num.partitions=1")
+    create_topic(broker.bootstrap, topic, 1)
+    names = [f"id-{number}" for number in range(4)]
+    for value, name in enumerate(names):
+        producer = transactional_producer(broker.bootstrap, name)
+        begin_transaction(producer, topic, [value])
+        producer.commit_transaction(PATIENCE_S)
+    until_read(broker.bootstrap, topic, [0, 1, 2, 3])
+    assert broker.stop() == 0
+    path = broker.data / "__transaction_state-0" / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[content.rindex(names[1].encode())] ^= 0x40  # in the end of a transaction
+    path.write_bytes(content)
+
+    broker.start()
+
+    for value, name in enumerate(names, start=4):
+        producer = transactional_producer(broker.bootstrap, name)
+        begin_transaction(producer, topic, [value])
+        producer.commit_transaction(PATIENCE_S)
+    until_read(broker.bootstrap, topic, list(range(8)))
+    assert broker.log_text().count("__transaction_state-0 was loaded without offsets") == 1
+    assert "Traceback" not in broker.log_text()

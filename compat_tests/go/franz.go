@@ -71,6 +71,33 @@ func (f *franz) write(topic string, how settings, records []record) {
 	must(producer.ProduceSync(soon(), out...).FirstErr())
 }
 
+func (f *franz) transact(id, topic string, transactions []transaction) {
+	producer := connectFranz(f.address, kgo.TransactionalID(id), kgo.DefaultProduceTopic(topic))
+	defer producer.Close()
+	for _, t := range transactions {
+		must(producer.BeginTransaction())
+		for _, r := range t.records {
+			must(producer.ProduceSync(soon(), &kgo.Record{Value: r.value}).FirstErr())
+		}
+		must(producer.EndTransaction(soon(), kgo.TransactionEndTry(t.commit)))
+	}
+}
+
+func (f *franz) readCommitted(topic string, count int) []string {
+	start := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
+	reader := connectFranz(
+		f.address, kgo.ConsumePartitions(start), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	defer reader.Close()
+	var found []string
+	for ctx := soon(); len(found) < count; {
+		fetched := reader.PollFetches(ctx)
+		must(fetched.Err())
+		fetched.EachRecord(func(r *kgo.Record) { found = append(found, string(r.Value)) })
+	}
+	return found
+}
+
 func (f *franz) reader(topic string, from int64) *kgo.Client {
 	start := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(from)}}
 	return connectFranz(f.address, kgo.ConsumePartitions(start))

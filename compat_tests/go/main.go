@@ -64,6 +64,20 @@ type client interface {
 	close()
 }
 
+// transaction is what is written together and then committed or aborted.
+type transaction struct {
+	records []record
+	commit  bool
+}
+
+// transactor is a library that has transactions.
+type transactor interface {
+	// transact writes transactions one after the other, as the producer of that transactional id.
+	transact(id, topic string, transactions []transaction)
+	// readCommitted reads so many values of what is committed.
+	readCommitted(topic string, count int) []string
+}
+
 var libraries = map[string]func(address string) client{
 	"franz":     newFranz,
 	"sarama":    newSarama,

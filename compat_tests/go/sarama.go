@@ -96,6 +96,54 @@ func (s *saramaClient) write(topic string, how settings, records []record) {
 	}
 }
 
+func (s *saramaClient) transact(id, topic string, transactions []transaction) {
+	config := saramaConfig()
+	config.Producer.Idempotent = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Transaction.ID = id
+	config.Net.MaxOpenRequests = 1
+	producer, err := sarama.NewSyncProducer([]string{s.address}, config)
+	must(err)
+	defer func() { must(producer.Close()) }()
+	for _, t := range transactions {
+		must(producer.BeginTxn())
+		for _, r := range t.records {
+			_, _, err := producer.SendMessage(
+				&sarama.ProducerMessage{Topic: topic, Value: sarama.ByteEncoder(r.value)},
+			)
+			must(err)
+		}
+		if t.commit {
+			must(producer.CommitTxn())
+		} else {
+			must(producer.AbortTxn())
+		}
+	}
+}
+
+func (s *saramaClient) readCommitted(topic string, count int) []string {
+	config := saramaConfig()
+	config.Consumer.IsolationLevel = sarama.ReadCommitted
+	consumer, err := sarama.NewConsumer([]string{s.address}, config)
+	must(err)
+	defer func() { must(consumer.Close()) }()
+	partition, err := consumer.ConsumePartition(topic, 0, 0)
+	must(err)
+	defer func() { must(partition.Close()) }()
+	var found []string
+	for len(found) < count {
+		select {
+		case m := <-partition.Messages():
+			found = append(found, string(m.Value))
+		case err := <-partition.Errors():
+			must(err)
+		case <-soon().Done():
+			panic("nothing more is committed")
+		}
+	}
+	return found
+}
+
 func (s *saramaClient) read(topic string, from int64, count int) []record {
 	consumer, err := sarama.NewConsumer([]string{s.address}, saramaConfig())
 	must(err)

@@ -19,6 +19,7 @@ var chapters = []struct {
 	{"offsets", offsets},
 	{"nothing to read", nothingToRead},
 	{"deleted records", deletedRecords},
+	{"transactions", transactions},
 	{"a group of two", groupOfTwo},
 	{"200 topics", manyTopics},
 }
@@ -132,6 +133,19 @@ func deletedRecords(c client, id string) {
 	first, end := c.ends(id)
 	check(first == 42 && end == 100, "the offsets go from %d to %d", first, end)
 	same(c.read(id, 42, 58), samples(100)[42:])
+}
+
+func transactions(c client, id string) {
+	t, ok := c.(transactor)
+	if !ok {
+		return
+	}
+	create(c, 1, id)
+	t.transact(id, id, []transaction{
+		{numbers(0, 3, 1), true}, {numbers(3, 3, 1), false}, {numbers(6, 3, 1), true},
+	})
+	found := t.readCommitted(id, 6)
+	check(slices.Equal(found, []string{"0", "1", "2", "6", "7", "8"}), "committed are %v", found)
 }
 
 func nothingToRead(c client, id string) {

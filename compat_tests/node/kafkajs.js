@@ -74,6 +74,16 @@ export async function newKafkajs(address) {
       await producer.send({ topic, messages, acks: how.acks, compression: CODECS[how.codec] })
       await producer.disconnect()
     },
+    async transact(transactionalId, topic, transactions) {
+      const producer = kafka.producer({ transactionalId, idempotent: true, maxInFlightRequests: 1 })
+      await producer.connect()
+      for (const { records, commit } of transactions) {
+        const transaction = await producer.transaction()
+        await transaction.send({ topic, messages: records.map((record) => ({ value: record.value })) })
+        await (commit ? transaction.commit() : transaction.abort())
+      }
+      await producer.disconnect()
+    },
     async read(topic, from, wanted) {
       const found = await readFor(topic, from, async (records) => {
         for (let i = 0; records.length < wanted && i < 1500; i++) await sleep(20)

@@ -9,6 +9,7 @@ export const chapters = [
   ['a record of 900 KB', bigRecord],
   ['offsets', offsets],
   ['nothing to read', nothingToRead],
+  ['transactions', transactions],
   ['a group of two', groupOfTwo],
   ['200 topics', manyTopics],
 ]
@@ -91,6 +92,17 @@ async function nothingToRead(client, id) {
   const began = Date.now()
   assert(await client.readsNothing(id, 300))
   assert(Date.now() - began < 10_000)
+}
+
+async function transactions(client, id) {
+  if (!client.transact) return
+  await create(client, 1, id)
+  await client.transact(id, id, [
+    { records: numbers(0, 3, 1), commit: true }, { records: numbers(3, 3, 1), commit: false },
+    { records: numbers(6, 3, 1), commit: true },
+  ])
+  const found = await client.read(id, 0, 6) // of KafkaJS, which reads what is committed by itself
+  assert.deepEqual(found.map((record) => record.value.toString()), ['0', '1', '2', '6', '7', '8'])
 }
 
 async function groupOfTwo(client, id) {
