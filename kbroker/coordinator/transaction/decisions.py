@@ -233,5 +233,6 @@ def aborted_by_fence(fenced: Transaction, now_ms: int) -> Transaction:
 def _check_producer(transaction: Transaction, producer: Producer) -> None:
     if transaction.producer.producer_id != producer.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer.epoch != producer.epoch:
+    # An id whose first record was refused has no epoch, and nobody was told one.
+    if producer.epoch == NO_PRODUCER_EPOCH or transaction.producer.epoch != producer.epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)

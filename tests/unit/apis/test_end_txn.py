@@ -98,6 +98,19 @@ async def test_a_fenced_producer_is_told_as_its_version_knows_it(
     assert answer.error_code == (E.PRODUCER_FENCED if version >= 2 else E.INVALID_PRODUCER_EPOCH)
 
 
+async def test_a_producer_that_was_never_told_its_epoch_begins_nothing() -> None:
+    call = TransactionCaller()
+    call.broker.replicas.error = E.NOT_ENOUGH_REPLICAS
+    assert (await call.init()).error_code == E.COORDINATOR_NOT_AVAILABLE
+    call.broker.replicas.error = E.NONE
+
+    codes = await call.add({"t": [0]}, producer=(1000, -1))
+
+    assert codes == {("t", 0): E.PRODUCER_FENCED}
+    assert (await call(end(-1), 3)).error_code == E.PRODUCER_FENCED
+    assert (await call.init()).producer_epoch == 0
+
+
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
