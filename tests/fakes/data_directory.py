@@ -19,6 +19,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, manager, remove_deleted_files
+from tests.fakes.verified_batches import verified
 
 
 class DataDirectory:
@@ -69,7 +70,7 @@ class DataDirectory:
         log.update_high_watermark(log.log_end_offset)
 
     def _append(self, log: Log, data: bytearray) -> None:
-        log.append_as_leader(data, 0, NOW_MS)
+        log.append_as_leader(verified(log, data), 0, NOW_MS)
         log.update_high_watermark(log.log_end_offset)
 
     def checkpoint(self, **high_watermarks: int) -> None:

@@ -16,7 +16,7 @@ from kbroker.network.unserved_clients import (
     UnservedClients,
 )
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.unserved import SHARE_GROUPS, TRANSACTIONS, Unserved, unknown_api
+from kbroker.unserved import CONSUMER_PROTOCOL, SHARE_GROUPS, Unserved, unknown_api
 from tests.fakes.recording_replier import local_connection
 
 HERE = replace(
@@ -70,11 +70,11 @@ def test_what_a_client_repeats_over_other_connections_is_counted_in_the_debug_lo
 def test_who_differs_in_anything_is_named_too(caplog: pytest.LogCaptureFixture) -> None:
     unserved = UnservedClients()
 
-    unserved.name(HERE, "orders", TRANSACTIONS)
+    unserved.name(HERE, "orders", CONSUMER_PROTOCOL)
     unserved.name(HERE, "orders", SHARE_GROUPS)
-    unserved.name(HERE, "billing", TRANSACTIONS)
-    unserved.name(replace(HERE, client_software_version="2.17.0"), "orders", TRANSACTIONS)
-    unserved.name(replace(HERE, peer_host="10.0.0.7"), "orders", TRANSACTIONS)
+    unserved.name(HERE, "billing", CONSUMER_PROTOCOL)
+    unserved.name(replace(HERE, client_software_version="2.17.0"), "orders", CONSUMER_PROTOCOL)
+    unserved.name(replace(HERE, peer_host="10.0.0.7"), "orders", CONSUMER_PROTOCOL)
 
     assert len(set(warnings(caplog))) == 5
 
