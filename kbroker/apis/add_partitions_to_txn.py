@@ -22,7 +22,11 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
 from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.transaction import (
+    WITH_EPOCHS,
+    WITHOUT_EPOCHS,
+    Producer,
+)
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.peers.cluster_action import LAST_OF_CLIENTS
@@ -101,7 +105,13 @@ async def _codes(ctx: RequestContext, asked: Transaction) -> Codes:
     try:
         if asked.verify_only:
             return transactions.verify(asked.transactional_id, producer, partitions)
-        await transactions.add_partitions(asked.transactional_id, producer, partitions)
+        is_from_client = ctx.api_version <= _LAST_OF_CLIENTS
+        await transactions.add_partitions(
+            asked.transactional_id,
+            producer,
+            partitions,
+            client_version=WITHOUT_EPOCHS if is_from_client else WITH_EPOCHS,
+        )
     except KafkaError as error:
         code = as_known(error.code, ctx.api_version, FIRST_TRANSACTION_VERSION)
         return dict.fromkeys(partitions, code)

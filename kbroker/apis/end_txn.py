@@ -1,8 +1,8 @@
-"""EndTxn (26), versions 0 to 4: a producer commits or aborts its transaction (KIP-98).
+"""EndTxn (26), versions 0 to 5: a producer commits or aborts its transaction (KIP-98).
 
 v2: PRODUCER_FENCED is known. Answered when it is stored how the transaction ends: its markers are
-written after that, and until they are, the next transaction gets CONCURRENT_TRANSACTIONS. Not
-served: v5, whose transactions have an epoch each (transaction.version 2).
+written after that, and until they are, the next transaction gets CONCURRENT_TRANSACTIONS. v5: the
+producer's epoch ends with its transaction, and the answer tells the next one (KIP-890).
 """
 
 from __future__ import annotations
@@ -16,17 +16,21 @@ from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
+FIRST_VERSION_WITH_EPOCHS = 5
+
 
 @api(EndTxnRequest, ForRequest(AclOperation.WRITE, its_transactional_id))
 async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
     """End it."""
+    transactional_id, is_commit = request.transactional_id, request.committed
+    producer = Producer(request.producer_id, request.producer_epoch)
+    transactions = ctx.services.transactions
     try:
-        await ctx.services.transactions.end(
-            request.transactional_id,
-            Producer(request.producer_id, request.producer_epoch),
-            is_commit=request.committed,
-        )
+        if ctx.api_version < FIRST_VERSION_WITH_EPOCHS:
+            await transactions.end(transactional_id, producer, is_commit=is_commit)
+            return EndTxnResponse()
+        after = await transactions.end_with_epoch(transactional_id, producer, is_commit=is_commit)
     except KafkaError as error:
         code = as_known(error.code, ctx.api_version, FIRST_TRANSACTION_VERSION)
         return EndTxnResponse(error_code=code)
-    return EndTxnResponse()
+    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)

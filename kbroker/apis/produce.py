@@ -2,7 +2,8 @@
 
 v0, v1: message format 0. v2: format 1, log append time. Both are put into the topic's format, and
 any format is taken. v3: format 2, one batch per partition. v5: log start offset. v7: zstd. v8:
-errors per record. v10: who leads instead (KIP-951). v11: TRANSACTION_ABORTABLE. v13: topics by id.
+errors per record. v10: who leads instead (KIP-951). v11: TRANSACTION_ABORTABLE. v12: adds the
+partitions of a transaction. v13: topics by id.
 acks=0 has no answer; an error closes the connection, which is all the producer can notice.
 """
 
@@ -17,7 +18,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
-from kbroker.apis.transaction_verification import refused_partitions
+from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
@@ -32,6 +33,7 @@ from kbroker.replication.produce_validation import is_transactional
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
 FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
 
 # A look into the class of an enum costs 70 ns.
 _CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
@@ -63,7 +65,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
         refused = _refused(ctx, request.transactional_id, batches)
         if not isinstance(refused, dict):
             return _append_later(refused, ctx, request, work)
-        work.refuse_entries(refused)
+        work.refuse_entries(refused, ctx.api_version)
     return _append(ctx, request, work)
 
 
@@ -81,14 +83,14 @@ def _refused(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             "Transactional records contained more than one producer ID",
         )
-    knows_abortable = ctx.api_version >= FIRST_VERSION_WITH_ABORTABLE
-    return refused_partitions(ctx, transactional_id, batches, knows_abortable=knows_abortable)
+    how = Joining.of(ctx.api_version, FIRST_VERSION_WITH_ABORTABLE, FIRST_VERSION_THAT_ADDS)
+    return refused_partitions(ctx, transactional_id, batches, how)
 
 
 async def _append_later(
     refused: Awaitable[Codes], ctx: RequestContext, request: ProduceRequest, work: ProduceWork
 ) -> Answer:
-    work.refuse_entries(await refused)
+    work.refuse_entries(await refused, ctx.api_version)
     answer = _append(ctx, request, work)
     return answer if isinstance(answer, ProduceResponse | NoResponse) else await answer
 

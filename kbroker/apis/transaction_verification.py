@@ -1,6 +1,6 @@
 """The stage of Produce and TxnOffsetCommit before transactional batches are appended: each
 partition in which a batch would begin its transaction is verified with the transaction's
-coordinator (KIP-890).
+coordinator (KIP-890). Newer requests have the coordinator add it instead.
 
 Law: batches of transactions that are open in their partition wait for nothing, and other records
 never come here. Codes are those of Kafka 3.9.
@@ -8,7 +8,9 @@ never come here. Codes are those of Kafka 3.9.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from kbroker.apis.context import RequestContext
@@ -20,8 +22,27 @@ from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import TopicPartition
 
+# As add.partitions.to.txn.retry.backoff.ms, and the same with .max, of Kafka 4.
+RETRY_BACKOFF_MS = 20
+RETRY_MAX_MS = 100
+
 _NONE = ErrorCode.NONE
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+
+class Joining(Enum):
+    """How partitions come to take part in a transaction, as the version of a request says."""
+
+    BEFORE = 0  # their producer has added them; INVALID_TXN_STATE where it has not
+    ABORTABLE = 1  # it has added them; TRANSACTION_ABORTABLE where it has not
+    NOW = 2  # they are added with the first batch
+
+    @classmethod
+    def of(cls, version: int, first_abortable: int, first_now: int) -> Joining:
+        """Tell it by the version."""
+        if version >= first_now:
+            return cls.NOW
+        return cls.ABORTABLE if version >= first_abortable else cls.BEFORE
 
 
 class _Begun(NamedTuple):
@@ -34,26 +55,53 @@ def refused_partitions(
     ctx: RequestContext,
     transactional_id: str,
     batches: Mapping[TopicPartition, TransactionalBatch],
-    *,
-    knows_abortable: bool,
+    how: Joining,
 ) -> NowOrLater[Codes]:
     """Say where these batches may not be appended, and why: the partition is not led here, takes no
     part in the transaction, or its coordinator could not be asked. All are of one producer.
-
-    Without `knows_abortable` the client gets INVALID_TXN_STATE for TRANSACTION_ABORTABLE.
     """
     refused: Codes = {}
     begun = _begin(ctx, batches, refused)
     if not begun:
         return refused
+    if how is Joining.NOW:
+        return _added(ctx, transactional_id, batches)
     participation = ctx.services.participation
     if not participation.is_enabled():
         for batch, state, _ in begun.values():
             state.verify(batch.producer_epoch)
         return refused
-    producer = Producer(*next(iter(batches.values()))[:2])
-    asked = Participation(transactional_id, producer, tuple(begun))
-    return then(participation.verify(asked), _take, begun, refused, knows_abortable)
+    asked = Participation(transactional_id, _producer(batches), tuple(begun))
+    return then(participation.verify(asked), _take, begun, refused, how)
+
+
+def _producer(batches: Mapping[TopicPartition, TransactionalBatch]) -> Producer:
+    return Producer(*next(iter(batches.values()))[:2])
+
+
+async def _added(
+    ctx: RequestContext,
+    transactional_id: str,
+    batches: Mapping[TopicPartition, TransactionalBatch],
+) -> Codes:
+    """Have the partitions added; say which cannot be.
+
+    A producer's next batch comes as soon as it was told how the transaction before ends, which is
+    mostly before all partitions know: for a short time that is waited for here.
+    """
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + RETRY_MAX_MS / 1000
+    while True:
+        refused: Codes = {}
+        begun = _begin(ctx, batches, refused)
+        if not begun:
+            return refused
+        asked = Participation(transactional_id, _producer(batches), tuple(begun), adds=True)
+        _take(await ctx.services.participation.add(asked), begun, refused, Joining.NOW)
+        is_busy = ErrorCode.CONCURRENT_TRANSACTIONS in refused.values()
+        if not is_busy or loop.time() >= end_s:
+            return refused
+        await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
 
 
 def _begin(
@@ -80,13 +128,15 @@ def _take(
     codes: Codes,
     begun: Mapping[TopicPartition, _Begun],
     refused: Codes,
-    knows_abortable: bool,
+    how: Joining,
 ) -> Codes:
     """Note the coordinator's word."""
     for topic_partition, (batch, state, producers) in begun.items():
-        code = _known(codes[topic_partition], knows_abortable)
+        code = _known(codes[topic_partition], how)
+        if how is Joining.NOW and code is _NONE and not producers.is_asked(batch, state):
+            code = ErrorCode.CONCURRENT_TRANSACTIONS  # the end of the one before came meanwhile
         if code is _NONE:
-            state.verify(batch.producer_epoch)
+            state.verify(batch.producer_epoch, begins_at_zero=how is Joining.NOW)
             continue
         refused[topic_partition] = code
         if code in _FINAL:
@@ -94,12 +144,12 @@ def _take(
     return refused
 
 
-def _known(code: ErrorCode, knows_abortable: bool) -> ErrorCode:
+def _known(code: ErrorCode, how: Joining) -> ErrorCode:
     """Return the coordinator's code as clients know it."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED or (
-        code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable
+        code is ErrorCode.TRANSACTION_ABORTABLE and how is Joining.BEFORE
     ):
         return ErrorCode.INVALID_TXN_STATE
     return code

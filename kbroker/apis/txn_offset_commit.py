@@ -1,10 +1,11 @@
-"""TxnOffsetCommit (28), versions 0 to 4: a producer commits how far a group has read, as a part of
+"""TxnOffsetCommit (28), versions 0 to 5: a producer commits how far a group has read, as a part of
 its transaction (KIP-98).
 
 v2: leader epoch. v3: member, generation and instance, which are checked where they are given
-(KIP-447). v4: TRANSACTION_ABORTABLE. A partition that does not exist is refused by itself; the
-others are stored in one batch, and count once the transaction is committed. Of a partition that is
-named more than once the last offset counts.
+(KIP-447). v4: TRANSACTION_ABORTABLE. v5: adds the group's partition to the transaction. A
+partition that does not exist is refused by itself; the others are stored in one batch, and count
+once the transaction is committed. Of a partition that is named more than once the last offset
+counts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
-from kbroker.apis.transaction_verification import refused_partitions
+from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
 from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -40,6 +41,7 @@ from kbroker.protocol.messages.txn_offset_commit import (
 )
 
 _FIRST_VERSION_WITH_ABORTABLE = 4
+_FIRST_VERSION_THAT_ADDS = 5
 _VERIFICATION_ERRORS = {
     **append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -131,10 +133,8 @@ def _store(
         return _finish([error] * len(found.accepted), found, ctx.api_version)
     place = TopicPartition(GROUP_METADATA_TOPIC, groups.partition_for(request.group_id))
     batch = TransactionalBatch(request.producer_id, request.producer_epoch, NO_SEQUENCE)
-    knows_abortable = ctx.api_version >= _FIRST_VERSION_WITH_ABORTABLE
-    refused = refused_partitions(
-        ctx, request.transactional_id, {place: batch}, knows_abortable=knows_abortable
-    )
+    how = Joining.of(ctx.api_version, _FIRST_VERSION_WITH_ABORTABLE, _FIRST_VERSION_THAT_ADDS)
+    refused = refused_partitions(ctx, request.transactional_id, {place: batch}, how)
     if isinstance(refused, dict):
         return then(_commit(refused, ctx, request, found), _finish, found, ctx.api_version)
     return _store_later(refused, ctx, request, found)

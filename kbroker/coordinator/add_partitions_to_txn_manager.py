@@ -5,7 +5,7 @@ Law: a leader never vouches for a transaction itself. No answer means not verifi
 tells the producer to try again; only a coordinator that is too old to know the question is taken at
 no word, as in Kafka, because its producers could write nothing else. What is asked of one other
 broker goes together, and nobody waits longer than the timeout. Where the coordinator is this broker
-nothing is waited for.
+nothing is waited for, except where partitions are added: that is written to its log.
 
 Owned by the event loop.
 """
@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.coordinator.transaction.transaction import WITH_EPOCHS, Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TRANSACTION_STATE_TOPIC, Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
@@ -46,13 +46,27 @@ class OwnTransactions(Protocol):
         """Which partitions take part. KafkaError where none of them does."""
         ...
 
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+    ) -> None:
+        """Let them take part. KafkaError where they do not."""
+        ...
+
 
 class Participation(NamedTuple):
-    """A question: do these partitions take part in the transaction of that producer?"""
+    """A question: do these partitions take part in the transaction of that producer? With `adds`
+    they are to from now on.
+    """
 
     transactional_id: str
     producer: Producer
     partitions: tuple[TopicPartition, ...]
+    adds: bool = False
 
     def all_are(self, code: ErrorCode) -> Codes:
         """One code for all of them."""
@@ -85,27 +99,49 @@ class AddPartitionsToTxnManager:
         """A code for each partition: NONE where it takes part, else as AddPartitionsToTxn answers,
         or why the coordinator could not be asked. Plain where it is this broker.
         """
-        partition = self._own.partition_for(asked.transactional_id)
-        state = self._metadata.partition_state(TopicPartition(TRANSACTION_STATE_TOPIC, partition))
-        leader = NO_LEADER if state is None else state.leader
+        leader = self._coordinator(asked)
         if leader == self._metadata.broker_id:
             return self._verify_here(asked)
         broker = self._metadata.broker(leader)
         if broker is None:
             return asked.all_are(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return self._verify_there(asked, broker)
+        return self._ask(asked, broker)
+
+    async def add(self, asked: Participation) -> Codes:
+        """Have the partitions take part; a code for each."""
+        leader = self._coordinator(asked)
+        if leader != self._metadata.broker_id:
+            broker = self._metadata.broker(leader)
+            if broker is None:
+                return asked.all_are(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return await self._ask(asked, broker)
+        try:
+            await self._own.add_partitions(
+                asked.transactional_id,
+                asked.producer,
+                asked.partitions,
+                client_version=WITH_EPOCHS,
+            )
+        except KafkaError as error:
+            return asked.all_are(error.code)
+        return asked.all_are(ErrorCode.NONE)
 
     def close(self) -> None:
         """Close the connections."""
         self._lanes.close()
 
+    def _coordinator(self, asked: Participation) -> int:
+        partition = self._own.partition_for(asked.transactional_id)
+        state = self._metadata.partition_state(TopicPartition(TRANSACTION_STATE_TOPIC, partition))
+        return NO_LEADER if state is None else int(state.leader)
+
     def _verify_here(self, asked: Participation) -> Codes:
         try:
-            return self._own.verify(*asked)
+            return self._own.verify(asked.transactional_id, asked.producer, asked.partitions)
         except KafkaError as error:
             return asked.all_are(error.code)
 
-    async def _verify_there(self, asked: Participation, broker: Broker) -> Codes:
+    async def _ask(self, asked: Participation, broker: Broker) -> Codes:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 codes = await self._lanes.to(broker).ask(asked)
@@ -118,7 +154,7 @@ class AddPartitionsToTxnManager:
 
 
 class ParticipationRequests:
-    """AddPartitionsToTxn that adds nothing, as `RequestLane` asks it."""
+    """AddPartitionsToTxn of brokers, as `RequestLane` asks it."""
 
     def name_of(self, asked: Participation) -> Hashable:
         """The transactional id."""
@@ -147,7 +183,7 @@ class ParticipationRequests:
         """Answer in the coordinator's place."""
         code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
         if code is ErrorCode.UNSUPPORTED_VERSION:
-            code = ErrorCode.NONE
+            code = ErrorCode.INVALID_TXN_STATE if asked.adds else ErrorCode.NONE
         return asked.all_are(code)
 
 
@@ -159,6 +195,6 @@ def _transaction(asked: Participation) -> _Transaction:
         transactional_id=asked.transactional_id,
         producer_id=asked.producer.producer_id,
         producer_epoch=asked.producer.epoch,
-        verify_only=True,
+        verify_only=not asked.adds,
         topics=list(by_topic.values()),
     )

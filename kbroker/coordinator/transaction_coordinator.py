@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kbroker.clock import Clock, Timer
@@ -27,7 +27,10 @@ from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.shard import LedPartition, Settled
 from kbroker.coordinator.transaction.decisions import (
     ended,
+    ended_with_epoch,
     initialized,
+    is_beyond_producers,
+    needs_next_producer_id,
     needs_producer_id,
     new_transaction,
     verified,
@@ -35,6 +38,7 @@ from kbroker.coordinator.transaction.decisions import (
 )
 from kbroker.coordinator.transaction.markers import SendMarkers
 from kbroker.coordinator.transaction.transaction import (
+    WITHOUT_EPOCHS,
     Producer,
     Transaction,
     TransactionState,
@@ -44,7 +48,7 @@ from kbroker.coordinator.transaction_machine import KeptTransaction, Transaction
 from kbroker.coordinator.transaction_store import TransactionStore
 from kbroker.coordinator.transaction_upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.model import NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 
 _log = logging.getLogger(__name__)
@@ -64,7 +68,8 @@ class ProducerIds(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionServices:
     """The services of the broker that the coordinator uses. `state_partitions` tells how many
-    partitions `__transaction_state` has, 0 where it is not there.
+    partitions `__transaction_state` has, 0 where it is not there; `level` the transaction.version
+    that the cluster has settled on.
     """
 
     replicas: Replicas
@@ -75,6 +80,7 @@ class TransactionServices:
     clock: Clock
     timer: Timer
     state_partitions: Callable[[], int]
+    level: Callable[[], int]
 
 
 class TransactionCoordinator:
@@ -92,7 +98,7 @@ class TransactionCoordinator:
             services.timer,
             lambda: services.state_partitions() or config.transaction_state_log_num_partitions,
         )
-        self._store = TransactionStore(self._runtime, self._on_decided)
+        self._store = TransactionStore(self._runtime, self._on_decided, services.level)
         self._endings = TransactionEndings(self._store, services.send_markers)
         self._upkeep = TransactionUpkeep(config, self._store)
         self._is_active = True
@@ -168,16 +174,24 @@ class TransactionCoordinator:
     # ---- transactions
 
     async def add_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int = WITHOUT_EPOCHS,
     ) -> None:
         """AddPartitionsToTxn, AddOffsetsToTxn: these take part in the producer's transaction.
+
+        WITH_EPOCHS is the `client_version` where those ask who lead the partitions.
 
         KafkaError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
         CONCURRENT_TRANSACTIONS, and those of an id that is kept elsewhere or a record that is not
         stored.
         """
         kept = self._used(transactional_id)
-        decided = with_partitions(kept.entry, producer, partitions, self._now_ms())
+        now_ms = self._now_ms()
+        decided = with_partitions(kept.entry, producer, partitions, now_ms, client_version)
         if decided is not None:
             await self._written(kept, decided)
 
@@ -199,6 +213,30 @@ class TransactionCoordinator:
         decided = ended(kept.entry, producer, self._now_ms(), is_commit=is_commit)
         if decided is not None:
             await self._written(kept, decided)
+
+    async def end_with_epoch(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool
+    ) -> Producer:
+        """As `end`, and the producer's epoch ends, too (KIP-890); who it is from now on."""
+        spare = NO_PRODUCER_ID
+        while True:
+            kept = self._used(transactional_id)
+            decided = ended_with_epoch(
+                kept.entry,
+                producer,
+                self._now_ms(),
+                is_commit=is_commit,
+                next_producer_id=spare,
+            )
+            if decided is None:
+                return kept.entry.transaction.producer
+            if not needs_next_producer_id(decided):
+                break
+            spare = await self._producer_ids.generate()
+        if not is_beyond_producers(decided):
+            decided = replace(decided, next_producer_id=NO_PRODUCER_ID)
+        await self._written(kept, decided)
+        return decided.next_producer
 
     def _used(self, transactional_id: str) -> KeptTransaction:
         if not transactional_id:

@@ -20,7 +20,11 @@ from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.shard import UNCONFIRMED, Settled, nothing
 from kbroker.coordinator.transaction.decisions import TransactionEntry, aborted_by_fence
 from kbroker.coordinator.transaction.records import expired_record, transaction_record
-from kbroker.coordinator.transaction.transaction import Transaction
+from kbroker.coordinator.transaction.transaction import (
+    WITH_EPOCHS,
+    WITHOUT_EPOCHS,
+    Transaction,
+)
 from kbroker.coordinator.transaction_machine import (
     KeptTransaction,
     TransactionMachine,
@@ -46,9 +50,13 @@ class TransactionStore:
         self,
         runtime: CoordinatorRuntime[TransactionMachine],
         on_decided: Callable[[KeptTransaction], None],
+        level: Callable[[], int],
     ) -> None:
-        """`on_decided` is called when it is stored how a transaction ends, or was loaded so."""
+        """`on_decided` is called when it is stored how a transaction ends, or was loaded so;
+        `level` tells the transaction.version of the cluster.
+        """
         self.runtime = runtime
+        self._level = level
         self.on_decided = on_decided
         self._homes: dict[TransactionMachine, None] = {}
 
@@ -106,7 +114,9 @@ class TransactionStore:
         Its producer is refused from now on, even where the abort cannot be written.
         """
         kept.entry.hold_off(fenced)
-        self.write(kept, aborted_by_fence(fenced, self.runtime.now().wall_ms), heard)
+        client_version = WITH_EPOCHS if self._level() >= WITH_EPOCHS else WITHOUT_EPOCHS
+        now_ms = self.runtime.now().wall_ms
+        self.write(kept, aborted_by_fence(fenced, now_ms, client_version), heard)
 
     def complete(self, kept: KeptTransaction) -> None:
         """Write that all partitions know how a transaction has ended, until that is stored."""
@@ -126,7 +136,7 @@ class TransactionStore:
     def _append(
         self, kept: KeptTransaction, decided: Transaction, heard: Settled, refused: Settled
     ) -> None:
-        record = transaction_record(decided)
+        record = transaction_record(decided, self._level())
         kept.entry.pending = decided
 
         def settled(error: ErrorCode) -> None:

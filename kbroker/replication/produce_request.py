@@ -21,6 +21,7 @@ from kbroker.replication.produce_validation import refusal, transactional_batch
 TopicProduceResponse = ProduceResponse.TopicProduceResponse
 PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
+FIRST_VERSION_THAT_KNOWS_CONCURRENT = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 # Of a coordinator that cannot be asked about a transaction now.
@@ -104,17 +105,19 @@ class ProduceWork:
         found = ((name, transactional_batch(records)) for name, records in self.entries)
         return {name: batch for name, batch in found if batch is not None}
 
-    def refuse_entries(self, refused: Mapping[TopicPartition, ErrorCode]) -> None:
+    def refuse_entries(self, refused: Mapping[TopicPartition, ErrorCode], version: int) -> None:
         """Do not append these transactional records (KIP-890).
 
         What passes becomes NOT_ENOUGH_REPLICAS, as in Kafka: every producer sends the batch again
-        then, and looks nothing up.
+        then, and looks nothing up. Those who know CONCURRENT_TRANSACTIONS send it again sooner.
         """
+        knows_concurrent = version >= FIRST_VERSION_THAT_KNOWS_CONCURRENT
         for topic_partition, code in refused.items():
             answers = self._answers.pop(list(self._entries).index(topic_partition))
             del self._entries[topic_partition]
             result = PartitionProduceResult(topic_partition, code)
-            if code in _PASSING:
+            is_known = knows_concurrent and code is ErrorCode.CONCURRENT_TRANSACTIONS
+            if code in _PASSING and not is_known:
                 result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS
                 result.error_message = (
                     "Unable to verify the partition has been added to the transaction. "

@@ -42,6 +42,7 @@ from kbroker.coordinator.transaction_coordinator import (
 )
 from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.counters import CounterRegistry
+from kbroker.features import TRANSACTION_VERSION
 from kbroker.log.log_manager import LogManager
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
@@ -390,6 +391,7 @@ def _services(
             clock=around.clock,
             timer=around.clock,
             state_partitions=data.transactions_topic.partitions,
+            level=lambda: data.metadata.finalized_features.levels.get(TRANSACTION_VERSION, 0),
         ),
     )
     replicas.leadership.add_leadership_listener(transactions.on_leadership_change)

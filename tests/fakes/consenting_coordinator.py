@@ -17,6 +17,7 @@ class ConsentingCoordinator:
         self.code = ErrorCode.NONE
         self.codes: Codes = {}
         self.asked: list[Participation] = []
+        self.then: list[ErrorCode] = []
         self.is_away = False
         self.enabled = True
         self.waiting: list[asyncio.Future[Codes]] = []
@@ -30,6 +31,16 @@ class ConsentingCoordinator:
             return asked.all_are(self.code) | self.codes
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
+
+    async def add(self, asked: Participation) -> Codes:
+        """As `verify`; `then` gives codes for one request each, first."""
+        self.asked.append(asked)
+        if self.then:
+            return asked.all_are(self.then.pop(0))
+        if not self.is_away:
+            return asked.all_are(self.code) | self.codes
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return await self.waiting[-1]
 
     def answer(self, index: int = 0, code: ErrorCode = ErrorCode.NONE) -> None:
         self.waiting[index].set_result(self.asked[index].all_are(code))

@@ -106,8 +106,10 @@ class TransactionBroker:
         lead: bool = True,
         time: VirtualTime | None = None,
         mode: Replication | None = None,
+        level: int = 0,
         **settings: object,
     ) -> None:
+        self.level = level  # of transaction.version
         self.config = TransactionConfig(
             **{"transaction_state_log_num_partitions": partitions, **settings}
         )
@@ -129,6 +131,7 @@ class TransactionBroker:
                 clock=self.time,
                 timer=self.time,
                 state_partitions=lambda: self.metadata.partition_count(TRANSACTION_STATE_TOPIC),
+                level=lambda: self.level,
             ),
         )
         if lead:
@@ -165,6 +168,7 @@ class TransactionBroker:
             lead=False,
             mode=self.replicas.mode,
             time=self.time,
+            level=self.level,
             **settings,
         )
         other.ids.next = self.ids.next  # ids never come twice
@@ -240,7 +244,7 @@ def log_of(*transactions: Transaction | str) -> OffsetsLog:
     """A log with these states of ids; a name is the tombstone of an id."""
     log = OffsetsLog()
     for each in transactions:
-        key, value = expired_record(each) if isinstance(each, str) else transaction_record(each)
+        key, value = expired_record(each) if isinstance(each, str) else transaction_record(each, 0)
         log.append(memoryview(bytearray(build([Record(0, NOW_MS, key, value)]))))
     log.confirm()
     return log

@@ -26,7 +26,8 @@ from tests.fakes.waiting import until
 from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 2
-LAST_WITHOUT_ABORTABLE, FIRST_WITH_ABORTABLE = 10, 11
+LAST_WITHOUT_ABORTABLE, FIRST_WITH_ABORTABLE, FIRST_THAT_ADDS = 10, 11, 12
+PASSING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ class Producer:
             self.sequences[partition] = sequence + 1
         return code
 
-    async def commit_offsets(self, group: str) -> ErrorCode:
+    async def commit_offsets(self, group: str, version: int = 3) -> ErrorCode:
         partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=42
         )
@@ -120,9 +121,9 @@ class Producer:
         home = await self.cluster.coordinator(0, group)
 
         async def commit() -> ErrorCode | None:
-            answer = await self.cluster.ask(home, request, 3)
+            answer = await self.cluster.ask(home, request, version)
             code = ErrorCode(answer.topics[0].partitions[0].error_code)
-            return None if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+            return None if code in PASSING else code
 
         code = await until(commit)
         assert isinstance(code, ErrorCode)
@@ -140,6 +141,19 @@ class Producer:
             return (await self.cluster.ask(self.home, request)).error_code == 0
 
         await until(added)
+
+    async def end_epoch(self) -> None:
+        """EndTxn of the second protocol: the producer goes on as it is told."""
+        request = EndTxnRequest(
+            transactional_id=self.name,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=True,
+        )
+        answer = await self.cluster.ask(self.home, request, 5)
+        assert answer.error_code == ErrorCode.NONE
+        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        self.sequences.clear()
 
     async def end(self, *, is_commit: bool = True) -> None:
         request = EndTxnRequest(
@@ -290,3 +304,34 @@ async def test_only_offsets_that_were_added_to_a_transaction_are_taken(
     await producer.add_offsets("group")
     assert await producer.commit_offsets("group") is ErrorCode.NONE
     assert await producer.commit_offsets("group") is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("name", ["a", "b", "c", "d"])
+async def test_what_is_written_and_committed_joins_a_transaction_by_itself(
+    cluster: Cluster, name: str
+) -> None:
+    leaders = await cluster.leaders(0, "t")
+    producer = Producer(cluster, name)
+    await producer.init()
+
+    async def is_written(partition: int, leader: int) -> bool:
+        code = await producer.produce(leader, partition, FIRST_THAT_ADDS)
+        assert code in {ErrorCode.NONE, *PASSING}
+        return code is ErrorCode.NONE
+
+    for epoch in range(3):
+        assert producer.epoch == epoch
+        for place in leaders.items():
+            await until(lambda place=place: is_written(*place))
+        assert await producer.commit_offsets("group", 5) is ErrorCode.NONE
+        await producer.end_epoch()
+    for partition, leader in leaders.items():
+
+        async def is_over(partition: int = partition, leader: int = leader) -> bool:
+            return await committed(cluster, leader, partition) == (6, 6)
+
+        await until(is_over)
+    producer.epoch -= 1
+    for partition, leader in leaders.items():
+        late = await producer.produce(leader, partition, FIRST_THAT_ADDS)
+        assert late is ErrorCode.INVALID_PRODUCER_EPOCH

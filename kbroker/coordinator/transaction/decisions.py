@@ -11,14 +11,16 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kbroker.coordinator.transaction.transaction import (
+    LAST_EPOCH,
     NO_PRODUCER,
+    WITHOUT_EPOCHS,
     Producer,
     Transaction,
     TransactionState,
     is_exhausted,
 )
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import NO_PRODUCER_EPOCH, TopicPartition
+from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 
 @dataclass(slots=True)
@@ -142,6 +144,7 @@ def with_partitions(
     producer: Producer,
     partitions: Collection[TopicPartition],
     now_ms: int,
+    client_version: int = WITHOUT_EPOCHS,
 ) -> Transaction | None:
     """Return what is to be written so that these take part; None where they do already.
 
@@ -151,7 +154,7 @@ def with_partitions(
     is_open = transaction.state is TransactionState.ONGOING
     if is_open and transaction.partitions.issuperset(partitions):
         return None
-    return transaction.with_partitions(partitions, now_ms)
+    return transaction.with_partitions(partitions, now_ms, client_version)
 
 
 def verified(
@@ -190,7 +193,8 @@ def _is_growing(entry: TransactionEntry) -> bool:
 
 def _not_ending(entry: TransactionEntry, producer: Producer) -> Transaction:
     transaction = entry.transaction
-    _check_producer(transaction, producer)
+    if entry.pending is None or entry.pending.next_producer != producer:
+        _check_producer(transaction, producer)
     if entry.pending is not None or transaction.state.is_ending:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return transaction
@@ -213,7 +217,9 @@ def ended(
     if entry.pending is not None:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.state is TransactionState.ONGOING:
-        return transaction.prepared(is_commit=is_commit, now_ms=now_ms)
+        return transaction.prepared(
+            is_commit=is_commit, now_ms=now_ms, client_version=WITHOUT_EPOCHS
+        )
     if transaction.state not in (_COMMITTED if is_commit else _ABORTED):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE)
     if transaction.state.is_ending:
@@ -225,9 +231,64 @@ _COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLE
 _ABORTED = frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT})
 
 
-def aborted_by_fence(fenced: Transaction, now_ms: int) -> Transaction:
-    """Return what is to be written for a transaction that `fence` has decided on."""
-    return fenced.prepared(is_commit=False, now_ms=now_ms)
+def ended_with_epoch(
+    entry: TransactionEntry,
+    producer: Producer,
+    now_ms: int,
+    *,
+    is_commit: bool,
+    next_producer_id: int = NO_PRODUCER_ID,
+) -> Transaction | None:
+    """Return what is to be written so that a transaction ends, and its epoch with it; None where it
+    has ended so, and its producer asks again for what it was told (KIP-890).
+
+    A producer may abort without having begun: then only its epoch ends. `next_producer_id` where
+    `needs_next_producer_id`. KafkaError as `ended`.
+    """
+    transaction = entry.transaction
+    if entry.pending is not None or transaction.state.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    asks_again = _asks_again(transaction, producer)
+    if not asks_again:
+        _check_producer(transaction, producer)
+    elif transaction.state in _OPEN or is_beyond_producers(transaction):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    elif transaction.state in (_COMMITTED if is_commit else _ABORTED):
+        return None
+    if asks_again or (is_commit and transaction.state is not TransactionState.ONGOING):
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE)
+    return transaction.prepared_with_epoch(
+        is_commit=is_commit, now_ms=now_ms, next_producer_id=next_producer_id
+    )
+
+
+def needs_next_producer_id(decided: Transaction) -> bool:
+    """Whether the end of that epoch leaves the producer none of its id."""
+    return is_beyond_producers(decided) and decided.next_producer_id == NO_PRODUCER_ID
+
+
+def is_beyond_producers(transaction: Transaction) -> bool:
+    """Whether it has the one epoch that is never given to a producer."""
+    return transaction.producer.epoch > LAST_EPOCH
+
+
+def _asks_again(transaction: Transaction, producer: Producer) -> bool:
+    """Whether it was this producer before its last transaction ended."""
+    if producer.producer_id == transaction.producer.producer_id:
+        return transaction.producer.epoch == producer.epoch + 1
+    return producer == (transaction.previous_producer_id, LAST_EPOCH) and (
+        transaction.producer.epoch == 0
+    )
+
+
+_OPEN = frozenset({TransactionState.ONGOING, TransactionState.EMPTY})
+
+
+def aborted_by_fence(fenced: Transaction, now_ms: int, client_version: int) -> Transaction:
+    """Return what is to be written for a transaction that `fence` has decided on: its epoch has
+    ended with that.
+    """
+    return fenced.prepared(is_commit=False, now_ms=now_ms, client_version=client_version)
 
 
 def _check_producer(transaction: Transaction, producer: Producer) -> None:

@@ -10,13 +10,13 @@ from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
 from kbroker.coordinator.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.errors import ProtocolError
-from kbroker.model import TopicPartition
+from kbroker.model import NO_PRODUCER_ID, TopicPartition
 from kbroker.protocol.codec import decode
 from kbroker.protocol.declaration import Struct
 from kbroker.protocol.schema import Message, message, wire
 
 _KEY_VERSION = 0
-_VALUE_VERSION = 0  # 1 from transaction.version 1 on
+_FIRST_FLEXIBLE = 1  # also the level of transaction.version from which on it is written
 
 
 @message(key=None, versions="0")
@@ -54,8 +54,11 @@ class TransactionLogValue(Message):
 # ---- writing
 
 
-def transaction_record(transaction: Transaction) -> KeyValue:
-    """The record of a transaction, as Kafka 3.9 writes it."""
+def transaction_record(transaction: Transaction, level: int) -> KeyValue:
+    """The record of a transaction, as Kafka writes it at a level of transaction.version.
+
+    Below level 1 it does not tell which producer id comes next, nor whether an epoch ended with it.
+    """
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -73,7 +76,14 @@ def transaction_record(transaction: Transaction) -> KeyValue:
         transaction_start_timestamp_ms=transaction.start_ms,
     )
     key = _key(transaction.transactional_id)
-    return KeyValue(key, versioned(value, _VALUE_VERSION))
+    if level < _FIRST_FLEXIBLE:
+        return KeyValue(key, versioned(value, 0))
+    previous = transaction.previous_producer_id
+    own = transaction.producer.producer_id
+    value.previous_producer_id = own if previous == NO_PRODUCER_ID else previous
+    value.next_producer_id = transaction.next_producer_id
+    value.client_transaction_version = transaction.client_version
+    return KeyValue(key, versioned(value, _FIRST_FLEXIBLE))
 
 
 def expired_record(transactional_id: str) -> KeyValue:
@@ -109,6 +119,8 @@ def read_transaction(transactional_id: str, value: bytes) -> Transaction:
         ),
         start_ms=read.transaction_start_timestamp_ms,
         update_ms=read.transaction_last_update_timestamp_ms,
+        client_version=read.client_transaction_version,
+        next_producer_id=read.next_producer_id,
     )
 
 

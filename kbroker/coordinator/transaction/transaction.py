@@ -13,7 +13,8 @@ from typing import NamedTuple
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 NOT_STARTED = -1
-_LAST_EPOCH = 0x7FFE  # the one above it only fences: it is never given to a producer
+LAST_EPOCH = 0x7FFE  # the one above it only fences: it is never given to a producer
+WITHOUT_EPOCHS, WITH_EPOCHS = 0, 2  # what a producer does with its epoch, by `client_version`
 
 
 class TransactionState(IntEnum):
@@ -70,6 +71,11 @@ class Transaction:
 
     Times are Unix ms. `last_epoch` is the epoch before an InitProducerId that named it, -1 for
     others: the same request again is answered again (KIP-360).
+
+    `client_version` tells how the present transaction began, or the last one ended: WITH_EPOCHS it
+    has an epoch of its own, and its partitions were added by those who lead them (KIP-890). Where
+    the epochs of the producer id are used up by that, `next_producer_id` is the one that follows
+    once all partitions know of the end; -1 else.
     """
 
     transactional_id: str
@@ -81,6 +87,15 @@ class Transaction:
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NOT_STARTED
     update_ms: int
+    client_version: int = WITHOUT_EPOCHS
+    next_producer_id: int = NO_PRODUCER_ID
+
+    @property
+    def next_producer(self) -> Producer:
+        """Who its producer is once the transaction is over."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return self.producer
+        return Producer(self.next_producer_id, 0)
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -112,9 +127,12 @@ class Transaction:
             last_epoch=last_epoch,
             timeout_ms=timeout_ms,
             update_ms=now_ms,
+            client_version=self.client_version,
         )
 
-    def with_partitions(self, partitions: Iterable[TopicPartition], now_ms: int) -> Transaction:
+    def with_partitions(
+        self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int
+    ) -> Transaction:
         """These take part, too; it starts now where none was open."""
         is_open = self.state is TransactionState.ONGOING
         return replace(
@@ -123,6 +141,7 @@ class Transaction:
             partitions=self.partitions.union(partitions) if is_open else frozenset(partitions),
             start_ms=self.start_ms if is_open else now_ms,
             update_ms=now_ms,
+            client_version=client_version,
         )
 
     def fenced(self, epoch: int) -> Transaction:
@@ -134,16 +153,40 @@ class Transaction:
             state=TransactionState.PREPARE_EPOCH_FENCE,
         )
 
-    def prepared(self, *, is_commit: bool, now_ms: int) -> Transaction:
-        """It is decided how it ends."""
+    def prepared(self, *, is_commit: bool, now_ms: int, client_version: int) -> Transaction:
+        """It is decided how it ends; its epoch stays."""
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
-        return replace(self, state=state, update_ms=now_ms)
+        return replace(self, state=state, update_ms=now_ms, client_version=client_version)
+
+    def prepared_with_epoch(
+        self, *, is_commit: bool, now_ms: int, next_producer_id: int
+    ) -> Transaction:
+        """It is decided how it ends, and its markers fence all that came before (KIP-890). An abort
+        may be of none: then it started now.
+        """
+        is_open = self.state is TransactionState.ONGOING
+        epoch = self.producer.epoch
+        return replace(
+            self.prepared(is_commit=is_commit, now_ms=now_ms, client_version=WITH_EPOCHS),
+            producer=self.producer._replace(epoch=epoch + 1),
+            last_epoch=epoch,
+            start_ms=self.start_ms if is_open else now_ms,
+            next_producer_id=next_producer_id,
+        )
 
     def completed(self, now_ms: int) -> Transaction:
         """All partitions know how it has ended."""
         is_commit = self.state is TransactionState.PREPARE_COMMIT
         state = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
-        return replace(self, state=state, partitions=frozenset(), update_ms=now_ms)
+        over = replace(self, state=state, partitions=frozenset(), update_ms=now_ms)
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return over
+        return replace(
+            over,
+            producer=self.next_producer,
+            previous_producer_id=self.producer.producer_id,
+            next_producer_id=NO_PRODUCER_ID,
+        )
 
     def dead(self) -> Transaction:
         """The id is to be forgotten."""
@@ -152,4 +195,4 @@ class Transaction:
 
 def is_exhausted(epoch: int) -> bool:
     """Whether no epoch after this one is given to a producer."""
-    return epoch >= _LAST_EPOCH
+    return epoch >= LAST_EPOCH

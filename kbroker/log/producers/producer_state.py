@@ -155,25 +155,45 @@ class ProducerStateManager:
         """The producer of that batch is not, or no longer, one that may write: it sends nothing
         more whose order would count.
         """
-        if state.epoch == batch.producer_epoch and (
-            self._verifications.get(batch.producer_id) is state
-        ):
+        if state.epoch == batch.producer_epoch and self.is_asked(batch, state):
             del self._verifications[batch.producer_id]
 
-    def _check_verified(self, header: BatchHeader, offset: int, origin: AppendOrigin) -> None:
+    def is_asked(self, batch: TransactionalBatch, state: VerificationState) -> bool:
+        """Whether no marker of its producer has come since, nor a batch."""
+        return self._verifications.get(batch.producer_id) is state
+
+    def _verified_state(self, header: BatchHeader) -> VerificationState | None:
+        """The state of a batch that begins a transaction, None where it is open here.
+
+        KafkaError INVALID_TXN_STATE where it may not begin.
+        """
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.has_ongoing_transaction(producer_id, epoch):
-            return
+            return None
         state = self._verifications.get(producer_id)
         if state is None or not state.is_verified(epoch):
             raise self._refusal(
                 ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
             )
-        if origin == AppendOrigin.CLIENT and header.base_sequence > state.lowest_sequence:
+        return state
+
+    def _check_first_sequence(
+        self, state: VerificationState, header: BatchHeader, offset: int
+    ) -> None:
+        producer_id, sequence = header.producer_id, header.base_sequence
+        entry = self.producers.get(producer_id)
+        if sequence and state.begins_at_zero and (entry is None or not entry.batches):
+            raise self._refusal(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"Invalid sequence number for producer {producer_id} at offset {offset} in "
+                f"partition {self._topic_partition}: {sequence} (incoming seq. number). Expected "
+                "sequence 0 for transactions v2 idempotent producer with no existing state.",
+            )
+        if sequence > state.lowest_sequence:
             raise self._refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {producer_id} at offset {offset} in "
-                f"partition {self._topic_partition}: {header.base_sequence} (incoming seq. "
+                f"partition {self._topic_partition}: {sequence} (incoming seq. "
                 f"number), {state.lowest_sequence} (earliest seen sequence)",
             )
 
@@ -194,10 +214,13 @@ class ProducerStateManager:
         anywhere: its past may have expired. A transaction begins only where
         `begin_verification` was called for it and the coordinator has said yes.
         """
+        begun = None
         if header.is_transactional and marker is None and origin in _VERIFIED_ORIGINS:
-            self._check_verified(header, offset, origin)
+            begun = self._verified_state(header)
         entry = self.producers.get(header.producer_id)
         if entry is None or origin == AppendOrigin.REPLICATION:
+            if begun is not None and origin == AppendOrigin.CLIENT:
+                self._check_first_sequence(begun, header, offset)
             return
         if header.producer_epoch < entry.producer_epoch:
             raise self._refusal(
@@ -210,6 +233,8 @@ class ProducerStateManager:
             self._check_coordinator_epoch(entry, marker, offset)
             return
         if origin == AppendOrigin.CLIENT:
+            if begun is not None:
+                self._check_first_sequence(begun, header, offset)
             self._check_sequence(entry, header, offset)
         if entry.current_txn_first_offset is not None and not header.is_transactional:
             raise self._refusal(

@@ -31,12 +31,13 @@ class VerificationState:
     Kafka's VerificationStateEntry, which is its own guard. `began_ms` is Unix time.
     """
 
-    __slots__ = ("_verified_epoch", "began_ms", "epoch", "lowest_sequence")
+    __slots__ = ("_verified_epoch", "began_ms", "begins_at_zero", "epoch", "lowest_sequence")
 
     def __init__(self, batch: TransactionalBatch, now_ms: int) -> None:
         self.began_ms = now_ms
         self.epoch = batch.producer_epoch
         self.lowest_sequence = batch.base_sequence
+        self.begins_at_zero = False  # a producer without a past here has sequence 0 first
         self._verified_epoch = _NOT_VERIFIED
 
     def note(self, batch: TransactionalBatch) -> None:
@@ -47,9 +48,13 @@ class VerificationState:
         elif batch.producer_epoch == self.epoch:
             self.lowest_sequence = min(self.lowest_sequence, batch.base_sequence)
 
-    def verify(self, producer_epoch: int) -> None:
-        """The coordinator says that the partition takes part in that producer's transaction."""
+    def verify(self, producer_epoch: int, *, begins_at_zero: bool = False) -> None:
+        """The coordinator says that the partition takes part in that producer's transaction.
+
+        `begins_at_zero`: where each transaction has an epoch of its own.
+        """
         self._verified_epoch = producer_epoch
+        self.begins_at_zero = begins_at_zero
 
     def is_verified(self, producer_epoch: int) -> bool:
         """Whether a batch of that epoch may begin the transaction here."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from kbroker.protocol.schema import Message, message, wire
 
 
-@message(key=26, versions="0-5", flexible="3+", served="0-4")
+@message(key=26, versions="0-5", flexible="3+")
 class EndTxnRequest(Message):
     """The transaction, and which end it takes."""
 

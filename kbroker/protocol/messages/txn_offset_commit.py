@@ -18,7 +18,7 @@ from kbroker.model import ZERO_UUID
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
-@message(key=28, versions="0-6", flexible="3+", served="0-4")
+@message(key=28, versions="0-6", flexible="3+", served="0-5")
 class TxnOffsetCommitRequest(Message):
     """The offsets; generation and member are checked where they are given."""
 

@@ -29,12 +29,20 @@ NOT_THERE_YET = {
 }
 Rule = Callable[[list[Transaction]], list[Transaction]]
 _TIMESTAMP = re.compile(r'"timestamp":"\d+"')
+_FEATURES = re.compile(r'"features":\{"transaction\.version":\{[^}]*\}\}')
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
 
 
 def timestamps(transactions: list[Transaction]) -> list[Transaction]:
     """Time is not the same."""
     return _each_write(transactions, lambda write: _with_data(write, masked))
+
+
+def features_of_brokers(transactions: list[Transaction]) -> list[Transaction]:
+    """A kbroker supports transaction.version, which brokers of Kafka have from 4.0 on, without
+    ZooKeeper. Kafka's controllers only read the names of features that the cluster uses.
+    """
+    return _each_write(transactions, lambda write: _with_data(write, without_features))
 
 
 def order_of_overrides(transactions: list[Transaction]) -> list[Transaction]:
@@ -131,6 +139,7 @@ def topics_made_at_once(transactions: list[Transaction]) -> list[Transaction]:
 
 RULES: tuple[Rule, ...] = (
     timestamps,
+    features_of_brokers,
     order_of_overrides,
     nodes_of_the_authorizer,
     fence_of_a_migration,
@@ -157,6 +166,11 @@ def without_differences(
 def masked(data: str) -> str:
     """Data without timestamps."""
     return _TIMESTAMP.sub('"timestamp":"-"', data)
+
+
+def without_features(data: str) -> str:
+    """Data without the features that a broker supports."""
+    return _FEATURES.sub('"features":{}', data)
 
 
 def sorted_overrides(data: str) -> str:

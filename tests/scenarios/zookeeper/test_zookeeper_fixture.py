@@ -20,6 +20,7 @@ from tests.scenarios.zookeeper.differences import (
     masked,
     sorted_overrides,
     without_differences,
+    without_features,
 )
 from tests.scenarios.zookeeper.fixture import (
     EVENT_NAMES,
@@ -111,7 +112,7 @@ def nodes(tree: dict[str, Node]) -> list[str]:
     """The nodes as text. Left out is the root: those who made the dumps left marks there."""
     shown = []
     for path, node in sorted(tree.items()):
-        data = node.data and masked(node.data)
+        data = node.data and without_features(masked(node.data))
         if data and path.startswith("/config/") and "/changes/" not in path:
             data = sorted_overrides(data)
         if path != "/":

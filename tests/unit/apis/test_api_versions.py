@@ -80,7 +80,11 @@ def test_versions_before_3_have_no_software_name_to_refuse() -> None:
 
 def test_nothing_is_claimed_of_features_whose_protocols_are_missing() -> None:
     answer = handle(context(4), request("apache-kafka-java", "3.9.2"))
-    assert (answer.supported_features, answer.finalized_features) == ([], [])
+    claimed = [
+        (each.name, each.min_version, each.max_version) for each in answer.supported_features
+    ]
+    assert claimed == [("transaction.version", 0, 2)]
+    assert answer.finalized_features == []
 
 
 @pytest.mark.parametrize(("version", "names"), [(3, ["b"]), (4, ["a", "b"]), (5, ["a", "b"])])

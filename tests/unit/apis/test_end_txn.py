@@ -17,7 +17,8 @@ from tests.fakes.transaction_broker import TransactionBroker, turns
 from tests.fakes.transaction_caller import TransactionCaller
 
 E = ErrorCode
-VERSIONS = range(5)
+VERSIONS = range(5)  # of both
+END_VERSIONS = range(6)
 WRITE_X = (AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "x"))
 READ_G = (AclOperation.READ, Resource(ResourceType.GROUP, "g"))
 
@@ -34,7 +35,7 @@ def add_offsets(epoch: int = 0, *, name: str = "x") -> AddOffsetsToTxnRequest:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", END_VERSIONS)
 @pytest.mark.parametrize(
     ("committed", "state"), [(True, "CompleteCommit"), (False, "CompleteAbort")]
 )
@@ -197,3 +198,25 @@ async def test_what_makes_no_sense_is_refused(name: str, timeout_ms: int, code: 
 async def test_a_broker_that_does_not_keep_the_id_says_so() -> None:
     call = TransactionCaller(TransactionBroker(lead=False))
     assert (await call.init()).error_code == E.NOT_COORDINATOR
+
+
+async def test_version_5_ends_the_epoch_and_tells_the_next_one() -> None:
+    call = TransactionCaller()
+    await call.init()
+    await call.add({"t": [0]})
+
+    answers = [await call(end(), 5)]
+    await turns()
+    answers.append(await call(end(), 5))
+    answers.append(await call(end(committed=False), 5))
+    answers.append(await call(end(1), 5))
+    answers.append(await call(end(1, committed=False), 5))
+
+    told = [(a.error_code, a.producer_id, a.producer_epoch) for a in answers]
+    assert told == [
+        (0, 1000, 1),
+        (0, 1000, 1),
+        (E.INVALID_TXN_STATE, -1, -1),
+        (E.INVALID_TXN_STATE, -1, -1),
+        (0, 1000, 2),
+    ]

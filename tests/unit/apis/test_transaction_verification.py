@@ -165,9 +165,9 @@ def test_a_refusal_closes_the_connection_of_who_reads_no_answers(cluster, call, 
     assert write(call, begins(), acks=0) == NoResponse(close=True)
 
 
-def start(call, *records, **values):
+def start(call, *records, version=9, **values):
     async def answer():
-        return await call.start(handle, produce(*records, transactional_id="x", **values), 9)
+        return await call.start(handle, produce(*records, transactional_id="x", **values), version)
 
     return call.cluster.loop.create_task(answer())
 
@@ -268,3 +268,92 @@ def test_a_batch_that_is_checked_on_a_thread_while_a_marker_comes_is_refused(
 
     assert finished(call, task).error_code == ErrorCode.INVALID_TXN_STATE
     assert partition.log_end_offset == 2
+
+
+# ---- Produce 12: partitions are added with the first batch
+
+
+ADDS = 12
+
+
+def test_a_new_request_adds_the_partition_and_asks_about_no_later_batch(cluster, call, coordinator):
+    cluster.lead("t")
+
+    assert only(write(call, begins(), version=ADDS)).error_code == NONE
+    assert only(write(call, begins(1), version=ADDS)).error_code == NONE
+    assert coordinator.asked == [Participation("x", PRODUCER, (TopicPartition("t", 0),), adds=True)]
+
+
+def test_partitions_are_added_even_where_verification_is_switched_off(cluster, call, coordinator):
+    cluster.lead("t")
+    coordinator.enabled = False
+
+    assert only(write(call, begins(), version=ADDS)).error_code == NONE
+    assert len(coordinator.asked) == 1
+
+
+def test_the_end_of_the_transaction_before_is_waited_for(cluster, call, coordinator):
+    cluster.lead("t")
+    coordinator.then = [ErrorCode.CONCURRENT_TRANSACTIONS] * 2
+
+    assert only(write(call, begins(), version=ADDS)).error_code == NONE
+    assert len(coordinator.asked) == 3
+
+
+def test_where_that_takes_long_the_producer_is_told(cluster, call, coordinator):
+    partition = cluster.lead("t")
+    coordinator.code = ErrorCode.CONCURRENT_TRANSACTIONS
+
+    answer = only(write(call, begins(), version=ADDS))
+
+    assert answer.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert partition.log_end_offset == 0
+
+
+def test_a_coordinator_that_cannot_be_asked_is_told_as_ever(cluster, call, coordinator):
+    cluster.lead("t")
+    coordinator.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    answer = only(write(call, begins(), version=ADDS))
+
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_the_marker_of_the_transaction_before_does_not_refuse_the_next_one(
+    cluster, call, coordinator
+):
+    """It may come between the question and its answer: then the question is asked again."""
+    partition = cluster.lead("t")
+    assert only(write(call, begins(producer=Producer(7, 0)), version=ADDS)).error_code == NONE
+    coordinator.is_away = True
+    task = start(call, begins(), version=ADDS)
+    turn(call)
+
+    end_transaction(partition)
+    coordinator.is_away = False
+    coordinator.waiting[0].set_result(coordinator.asked[-1].all_are(NONE))
+
+    assert finished(call, task).error_code == NONE
+    assert len(coordinator.asked) == 3
+    assert partition.log_end_offset == 3
+
+
+def test_a_late_batch_of_a_transaction_that_has_ended_is_fenced(cluster, call, coordinator):
+    partition = cluster.lead("t")
+    assert only(write(call, begins(), version=ADDS)).error_code == NONE
+    end_transaction(partition, Producer(7, 2))
+
+    answer = only(write(call, begins(1), version=ADDS))
+
+    assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert partition.log_end_offset == 2
+
+
+def test_a_producer_without_a_past_begins_with_sequence_0(cluster, call, coordinator):
+    partition = cluster.lead("t")
+
+    answer = only(write(call, begins(5), version=ADDS))
+
+    assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert only(write(call, begins(5), version=ADDS - 1)).error_code == NONE
+    assert partition.log_end_offset == 1

@@ -20,7 +20,7 @@ from kbroker.record.record_batch import ControlRecord
 from tests.fakes.denying_authorizer import services_without
 from tests.fakes.group_caller import GroupCaller
 
-VERSIONS = range(5)
+VERSIONS = range(6)
 PRODUCER = Producer(9, 2)
 
 
@@ -195,3 +195,11 @@ def test_an_offset_outside_of_a_transaction_is_refused(
     assert codes(call(request(), version)) == [code]
     assert fetched(call, stable=True) == (-1, ErrorCode.NONE)
     assert call.broker.groups.store.find("g") is None
+
+
+def test_a_new_request_adds_the_partition_of_the_group() -> None:
+    call = GroupCaller()
+
+    assert codes(call(request(), 5)) == [ErrorCode.NONE]
+    (asked,) = call.transactions.asked
+    assert asked.adds

@@ -20,6 +20,7 @@ from kbroker.coordinator.transaction.decisions import (
 from kbroker.coordinator.transaction.transaction import (
     NO_PRODUCER,
     NOT_STARTED,
+    WITHOUT_EPOCHS,
     Producer,
     Transaction,
     TransactionState,
@@ -108,7 +109,7 @@ def test_an_open_transaction_is_fenced_and_aborted_first() -> None:
     assert fenced.state is S.PREPARE_EPOCH_FENCE
     assert fenced.producer == Producer(ID, 4)
     assert fenced.partitions == {A}
-    aborted = aborted_by_fence(fenced, 301)
+    aborted = aborted_by_fence(fenced, 301, WITHOUT_EPOCHS)
     assert (aborted.state, aborted.producer, aborted.update_ms) == (
         S.PREPARE_ABORT,
         Producer(ID, 4),

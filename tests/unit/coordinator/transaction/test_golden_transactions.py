@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.coordinator.transaction.records import (
+    TransactionLogValue,
     expired_record,
     read_transaction,
     read_transaction_log_key,
+    read_transaction_log_value,
     transaction_record,
 )
 from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
@@ -43,7 +45,25 @@ def test_records_of_kafka_3_9_come_out_as_they_were() -> None:
     assert len(rows) > 15
     for key, value in rows:
         assert value is not None
-        assert transaction_record(read(key, value)) == (key, value)
+        assert transaction_record(read(key, value), 0) == (key, value)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_records_of_kafka_4_come_out_as_they_were_but_for_the_order_of_topics(level: int) -> None:
+    rows = written("4.3.1")
+    assert len(rows) > 15
+    for key, value in rows:
+        assert value is not None
+        again = transaction_record(read(key, value), level)
+        assert again.value is not None
+        assert (again.key, again.value[:2]) == (key, value[:2])
+        assert sorted_topics(again.value) == sorted_topics(value)
+
+
+def sorted_topics(value: bytes) -> TransactionLogValue:
+    found = read_transaction_log_value(value)
+    (found.transaction_partitions or []).sort(key=lambda topic: topic.topic)
+    return found
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
