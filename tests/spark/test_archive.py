@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientPartition
 
-from compat_tests.clients import create_topic
+from compat_tests.clients import begin_transaction, create_topic, transactional_producer
+from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
@@ -342,3 +343,56 @@ def test_merged_files_and_chosen_ones_hold_the_same_rows(
         row for row in sorted(written.rows) if row[1] == 1 and 10 <= row[2] < 20
     ]
     check_archive(tmp_path)
+
+
+def transactions_of_three(bootstrap: str, topic: str) -> Producer:
+    """Values of a producer that commits and of one that aborts, in turns, one beside them, and then
+    those of a third, whose transaction is open; that producer.
+    """
+    create_topic(bootstrap, topic, 1)
+    commits, aborts, third = (transactional_producer(bootstrap, f"{topic}-{n}") for n in range(3))
+    begin_transaction(commits, topic, range(3))
+    begin_transaction(aborts, topic, range(10, 13))
+    commits.produce(topic, b"3")
+    aborts.abort_transaction(30)
+    commits.commit_transaction(30)
+    beside = Producer({"bootstrap.servers": bootstrap})
+    beside.produce(topic, b"50")
+    assert beside.flush(30) == 0
+    begin_transaction(third, topic, [60, 61])
+    return third
+
+
+@pytest.mark.parametrize("kind", ["topics", "files"])
+def test_an_archive_has_what_transactions_of_kbroker_have_committed(
+    kind: str, spark: Any, kafka_connector: str, topic: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "broker" / "data"
+    broker = BrokerProcess(data)
+    broker.start()
+    producer = transactions_of_three(broker.bootstrap, topic)
+
+    def values() -> list[bytes]:
+        """Archive what there is, and return all values that are in the archive then."""
+        if kind == "topics":
+            source: Any = KafkaSource(bootstrap=broker.bootstrap, topics=(topic,))
+            run_archive(spark, source, tmp_path)
+        else:
+            broker.stop()
+            run_archive(spark, LogDirectorySource([str(data)], [topic]), tmp_path)
+            broker.start()
+        return [row[4] for row in archived(spark, tmp_path)]
+
+    committed = [b"0", b"1", b"2", b"3", b"50"]
+    assert values() == committed
+    producer.commit_transaction(60)
+    assert values() == [*committed, b"60", b"61"]
+    broker.stop()
+
+    check_archive(tmp_path)
+    (holes,) = read_archive(str(tmp_path / "archive")).holes.values()
+    reasons = missing_by_reason(holes)
+    assert sum(reasons.values()) == 6  # three values and three markers
+    assert "unexplained" not in reasons
+    if kind == "files":
+        assert reasons == {"aborted transaction": 3, "transaction marker": 3}
