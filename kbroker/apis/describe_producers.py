@@ -8,10 +8,11 @@ ask for thousands of producers would be answered with gigabytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kbroker.admin.topic_validation import validate_topic_name
-from kbroker.apis.authorization import ForEach, topic_in
-from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.authorization import ForEach
+from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import PART_ENTRIES, Parts, all_at_once, in_turns
 from kbroker.apis.now_or_later import NowOrLater
@@ -23,6 +24,7 @@ from kbroker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
+from kbroker.replication.topic_name import is_valid_topic_name
 
 _NO_TRANSACTION = -1
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."
@@ -31,11 +33,17 @@ Partition = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
 
+def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+    """The topic that an entry names; Kafka says of a name that it is invalid to whoever asks."""
+    is_valid = is_valid_topic_name(entry.name)
+    return Resource(ResourceType.TOPIC, entry.name) if is_valid else None
+
+
 @api(
     DescribeProducersRequest,
     ForEach(
         operation=AclOperation.READ,
-        resource=topic_in("name"),
+        resource=_topic,
         asked="topics",
         answered="topics",
         text="Topic authorization failed.",

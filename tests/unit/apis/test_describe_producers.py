@@ -130,9 +130,16 @@ def test_many_producers_do_not_hold_up_others(cluster: ReplicationCluster, call:
     assert len(partition.active_producers) == 1_002
 
 
-@pytest.mark.parametrize("topic", ["t", "none"])
+@pytest.mark.parametrize(
+    ("topic", "code", "text"),
+    [
+        ("t", 29, "Topic authorization failed."),
+        ("none", 29, "Topic authorization failed."),
+        ("..", 17, "Topic name is invalid: '..' is not allowed"),
+    ],
+)
 def test_who_may_not_read_a_topic_does_not_learn_whether_it_exists(
-    topic: str, cluster: ReplicationCluster, call: ApiCaller
+    topic: str, code: int, text: str, cluster: ReplicationCluster, call: ApiCaller
 ) -> None:
     with_producers(cluster)
     services = services_without(
@@ -142,4 +149,4 @@ def test_who_may_not_read_a_topic_does_not_learn_whether_it_exists(
     asked = ask(services, request(**{topic: [0]}), 0)
 
     answer = cluster.loop.run_until_complete(asked)
-    assert outcomes(answer) == [(topic, 0, 29, "Topic authorization failed.")]
+    assert outcomes(answer) == [(topic, 0, code, text)]
