@@ -100,9 +100,11 @@ def append_as_follower(
             log.expect_gaps()
     except StorageError as error:
         raise log.failed(error) from error
+    latest_epoch = log.leader_epoch_cache.latest_epoch
     for header in batches.headers:
-        if header.partition_leader_epoch > log.leader_epoch_cache.latest_epoch:
-            log.assign_epoch(header.partition_leader_epoch, header.base_offset)
+        if header.partition_leader_epoch > latest_epoch:
+            latest_epoch = header.partition_leader_epoch
+            log.assign_epoch(latest_epoch, header.base_offset)
     return _append_trusted(log, batches, AppendOrigin.REPLICATION, now_ms)
 
 

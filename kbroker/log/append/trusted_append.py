@@ -18,6 +18,8 @@ from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import (
+    CONTROL_BIT,
+    LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
     assign_log_append_time,
@@ -85,14 +87,14 @@ class TrustedBatches:
         expected = log_end_offset
         is_gapless = True
         for header in self.headers:
-            if header.base_offset < expected:
+            base_offset = header.base_offset
+            if base_offset < expected:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"Offset {header.base_offset} does not rise above the end of the log, "
-                    f"{expected}",
+                    f"Offset {base_offset} does not rise above the end of the log, {expected}",
                 )
-            is_gapless = is_gapless and header.base_offset == expected
-            expected = header.next_offset
+            is_gapless = is_gapless and base_offset == expected
+            expected = base_offset + header.last_offset_delta + 1
         return not is_gapless
 
     def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
@@ -102,14 +104,16 @@ class TrustedBatches:
         """
         markers: Markers = []
         position = 0
+        is_checked = origin is not AppendOrigin.REPLICATION  # else it refuses nothing
         for header in self.headers:
             marker = None
-            end = position + header.size_bytes
+            end = position + header.batch_length + LOG_OVERHEAD
             if header.producer_id >= 0:
-                if header.is_control:
+                if header.attributes & CONTROL_BIT:
                     marker = read_marker(header, self.records[position:end])
-                control = marker.control if marker else None
-                state.validate(header, header.base_offset, origin, control)
+                if is_checked:
+                    control = marker.control if marker else None
+                    state.validate(header, header.base_offset, origin, control)
             markers.append(marker)
             position = end
         return markers
@@ -132,10 +136,12 @@ def read_trusted(
     size = len(view)
     while size - position >= 17:  # up to the magic byte, which says how long the header is
         header = _header_at(view, position)
-        end = position + header.size_bytes if header is not None else size + 1
-        if header is None or end > size:
+        if header is None:
             break
-        if not is_intact(header, view[position:end]):
+        end = position + header.batch_length + LOG_OVERHEAD
+        if end > size:
+            break
+        if not is_intact(header, view, position):
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"Record batch at offset {header.base_offset} is corrupt in topic partition "
@@ -160,8 +166,10 @@ def apply_trusted(
             continue
         if marker is not None:
             end_transaction(state, header, marker, segment.transaction_index)
-        elif not header.is_control:
-            state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
+        elif not header.attributes & CONTROL_BIT:
+            base_offset = header.base_offset
+            last_offset = base_offset + header.last_offset_delta
+            state.update(header, base_offset, last_offset, header.max_timestamp)
     state.map_end_offset = headers[-1].next_offset
 
 
