@@ -1,0 +1,40 @@
+"""The short form of the hunts that copy in transactions while brokers and copiers are killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compat_tests.transactions.copier_rounds import run_alone, run_cluster
+from compat_tests.transactions.copiers import first_difference
+
+
+@pytest.fixture
+def only_kbroker(target: str) -> None:
+    if target != "kbroker":
+        pytest.skip("starts brokers of its own")
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("only_kbroker", "transactions")
+def test_copies_are_exact_while_the_only_broker_is_killed(tmp_path: Path) -> None:
+    copying = run_alone(tmp_path, 4, kinds=["java", "librdkafka", "aiokafka"], seed=3)
+
+    assert copying.faults.total() == 4
+    assert all(copier.told["aborted"] for copier in copying.copiers)
+
+
+@pytest.mark.java
+@pytest.mark.usefixtures("only_kbroker", "transactions")
+def test_copies_are_exact_while_brokers_of_a_cluster_are_killed(tmp_path: Path) -> None:
+    copying = run_cluster(tmp_path, 3, kinds=["java", "librdkafka"], seed=5)
+
+    assert copying.faults.total() == 3
+    assert all(copier.told["committed"] for copier in copying.copiers)
+
+
+def test_values_that_differ_are_named() -> None:
+    assert first_difference([1, 2, 3], [1, 2, 3]) == ""
+    assert first_difference([1, 2, 3], [1, 3]) == ("3 and 2 values, from 1 on [1, 2, 3] and [1, 3]")
+    assert first_difference([1, 2], [1, 2, 2]).startswith("2 and 3 values, from 2 on ")
