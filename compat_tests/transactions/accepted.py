@@ -23,7 +23,70 @@ class Accepted(NamedTuple):
     why: str
 
 
-ACCEPTED: tuple[Accepted, ...] = ()
+ACCEPTED = (
+    Accepted(
+        r"adding: a partition twice",
+        r"add p t:0 t:0",
+        r"\[t \[0 OK\]\]",
+        "each partition is answered once, however often it is named",
+    ),
+    Accepted(
+        r"adding: a batch .*",
+        r"(add/[45]|describe) .*",
+        r"not served|.*state=Empty.*",
+        "batches of transactions are for brokers; a client finds no version above 3",
+    ),
+    Accepted(
+        r"(adding|initialising): .*",
+        r"describe p",
+        r".* state=Empty .* began=-1 .*",
+        "none has begun since the start of the producer; Apache: the time of the one before, which "
+        "it forgets where it loads its log again",
+    ),
+    Accepted(
+        r"describing: ListTransactions .*",
+        r"list/2.*",
+        NOT_SERVED,
+        "as 3.9.2, which has no patterns",
+    ),
+    Accepted(
+        r"markers: .*",
+        r"marker p .*commit",
+        r".*CLUSTER_AUTHORIZATION_FAILED.*",
+        "only a coordinator knows that all partitions are ready for a commit",
+    ),
+    Accepted(
+        r"markers: .*",
+        r"(fetch|produce) .*",
+        r".*",
+        "what follows from commits that were refused",
+    ),
+    Accepted(
+        r"markers: a marker without partitions",
+        r"marker p commit",
+        r"\[producer_id=p \[\]\]",
+        "each marker is answered; Apache leaves one without partitions out",
+    ),
+    Accepted(
+        r"offsets: TxnOffsetCommit with an old epoch after a newer one wrote",
+        r"offset-fetch g t:0",
+        r".*committed_offset=6 OK.*",
+        "as 4.3.1; 3.9.2 forgets what is pending where a later commit of it is refused",
+    ),
+    Accepted(
+        r"offsets: OffsetDelete while offsets are pending",
+        r"offset-delete g t:0",
+        r"GROUP_ID_NOT_FOUND \[\]",
+        "a group is there once offsets of it are committed",
+    ),
+    Accepted(
+        r"producing: an (old epoch|epoch that was never given)",
+        r"produce.* epoch=own.*",
+        r".*INVALID_PRODUCER_EPOCH base_offset=-1 log_append_time=None log_start=-1.*",
+        "as 4.3.1: another epoch than that of the open transaction is verified; 3.9.2 would take "
+        "sequence 0 of the next epoch",
+    ),
+)
 
 
 class Difference(NamedTuple):

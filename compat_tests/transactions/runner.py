@@ -71,11 +71,6 @@ def warm_up(bootstrap: str) -> None:
     client.close()
 
 
-def serves_transactions(bootstrap: str) -> bool:
-    """Whether a broker takes part in transactions and tells of them."""
-    return DESCRIBE_TRANSACTIONS in _served(bootstrap)
-
-
 def _served(bootstrap: str) -> Ranges:
     client = WireClient(bootstrap)
     listed = client.call(

@@ -68,7 +68,7 @@ class _Played:
 
 
 @pytest.fixture(scope="module")
-def played(target: str, tmp_path_factory: pytest.TempPathFactory, transactions: None) -> _Played:
+def played(target: str, tmp_path_factory: pytest.TempPathFactory) -> _Played:
     if target != "kbroker":
         pytest.skip("starts kbrokers of its own; `sides.py` asks Apache Kafka")
     played = _Played()
