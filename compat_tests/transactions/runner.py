@@ -48,7 +48,7 @@ def run_all(
 ) -> dict[str, Answers]:
     """{title: answers}, in the order given; `at_once` of them run side by side."""
     run = uuid.uuid4().hex[:6]
-    ranges = _served(bootstrap)
+    ranges = served(bootstrap)
     with ThreadPoolExecutor(at_once) as pool:
         asked = {
             each.title: pool.submit(_run_one, bootstrap, each, f"{run}.{number}.", ranges)
@@ -71,7 +71,8 @@ def warm_up(bootstrap: str) -> None:
     client.close()
 
 
-def _served(bootstrap: str) -> Ranges:
+def served(bootstrap: str) -> Ranges:
+    """{key: lowest and highest version} that a broker lists."""
     client = WireClient(bootstrap)
     listed = client.call(
         API_VERSIONS, 3, client_software_name="sequences", client_software_version="1"
@@ -81,7 +82,7 @@ def _served(bootstrap: str) -> Ranges:
 
 
 def _run_one(bootstrap: str, sequence: Sequence, prefix: str, ranges: Ranges) -> Answers:
-    player = _Player(bootstrap, prefix, ranges)
+    player = Player(bootstrap, prefix, ranges)
     try:
         return tuple((step.line, player.play(step)) for step in sequence.steps)
     except Exception as error:
@@ -97,12 +98,12 @@ def _asks_again(found: set[int], waited_s: float) -> bool:
     return bool(found & _RETRIED) and waited_s < _RETRIED_FOR_S
 
 
-class _Player:
+class Player:
     """Plays the steps of one sequence."""
 
-    def __init__(self, bootstrap: str, prefix: str, ranges: Ranges) -> None:
+    def __init__(self, bootstrap: str, prefix: str, ranges: Ranges | None = None) -> None:
         self._bootstrap = bootstrap
-        self._ranges = ranges
+        self._ranges = served(bootstrap) if ranges is None else ranges
         self._client = WireClient(bootstrap, _SILENCE_S)
         self._actors = Actors(prefix, bootstrap)
         self._requests = Requests(self._actors, self._client)
@@ -111,6 +112,11 @@ class _Player:
     def close(self) -> None:
         self._client.close()
         self._actors.close()
+
+    def move(self, bootstrap: str) -> None:
+        """Go on with another broker over the same data."""
+        self._bootstrap, self._ranges = bootstrap, served(bootstrap)
+        self._reconnect()
 
     def play(self, step: Step) -> str:
         """The answer as text."""
@@ -247,10 +253,10 @@ class _Player:
 
 
 _WITHOUT_REQUEST = {
-    "topic": _Player._topic,
-    "delete-topic": _Player._delete_topic,
-    "join": _Player._join,
-    "leave": _Player._leave,
-    "until": _Player._until,
-    "until-forgotten": _Player._until_forgotten,
+    "topic": Player._topic,
+    "delete-topic": Player._delete_topic,
+    "join": Player._join,
+    "leave": Player._leave,
+    "until": Player._until,
+    "until-forgotten": Player._until_forgotten,
 }
