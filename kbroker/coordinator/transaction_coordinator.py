@@ -98,9 +98,9 @@ class TransactionCoordinator:
             services.timer,
             lambda: services.state_partitions() or config.transaction_state_log_num_partitions,
         )
-        self._store = TransactionStore(self._runtime, self._on_decided, services.level)
-        self._endings = TransactionEndings(self._store, services.send_markers)
-        self._upkeep = TransactionUpkeep(config, self._store)
+        self.store = TransactionStore(self._runtime, self._on_decided, services.level)
+        self._endings = TransactionEndings(self.store, services.send_markers)
+        self._upkeep = TransactionUpkeep(config, self.store)
         self._is_active = True
         self.find_coordinator = CoordinatorFinder(
             {CoordinatorType.TRANSACTION: self._runtime}, services.metadata, services.topics
@@ -123,7 +123,7 @@ class TransactionCoordinator:
         self, became_leader: Iterable[LedPartition], became_follower: Iterable[LedPartition]
     ) -> None:
         """The replica manager's news: partitions of `__transaction_state` are read, or given up."""
-        self._runtime.on_leadership_change(became_leader, became_follower, self._store.new_machine)
+        self._runtime.on_leadership_change(became_leader, became_follower, self.store.new_machine)
 
     # ---- producers
 
@@ -145,7 +145,7 @@ class TransactionCoordinator:
         kept, new_id = await self._with_producer_id(transactional_id, timeout_ms, expected)
         decided = initialized(kept.entry, expected, timeout_ms, self._now_ms(), new_id)
         if decided.state is TransactionState.PREPARE_EPOCH_FENCE:
-            await _stored(lambda heard: self._store.abort(kept, decided, heard))
+            await _stored(lambda heard: self.store.abort(kept, decided, heard))
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         await self._written(kept, decided)
         _log.info("Transactional id %s has %s", transactional_id, decided.producer)
@@ -160,11 +160,11 @@ class TransactionCoordinator:
         """
         spare: int | None = None
         while True:
-            kept = self._store.find(transactional_id)
+            kept = self.store.find(transactional_id)
             if kept is None and spare is not None:
                 now_ms = self._now_ms()
                 new = new_transaction(transactional_id, spare, timeout_ms, now_ms)
-                return self._store.create(new), None
+                return self.store.create(new), None
             if kept is not None:
                 is_needed = needs_producer_id(kept.entry, expected)
                 if not is_needed or spare is not None:
@@ -241,7 +241,7 @@ class TransactionCoordinator:
     def _used(self, transactional_id: str) -> KeptTransaction:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        kept = self._store.find(transactional_id)
+        kept = self.store.find(transactional_id)
         if kept is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return kept
@@ -250,7 +250,7 @@ class TransactionCoordinator:
         self._endings.begin(kept)
 
     async def _written(self, kept: KeptTransaction, decided: Transaction) -> None:
-        await _stored(lambda heard: self._store.write(kept, decided, heard))
+        await _stored(lambda heard: self.store.write(kept, decided, heard))
 
     def _now_ms(self) -> int:
         return self._runtime.now().wall_ms
@@ -266,7 +266,7 @@ class TransactionCoordinator:
         self._check_active()
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        kept = self._store.find(transactional_id)
+        kept = self.store.find(transactional_id)
         if kept is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return kept.entry.transaction
@@ -289,7 +289,7 @@ class TransactionCoordinator:
         begun_before_ms = self._now_ms() - longer_than_ms
         return [
             each
-            for each in (kept.entry.transaction for kept in self._store)
+            for each in (kept.entry.transaction for kept in self.store)
             if (not states or each.state in wanted)
             and (not producer_ids or each.producer.producer_id in producer_ids)
             and (longer_than_ms < 0 or each.start_ms < begun_before_ms)

@@ -39,6 +39,7 @@ class ClusterFaults:
     network: ClusterNetwork
     model: ClusterModel
     start_later: Callable[[int, float], None]
+    favours: Callable[[BrokerProcess], bool] = lambda process: process.controller.is_active
     counts: FaultCounts = field(default_factory=FaultCounts)
 
     @property
@@ -48,14 +49,18 @@ class ClusterFaults:
     def _processes(self) -> list[BrokerProcess]:
         return [p for p in self.network.processes.values() if p.is_alive]
 
+    def running(self) -> list[BrokerProcess]:
+        """Processes that neither are paused nor have ended."""
+        return [p for p in self._processes() if p.owner.state is OwnerState.RUNNING]
+
     def _any(self) -> BrokerProcess | None:
-        """A process, more often the controller's."""
-        running = [p for p in self._processes() if p.owner.state is OwnerState.RUNNING]
+        """A process, more often one that it favours."""
+        running = self.running()
         if not running:
             return None
-        active = [p for p in running if p.is_listening and p.controller.is_active]
-        if active and self.random.random() < 0.4:
-            return active[0]
+        favoured = [p for p in running if p.is_listening and self.favours(p)]
+        if favoured and self.random.random() < 0.4:
+            return favoured[0]
         return self.random.choice(running)
 
     def _duration_s(self) -> float:
@@ -66,10 +71,14 @@ class ClusterFaults:
         """kill -9; the ensemble notices some time later."""
         process = self._any()
         if process is not None:
-            self.counts.kills += 1
-            self.model.say(f"{process}: killed")
-            self.end(process)
-            self.start_later(process.broker_id, self._duration_s() * self.random.random())
+            self.kill_one(process)
+
+    def kill_one(self, process: BrokerProcess) -> None:
+        """As `kill`, of this process."""
+        self.counts.kills += 1
+        self.model.say(f"{process}: killed")
+        self.end(process)
+        self.start_later(process.broker_id, self._duration_s() * self.random.random())
 
     def end(self, process: BrokerProcess) -> None:
         """The process is no more."""
@@ -86,8 +95,11 @@ class ClusterFaults:
     def pause(self) -> None:
         """SIGSTOP, and SIGCONT later."""
         process = self._any()
-        if process is None:
-            return
+        if process is not None:
+            self.pause_one(process)
+
+    def pause_one(self, process: BrokerProcess) -> None:
+        """As `pause`, of this process."""
         self.counts.pauses += 1
         duration_s = self._duration_s()
         self.model.say(f"{process}: stopped for {duration_s:.1f} s")
@@ -120,8 +132,11 @@ class ClusterFaults:
     def expire(self) -> None:
         """The ensemble ends a session by itself."""
         process = self._any()
-        if process is None:
-            return
+        if process is not None:
+            self.expire_one(process)
+
+    def expire_one(self, process: BrokerProcess) -> None:
+        """As `expire`, of this process."""
         self.counts.expiries += 1
         self.model.say(f"{process}: session expires")
         process.tree.expire()

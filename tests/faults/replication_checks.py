@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from kbroker.log.log import Log
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import records
+from kbroker.record.record_batch import read_header, records
 from tests.faults.cluster_checks import batches_in
 from tests.faults.cluster_process import BrokerProcess
 from tests.faults.replication_consumers import Committer
-from tests.faults.replication_ledger import Ledger
+from tests.faults.replication_ledger import Ledger, shown
 
 
 def scan(processes: Sequence[BrokerProcess], ledger: Ledger) -> None:
@@ -30,15 +30,18 @@ def scan(processes: Sequence[BrokerProcess], ledger: Ledger) -> None:
                 ledger.seen(name, offset, value, f"on broker {process.broker_id}")
 
 
-def records_in(log: Log, end_offset: int) -> Iterator[tuple[int, bytes]]:
+def records_in(
+    log: Log, end_offset: int, *, has_markers: bool = True
+) -> Iterator[tuple[int, bytes]]:
     """(offset, key and value) of the records below an offset."""
     for base_offset, data in batches_in(log):
         if base_offset >= end_offset:
             return
+        if not has_markers and read_header(data).is_control:
+            continue
         for record in records(data):
             if record.offset < end_offset:
-                value = record.value or b""
-                yield record.offset, value if record.key is None else record.key + b"=" + value
+                yield record.offset, shown(record)
 
 
 def broken_promises(processes: Sequence[BrokerProcess], ledger: Ledger) -> Iterator[str]:
@@ -67,7 +70,8 @@ def broken_promises(processes: Sequence[BrokerProcess], ledger: Ledger) -> Itera
             if log.high_watermark < book.highest:
                 yield f"{name}: high watermark {log.high_watermark}, {book.highest} was seen"
             if not name.topic.startswith("__"):
-                yield from _disorder(name, held, ledger)
+                data = dict(records_in(log, log.log_end_offset, has_markers=False))
+                yield from _disorder(name, data, ledger)
 
 
 def _is_deleted(ledger: Ledger, name: TopicPartition, log: Log, offset: int) -> bool:

@@ -15,15 +15,20 @@ from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.record.record_batch import read_header, records
+from tests.faults.cluster_process import BrokerProcess
 from tests.faults.replication_clients import BACKOFF_S, RETRIABLE, ClientMachine, Place
+from tests.faults.replication_ledger import shown
 
 FETCH_WAIT_MS = 300
 EARLIEST = -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _FIRST_VERSION_WITH_IDS = 13
 
 
 class Consumer:
     """Reads one partition from its start on, until it is told to stop."""
+
+    isolation_level = READ_UNCOMMITTED
 
     def __init__(self, machine: ClientMachine, number: int, partition: TopicPartition) -> None:
         self.partition = partition
@@ -77,10 +82,14 @@ class Consumer:
         if process is not None and self._version >= 9:
             if target == place.leader:
                 self._proved_epoch = max(self._proved_epoch, place.leader_epoch)
-            observer = (process.number, self._purpose)
-            self._ledger.watermark(self.partition, observer, data.high_watermark)
+            self._note(data, process)
         self._read(data, target)
         return False
+
+    def _note(self, data: Any, process: BrokerProcess) -> None:
+        """Enter into the book where a broker says that its log is committed."""
+        observer = (process.number, self._purpose)
+        self._ledger.watermark(self.partition, observer, data.high_watermark)
 
     def _request(self, place: Place) -> FetchRequest:
         asked = FetchRequest.FetchPartition(
@@ -94,7 +103,11 @@ class Consumer:
             topic=self.partition.topic, topic_id=topic_id, partitions=[asked]
         )
         return FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=1 << 20, topics=[topic]
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=self.isolation_level,
+            topics=[topic],
         )
 
     def _read(self, data: Any, target: int) -> None:
@@ -109,8 +122,7 @@ class Consumer:
                 if record.offset < self.position:
                     continue
                 self._check(record.offset, data.high_watermark, target)
-                assert record.value is not None
-                ledger.seen(self.partition, record.offset, record.value, f"read from {target}")
+                ledger.seen(self.partition, record.offset, shown(record), f"read from {target}")
                 ledger.counts.consumed += 1
                 self.position = record.offset + 1
             at += header.size_bytes

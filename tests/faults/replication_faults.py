@@ -64,7 +64,12 @@ class ReplicationFaults:
     def lose_power(self) -> None:
         """A machine goes off: its disk has what was synced, and some of the rest."""
         process = self._base._any()
-        if process is None or not (self._is_spared(process) or self._random.random() < RASH):
+        if process is not None:
+            self.power_off(process)
+
+    def power_off(self, process: BrokerProcess) -> None:
+        """As `lose_power`, of this process, unless it would take the last copy of something."""
+        if not (self._is_spared(process) or self._random.random() < RASH):
             return
         self.counts.power_losses += 1
         self.boots[process.broker_id] += 1

@@ -12,10 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.model import NO_LEADER, LeaderAndIsr, TopicPartition
+from kbroker.record.record_batch import Record
 from tests.faults.cluster_model import ClusterModel
 
 MIN_ISR = 2
 Observer = tuple[int, str]  # number of the process, who looks at it
+
+
+def shown(record: Record) -> bytes:
+    """Return key and value of a record, as books have them."""
+    value = record.value or b""
+    return value if record.key is None else record.key + b"=" + value
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
@@ -47,6 +47,13 @@ LOOK_EVERY_TURNS = 8  # a second controller lasts longer
 CLIENT_NODES = (-1, -2, -3)
 
 
+class Client(Protocol):
+    """Whoever works on a client machine."""
+
+    async def run(self) -> None:
+        """Work."""
+
+
 class ReplicationModel(ClusterModel):
     """Tells the ledger of each leader and ISR that the tree gets."""
 
@@ -66,6 +73,7 @@ class ReplicationHistory(ClusterHistory):
     """One seed."""
 
     # Requests wait for these too; no socket server ends them here.
+    new_ledger: type[Ledger] = Ledger
     wishes = ClusterHistory.wishes | {"producer id block", "_Attempts.ask", "_settled"}
 
     def __init__(self, seed: int, steps: int, **named: Any) -> None:
@@ -74,7 +82,7 @@ class ReplicationHistory(ClusterHistory):
         before = self.model
         self.model = ReplicationModel(self.loop.time)
         self.model.trace, self.model.tolerated = before.trace, before.tolerated
-        self.model.ledger = self.ledger = Ledger(self.model, holders=self._holders)
+        self.model.ledger = self.ledger = self.new_ledger(self.model, holders=self._holders)
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.committers: list[Committer] = []
@@ -177,18 +185,7 @@ class ReplicationHistory(ClusterHistory):
 
     async def _begin(self) -> bool:
         """Wait for the brokers, make topics, and let clients begin."""
-        random = self.random
-        topics = {"a": random.randrange(1, 3), "b": 1}
-        settings: dict[str, dict[str, str]] = {"a": {}, "b": {}}
-        if random.random() < 0.4:
-            topics["short"], settings["short"] = 1, {"segment.bytes": "600"}
-            if random.random() < 0.5:
-                settings["short"] |= {"retention.ms": "8000"}
-            self.ledger.shrinking.add("short")
-        if random.random() < 0.2:
-            topics["rash"] = 1
-            settings["rash"] = {"unclean.leader.election.enable": "true"}
-            self.ledger.unclean.add("rash")
+        topics, settings = self._topics()
         began = self.loop.time()
         waiting = list(topics)
         while self.loop.time() - began < START_BOUND_S:
@@ -202,6 +199,22 @@ class ReplicationHistory(ClusterHistory):
                 self._begin_clients()
                 return True
         return False
+
+    def _topics(self) -> tuple[dict[str, int], dict[str, dict[str, str]]]:
+        """Topics to make, with their partitions and their settings."""
+        random = self.random
+        topics = {"a": random.randrange(1, 3), "b": 1}
+        settings: dict[str, dict[str, str]] = {"a": {}, "b": {}}
+        if random.random() < 0.4:
+            topics["short"], settings["short"] = 1, {"segment.bytes": "600"}
+            if random.random() < 0.5:
+                settings["short"] |= {"retention.ms": "8000"}
+            self.ledger.shrinking.add("short")
+        if random.random() < 0.2:
+            topics["rash"] = 1
+            settings["rash"] = {"unclean.leader.election.enable": "true"}
+            self.ledger.unclean.add("rash")
+        return topics, settings
 
     def _begin_clients(self) -> None:
         random, number = self.random, 0
@@ -218,9 +231,12 @@ class ReplicationHistory(ClusterHistory):
             machine, partition = random.choice(self.machines), self.admin.partitions[0]
             self.committers.append(Committer(machine, f"g{n}", partition))
         for client in (*self.producers, *self.consumers, *self.committers):
-            self.loop.start(self._watched(client), Owner(repr(client)), repr(client))
+            self._begin_client(client)
 
-    async def _watched(self, client: Producer | Consumer | Committer) -> None:
+    def _begin_client(self, client: Client) -> asyncio.Task[None]:
+        return self.loop.start(self._watched(client), Owner(repr(client)), repr(client))
+
+    async def _watched(self, client: Client) -> None:
         try:
             await client.run()
         except Exception as error:

@@ -1,0 +1,90 @@
+"""Ambushes on coordinators of a simulated cluster: the end of a broker between two of its writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.model import TRANSACTION_STATE_TOPIC
+from tests.fakes.virtual_loop import VirtualLoop, nobody
+from tests.faults.cluster_faults import ClusterFaults
+from tests.faults.cluster_process import BrokerProcess
+from tests.faults.replication_faults import ReplicationFaults
+from tests.faults.transaction_ledger import TransactionLedger
+
+WRITES_MAX = 6
+DELAYS_S = (0.0, 0.0, 0.001, 0.005, 0.02, 0.3)
+
+
+def coordinates_transactions(process: BrokerProcess) -> bool:
+    """Whether a broker leads a partition of `__transaction_state`."""
+    return any(
+        partition.is_leader and partition.topic_partition.topic == TRANSACTION_STATE_TOPIC
+        for partition in process.replicas.hosted
+    )
+
+
+class Ambush:
+    """Waits for a coordinator's write, and ends its broker right after it, or a moment later."""
+
+    def __init__(
+        self,
+        random: Random,
+        loop: VirtualLoop,
+        faults: ClusterFaults,
+        trouble: ReplicationFaults,
+        ledger: TransactionLedger,
+    ) -> None:
+        self.is_over = False
+        self._random = random
+        self._loop = loop
+        self._faults = faults
+        self._trouble = trouble
+        self._ledger = ledger
+
+    def lay(self) -> None:
+        """Choose a coordinator and one of its next writes."""
+        running = [
+            process
+            for process in self._faults.running()
+            if process.is_listening and coordinates_transactions(process)
+        ]
+        if not running:
+            return
+        process = self._random.choice(running)
+        faults = (
+            self._faults.kill_one,
+            self._faults.kill_one,
+            self._trouble.power_off,
+            self._faults.pause_one,
+            self._faults.expire_one,
+        )
+        self._watch(process, self._random.randrange(1, WRITES_MAX + 1), self._random.choice(faults))
+
+    def _watch(
+        self, process: BrokerProcess, writes: int, fault: Callable[[BrokerProcess], None]
+    ) -> None:
+        """Count the batches that coordinators append: their records, and markers."""
+        appends = process.replicas.appends
+        original = appends.append_records
+        left = writes
+
+        def append_records(*args: Any, **named: Any) -> Any:
+            nonlocal left
+            is_coordinator = AppendOrigin.COORDINATOR in (*args, *named.values())
+            left -= is_coordinator
+            if is_coordinator and left == 0:
+                delay_s = self._random.choice(DELAYS_S)
+                self._loop.call_later(delay_s, self._strike, process, fault, context=nobody())
+            return original(*args, **named)
+
+        vars(appends)["append_records"] = append_records
+
+    def _strike(self, process: BrokerProcess, fault: Callable[[BrokerProcess], None]) -> None:
+        if self.is_over or process not in self._faults.running():
+            return
+        self._ledger.of_transactions.ambushes += 1
+        self._ledger.model.say(f"{process}: ambushed")
+        fault(process)

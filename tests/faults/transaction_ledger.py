@@ -1,0 +1,162 @@
+"""What transactional clients of a simulated cluster were told, and what must hold of that.
+
+Law: a transaction is whole: all that was acknowledged of it is visible, in every partition and with
+its offsets, or nothing of it ever is. It is visible if its commit was answered, and it is not where
+nobody asked to commit it, or only a producer whose successor had its epoch by then (a zombie).
+Between the two the brokers decide, and all of it is decided alike. What a power loss took from
+`__transaction_state` or from a partition is forgiven there, as in `replication_ledger`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer
+from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from tests.faults.replication_ledger import Ledger
+
+Source = tuple[TopicPartition, int]  # partition and offset of a record that was copied
+
+
+@dataclass(slots=True, eq=False)
+class Txn:
+    """One transaction of one producer; `values` were acknowledged, in this order."""
+
+    transactional_id: str
+    name: str
+    producer: Producer
+    values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
+    group: str | None = None
+    offset: int = -1  # to be committed for the group
+    may_commit: bool = False
+    must_commit: bool = False
+
+    def __repr__(self) -> str:
+        return f"transaction {self.name} of {self.producer}"
+
+
+@dataclass(slots=True)
+class IdBook:
+    """One transactional id: requests for a producer id, their answers, and the last of them."""
+
+    asked: int = 0
+    answered: int = 0
+    newest: Producer = NO_PRODUCER
+
+
+@dataclass(slots=True)
+class TransactionCounts:
+    begun: int = 0
+    committed: int = 0
+    aborted: int = 0
+    vanished: int = 0
+    fenced: int = 0
+    rivals: int = 0
+    copied: int = 0
+    read_committed: int = 0
+    ambushes: int = 0
+
+
+@dataclass(slots=True)
+class TransactionLedger(Ledger):
+    """`state_partition` and `group_partition` are where the brokers keep an id and a group."""
+
+    txns: list[Txn] = field(default_factory=list)
+    txn_of: dict[bytes, Txn] = field(default_factory=dict)  # by value
+    ids: dict[str, IdBook] = field(default_factory=dict)
+    sources: dict[bytes, Source] = field(default_factory=dict)  # of values that are copies
+    offsets: dict[str, dict[int, list[Txn]]] = field(default_factory=dict)  # by group and offset
+    of_transactions: TransactionCounts = field(default_factory=TransactionCounts)
+    state_partition: Callable[[str], TopicPartition] = lambda _: TopicPartition(
+        TRANSACTION_STATE_TOPIC, 0
+    )
+    group_partition: Callable[[str], TopicPartition] = lambda _: TopicPartition(
+        GROUP_METADATA_TOPIC, 0
+    )
+
+    def id_book(self, transactional_id: str) -> IdBook:
+        return self.ids.setdefault(transactional_id, IdBook())
+
+    # ---- what was told
+
+    def identified(self, transactional_id: str, producer: Producer) -> None:
+        """A producer was told who it is from now on."""
+        book = self.id_book(transactional_id)
+        if not self.knows_id(transactional_id):
+            book.newest = producer
+            return
+        if book.newest not in (NO_PRODUCER, producer) and (
+            producer.producer_id != book.newest.producer_id
+        ):
+            self.model.violate(
+                "producer id changed", f"{transactional_id}: {producer} after {book.newest}"
+            )
+        if producer == book.newest:
+            self.model.violate("an epoch for two", f"{transactional_id}: {producer}")
+        book.newest = max(book.newest, producer)
+
+    def is_fenced(self, txn: Txn) -> bool:
+        """Whether a successor of its producer has been told so."""
+        return self.id_book(txn.transactional_id).newest > txn.producer
+
+    def begin(self, txn: Txn) -> None:
+        self.of_transactions.begun += 1
+        self.txns.append(txn)
+
+    def asks_to_commit(self, txn: Txn) -> None:
+        """From here on it may be visible."""
+        if not self.is_fenced(txn):
+            txn.may_commit = True
+
+    def ended(self, txn: Txn, *, is_commit: bool) -> None:
+        """A producer was told that its transaction ends as it asked."""
+        if not is_commit:
+            self.of_transactions.aborted += 1
+            return
+        self.of_transactions.committed += 1
+        txn.must_commit = True
+        if not txn.may_commit and self.knows_id(txn.transactional_id):
+            self.model.violate("commit of a zombie", f"{txn} after {self.newest_of(txn)}")
+
+    def newest_of(self, txn: Txn) -> Producer:
+        return self.id_book(txn.transactional_id).newest
+
+    def offset_on_its_way(self, txn: Txn, group: str, offset: int) -> None:
+        """A producer is about to commit an offset within its transaction."""
+        txn.group, txn.offset = group, offset
+        self.offsets.setdefault(group, {}).setdefault(offset, []).append(txn)
+
+    def offset_told(self, group: str, offset: int) -> None:
+        """Somebody was told what a group has committed."""
+        if offset < 0 or not self.knows_group(group):
+            return
+        txns = self.offsets.get(group, {}).get(offset, [])
+        if any(txn.may_commit or not self.knows_id(txn.transactional_id) for txn in txns):
+            return
+        self.model.violate("offset before its commit", f"group {group} has {offset}: {txns}")
+
+    def read_committed(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A reader that waits for the end of transactions was shown a record."""
+        self.of_transactions.read_committed += 1
+        txn = self.txn_of.get(value)
+        if txn is None or txn.may_commit or not self.knows_id(txn.transactional_id):
+            return
+        if not self.is_excused(partition):
+            self.model.violate(
+                "read without a commit", f"{partition} at {offset}: {value!r} of {txn}"
+            )
+
+    # ---- what is forgiven
+
+    def knows_id(self, transactional_id: str) -> bool:
+        """Whether its coordinator must have kept all that it answered for."""
+        return not self.is_excused(self.state_partition(transactional_id))
+
+    def knows_group(self, group: str) -> bool:
+        """Whether its coordinator must have kept all that it answered for."""
+        return not self.is_excused(self.group_partition(group))
+
+    def is_sure(self, txn: Txn) -> bool:
+        """Whether no loss of power has touched what it is made of."""
+        return self.knows_id(txn.transactional_id) and not any(map(self.is_excused, txn.values))
