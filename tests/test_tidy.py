@@ -75,6 +75,7 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/replication_bugs.py",
     "tests/faults/replication_faults.py",
     "tests/faults/replication_simulation.py",
+    "tests/faults/transaction_bugs.py",
     "tests/faults/test_planted_cleaning_bugs.py",
     "tests/integration/test_tree_on_an_ensemble.py",
     "tests/unit/pipeline/archive/upkeep/test_merge_and_expiry.py",

@@ -74,6 +74,7 @@ class ClusterModel:
     trace: list[str] | None = None
     digest: int = 0  # the same for the same history
     tolerated: frozenset[str] = frozenset()  # kinds of violations that are known already
+    is_over: bool = False  # what is still said belongs to no history
 
     def say(self, line: str) -> None:
         """Keep a line of what happens: in the digest, and whole when somebody wants to read it."""
@@ -89,7 +90,7 @@ class ClusterModel:
 
     def violate(self, kind: str, text: str) -> None:
         """Note something that must never be."""
-        if kind in self.tolerated:
+        if kind in self.tolerated or self.is_over:
             return
         self.say(f"VIOLATION {kind}: {text}")
         self.violations.append(Violation(self.now(), kind, text))

@@ -422,6 +422,7 @@ class ClusterHistory:
 
     def _bury(self) -> None:
         """Close the tasks of killed processes unfinished; nobody has to hear of it."""
+        self.model.is_over = True
         self.loop.on_exception = lambda _: None
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -161,7 +161,7 @@ class Verdict:
                 yield from _torn(txn, visible.get(txn, {}))
 
     def _visible(self) -> dict[Txn, dict[TopicPartition, list[bytes]]]:
-        """What is there of each transaction, in the order of the logs."""
+        """The values of each transaction that are there, in the order of the logs."""
         found: dict[Txn, dict[TopicPartition, list[bytes]]] = {}
         for partition, decided in self.decided.items():
             if self._ledger.is_excused(partition):
@@ -205,7 +205,7 @@ class Verdict:
             yield f"{group} at {position} of {source}: {len(copies)} copies, {len(wanted)} wanted, {odd}"
 
     def offset_of(self, group: str, source: TopicPartition) -> int:
-        """What a group has committed, as its coordinator knows."""
+        """The offset that a group has committed, as its coordinator knows."""
         for process in self._processes:
             for coordinated in process.parts.services.groups.store:
                 if coordinated.group.group_id == group:

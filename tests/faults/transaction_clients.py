@@ -69,6 +69,7 @@ class Manner:
     vanishes: float = 0.04
     dawdles: float = 0.04
     aborts: float = 0.25
+    regrets: float = 0.0  # asks to commit what has just been aborted
     is_stubborn: bool = False
 
 
@@ -245,7 +246,10 @@ class TransactionalClient:
             raise GoneError
         if txn.values or is_wanted or self._is_tainted:
             aborts = self._random.random() < self._manner.aborts
-            await self._end(txn, is_commit=is_wanted and not aborts)
+            is_commit = is_wanted and not aborts
+            await self._end(txn, is_commit=is_commit)
+            if not is_commit and self._random.random() < self._manner.regrets:
+                await self._regret(txn)
 
     async def _prepare(self) -> None:
         """Do what has to be done before a transaction."""
@@ -292,20 +296,16 @@ class TransactionalClient:
             raise self._unexpected(code)
 
     async def _end(self, txn: Txn, *, is_commit: bool) -> None:
-        request = EndTxnRequest(
-            transactional_id=self._id,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.epoch,
-            committed=is_commit,
-        )
-
         def before() -> None:
             if is_commit:
                 self._ledger.asks_to_commit(txn)
 
         self._say(f"{'commits' if is_commit else 'aborts'} {txn}")
         code, _ = await self._coordinator.ask(
-            request, self._version, lambda found: int(found.error_code), before
+            self._end_request(is_commit=is_commit),
+            self._version,
+            lambda found: int(found.error_code),
+            before,
         )
         self._say(f"{txn}: {code.name}")
         if code in FENCED:
@@ -315,6 +315,25 @@ class TransactionalClient:
         if code is not ErrorCode.NONE:
             raise self._unexpected(code)
         self._ledger.ended(txn, is_commit=is_commit)
+
+    def _end_request(self, *, is_commit: bool) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
+            committed=is_commit,
+        )
+
+    async def _regret(self, txn: Txn) -> None:
+        """Ask for the other end; an answer without an error would be a lie."""
+        self._say(f"regrets the end of {txn}")
+        code, _ = await self._coordinator.ask(
+            self._end_request(is_commit=True), self._version, lambda found: int(found.error_code)
+        )
+        if code in FENCED:
+            raise self._fenced(code)
+        if code is not ErrorCode.INVALID_TXN_STATE and self._ledger.knows_id(self._id):
+            self._violate("two ends", code)
 
     # ---- records
 

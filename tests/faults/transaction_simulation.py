@@ -153,9 +153,10 @@ class TransactionHistory(ReplicationHistory):
             self.producers.append(Producer(machine, "p1", partition, ProducerKind.IDEMPOTENT))
         for client in (*self.producers, *self.consumers, *self.readers, *self.lineages):
             self._begin_client(client)
+        topics = [TRANSACTION_STATE_TOPIC, *[GROUP_METADATA_TOPIC][: len(self.copied)]]
         self.admin.partitions += [
             TopicPartition(topic, n)
-            for topic in (TRANSACTION_STATE_TOPIC, GROUP_METADATA_TOPIC)
+            for topic in topics
             for n in range(INTERNAL_PARTITIONS if random.random() < 0.3 else 0)
         ]
 
@@ -165,6 +166,7 @@ class TransactionHistory(ReplicationHistory):
             vanishes=random.choice((0.0, 0.04, 0.15)),
             dawdles=random.choice((0.0, 0.04, 0.15)),
             aborts=random.choice((0.0, 0.2, 0.5)),
+            regrets=random.choice((0.0, 0.2)),
             is_stubborn=random.random() < 0.5,
         )
 
