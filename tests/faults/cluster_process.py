@@ -258,6 +258,7 @@ class BrokerProcess:
         await cluster.controller.shutdown()
         await self.topics.close()
         self.is_listening = False
+        self.parts.services.participation.close()
         await cluster.isr_changes.stop()
         await cluster.fetchers.shutdown()
         data.replicas.shutdown()
