@@ -99,7 +99,7 @@ class TransactionMarkerSender:
     ) -> set[asyncio.Task[Partitions]]:
         """Begin to ask the leaders of now; each task returns what is to be asked again."""
         by_leader: defaultdict[int, set[TopicPartition]] = defaultdict(set)
-        for partition in partitions:
+        for partition in sorted(partitions):  # the same way in every process, for simulations
             state = self._metadata.partition_state(partition)
             if state is not None:
                 by_leader[state.leader].add(partition)

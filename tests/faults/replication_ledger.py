@@ -77,6 +77,11 @@ class Ledger:
             found = self.books[partition] = Book()
         return found
 
+    def used_books(self) -> list[tuple[TopicPartition, Book]]:
+        """Those of which something was seen; others may have been wishes for what was never made."""
+        used = ((n, b) for n, b in self.books.items() if b.values or b.acknowledged or b.watermarks)
+        return sorted(used, key=lambda each: each[0])
+
     def is_excused(self, partition: TopicPartition) -> bool:
         """Whether this partition may lose records."""
         return partition in self.excused or partition.topic in self.unclean

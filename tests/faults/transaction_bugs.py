@@ -72,17 +72,17 @@ def producers_not_compared() -> AbstractContextManager[Any]:
     return patch.object(decisions, "_check_producer", lambda *_: None)
 
 
-def epochs_of_producers_not_compared() -> AbstractContextManager[Any]:
-    """A log takes batches of any epoch, and nobody is asked about them."""
+def participation_remembered_after_a_marker() -> AbstractContextManager[Any]:
+    """A producer that was verified once may begin a transaction again after the marker."""
+    original = ProducerStateManager.end_transaction
 
-    def validate(state: ProducerStateManager, header: Any, *args: Any) -> None:
-        entry = state.producers.get(header.producer_id)
-        if entry is not None and header.producer_epoch < entry.producer_epoch:
-            return
-        original(state, header, *args)
+    def end(state: ProducerStateManager, *args: Any) -> Any:
+        before = dict(state._verifications)
+        completed = original(state, *args)
+        state._verifications.update(before)
+        return completed
 
-    original = ProducerStateManager.validate
-    return patch.object(ProducerStateManager, "validate", validate)
+    return patch.object(ProducerStateManager, "end_transaction", end)
 
 
 def coordinator_epochs_not_compared() -> AbstractContextManager[Any]:
@@ -331,7 +331,7 @@ PLANTED: tuple[Mistake, ...] = (
     open_transaction_left_to_the_next_producer,
     epoch_not_raised_by_a_time_out,
     producers_not_compared,
-    epochs_of_producers_not_compared,
+    participation_remembered_after_a_marker,
     coordinator_epochs_not_compared,
     participation_not_verified,
     decided_before_it_is_stored,

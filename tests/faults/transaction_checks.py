@@ -20,12 +20,15 @@ from tests.faults.transaction_readers import CommittedReader
 # ---- what is still under way
 
 
-def unsettled(processes: Sequence[BrokerProcess]) -> Iterator[str]:
-    """List transactions that have not ended yet, and readers that are held back."""
+def unsettled(processes: Sequence[BrokerProcess], ledger: TransactionLedger) -> Iterator[str]:
+    """List transactions that have not ended yet, and partitions whose readers are held back: what
+    lost its power may have lost a marker, or that a transaction was open.
+    """
     for process in processes:
         for partition in process.replicas.hosted:
             log = partition.log
-            if log.last_stable_offset != log.high_watermark:
+            is_held = log.last_stable_offset != log.high_watermark
+            if is_held and not ledger.may_hang(partition.topic_partition):
                 yield (
                     f"{partition.topic_partition} on {process} is stable up to "
                     f"{log.last_stable_offset} of {log.high_watermark}"
@@ -35,16 +38,18 @@ def unsettled(processes: Sequence[BrokerProcess]) -> Iterator[str]:
             if kept.entry.pending is not None or not transaction.state.is_over:
                 yield f"{process}: {transaction}, on its way {kept.entry.pending}"
         for coordinated in process.parts.services.groups.store:
+            if ledger.may_hang(ledger.group_partition(coordinated.group.group_id)):
+                continue
             pending = coordinated.group.offsets.pending_transactional
             if any(pending.values()):
                 yield f"{process}: offsets of {coordinated.group.group_id} are pending: {pending}"
 
 
 def behind(readers: Sequence[CommittedReader], processes: Sequence[BrokerProcess]) -> Iterator[str]:
-    """List readers that have not come to the end."""
+    """List readers that have not come to where they are held back."""
     for reader in readers:
         log = leader_log(processes, reader.partition)
-        if log is not None and reader.position < log.high_watermark:
+        if log is not None and reader.position < log.last_stable_offset:
             yield f"{reader} has not come to {log.high_watermark}"
 
 
@@ -153,7 +158,7 @@ class Verdict:
     def broken(self) -> Iterator[str]:
         """List what is not as producers were told."""
         for partition, decided in self.decided.items():
-            if decided.open:
+            if decided.open and not self._ledger.may_hang(partition):
                 yield f"{partition} has transactions without an end: {decided.open}"
         visible = self._visible()
         for txn in self._ledger.txns:

@@ -425,7 +425,8 @@ class TransactionalClient:
 
     def _fenced(self, code: ErrorCode) -> FencedError:
         self._say(f"is fenced: {code.name}")
-        if not self._has_excuse():
+        has_expired = code is ErrorCode.INVALID_PRODUCER_ID_MAPPING and self._ledger.ids_expire
+        if not (has_expired or self._has_excuse()):
             self._violate("fenced without a reason", code)
         return FencedError()
 

@@ -38,11 +38,23 @@ class Txn:
 
 @dataclass(slots=True)
 class IdBook:
-    """One transactional id: requests for a producer id, their answers, and the last of them."""
+    """One transactional id: requests for a producer id, their answers, and the last of them;
+    `producer_ids` in the order in which it got them.
+    """
 
     asked: int = 0
     answered: int = 0
     newest: Producer = NO_PRODUCER
+    producer_ids: list[int] = field(default_factory=list)
+
+    def is_newer(self, producer: Producer, than: Producer) -> bool:
+        """Whether a producer was told later than another who it is, or has a higher epoch."""
+        return self._rank(producer) > self._rank(than)
+
+    def _rank(self, producer: Producer) -> tuple[int, int]:
+        known = self.producer_ids
+        at = known.index(producer.producer_id) if producer.producer_id in known else -1
+        return at, producer.epoch
 
 
 @dataclass(slots=True)
@@ -67,6 +79,7 @@ class TransactionLedger(Ledger):
     ids: dict[str, IdBook] = field(default_factory=dict)
     sources: dict[bytes, Source] = field(default_factory=dict)  # of values that are copies
     offsets: dict[str, dict[int, list[Txn]]] = field(default_factory=dict)  # by group and offset
+    ids_expire: bool = False  # those that nobody uses
     of_transactions: TransactionCounts = field(default_factory=TransactionCounts)
     state_partition: Callable[[str], TopicPartition] = lambda _: TopicPartition(
         TRANSACTION_STATE_TOPIC, 0
@@ -83,22 +96,25 @@ class TransactionLedger(Ledger):
     def identified(self, transactional_id: str, producer: Producer) -> None:
         """A producer was told who it is from now on."""
         book = self.id_book(transactional_id)
-        if not self.knows_id(transactional_id):
+        before = book.newest
+        if producer.producer_id not in book.producer_ids:
+            book.producer_ids.append(producer.producer_id)
+        if book.is_newer(producer, before):
             book.newest = producer
+        if not self.knows_id(transactional_id):
             return
-        if book.newest not in (NO_PRODUCER, producer) and (
-            producer.producer_id != book.newest.producer_id
-        ):
+        has_changed = before != NO_PRODUCER and producer.producer_id != before.producer_id
+        if has_changed and not self.ids_expire:
             self.model.violate(
-                "producer id changed", f"{transactional_id}: {producer} after {book.newest}"
+                "producer id changed", f"{transactional_id}: {producer} after {before}"
             )
-        if producer == book.newest:
+        if producer == before:
             self.model.violate("an epoch for two", f"{transactional_id}: {producer}")
-        book.newest = max(book.newest, producer)
 
     def is_fenced(self, txn: Txn) -> bool:
         """Whether a successor of its producer has been told so."""
-        return self.id_book(txn.transactional_id).newest > txn.producer
+        book = self.id_book(txn.transactional_id)
+        return book.is_newer(book.newest, txn.producer)
 
     def begin(self, txn: Txn) -> None:
         self.of_transactions.begun += 1
@@ -156,6 +172,11 @@ class TransactionLedger(Ledger):
     def knows_group(self, group: str) -> bool:
         """Whether its coordinator must have kept all that it answered for."""
         return not self.is_excused(self.group_partition(group))
+
+    def may_hang(self, partition: TopicPartition) -> bool:
+        """Whether a transaction may be open there for good."""
+        states = (p for p in self.excused if p.topic == TRANSACTION_STATE_TOPIC)
+        return self.is_excused(partition) or any(states)
 
     def is_sure(self, txn: Txn) -> bool:
         """Whether no loss of power has touched what it is made of."""

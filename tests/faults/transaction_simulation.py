@@ -38,6 +38,7 @@ INTERNAL_PARTITIONS = 2
 RIVAL_AFTER_S = (0.5, 2.0, 6.0)
 REST_BETWEEN_S = (0.1, 1.0, 6.0)  # two runs of a program
 COPIES = "copies"
+EXPIRY_MS = 10_000  # longer than any answer takes
 
 
 class Lineage:
@@ -114,6 +115,8 @@ class TransactionHistory(ReplicationHistory):
         self.ambush = Ambush(self.random, self.loop, self.faults, self.trouble, self.transactions)
 
     def _settings(self, random: Random) -> dict[str, str]:
+        self.transactions.ids_expire = random.random() < 0.25
+        expiry_ms = EXPIRY_MS if self.transactions.ids_expire else 604_800_000
         factor = str(min(3, len(self.disks)))
         return super()._settings(random) | {
             "offsets.topic.num.partitions": str(INTERNAL_PARTITIONS),
@@ -121,6 +124,8 @@ class TransactionHistory(ReplicationHistory):
             "transaction.state.log.replication.factor": factor,
             "transaction.state.log.min.isr": "2",
             "transaction.state.log.segment.bytes": random.choice(("1000", "100000")),
+            "transactional.id.expiration.ms": str(expiry_ms),
+            "transaction.remove.expired.transaction.cleanup.interval.ms": "2000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
 
@@ -237,7 +242,7 @@ class TransactionHistory(ReplicationHistory):
             if not lineage.is_over:
                 return ["programs go on"]
             findings += lineage.waits()
-        findings += unsettled(processes)
+        findings += unsettled(processes, self.transactions)
         return findings or list(behind(self.readers, processes))
 
     async def _rest(self) -> None:
