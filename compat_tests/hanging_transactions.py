@@ -13,9 +13,14 @@ _BEFORE_THE_SECOND_PROTOCOL = 8  # later versions of Produce tell the coordinato
 
 
 def hang(
-    wire: WireClient, topic: str, producer_id: int, offset: int, timestamp_ms: int | None = None
+    wire: WireClient,
+    topic: str,
+    producer_id: int,
+    offset: int,
+    timestamp_ms: int | None = None,
+    partition: int = 0,
 ) -> None:
-    """Let a transaction hang in partition 0 from this offset on, its end; since an hour if not said
+    """Let a transaction hang in a partition from this offset on, its end; since an hour if not said
     otherwise.
     """
     wire.wait_for_topic(topic)
@@ -27,6 +32,10 @@ def hang(
         timestamp_ms=int(time.time() - 3600) * 1000 if timestamp_ms is None else timestamp_ms,
     )
     said = wire.produce(
-        topic, written.to_bytes(), _BEFORE_THE_SECOND_PROTOCOL, transactional_id="zombie"
+        topic,
+        written.to_bytes(),
+        _BEFORE_THE_SECOND_PROTOCOL,
+        partition,
+        transactional_id="zombie",
     )
     assert said == stored_at(offset)
