@@ -47,7 +47,7 @@ _SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "transaction.state.log.num.partitions": "6",
 }
-_ALONE = {
+ALONE = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
@@ -149,7 +149,7 @@ def run_alone(
     records_per_s: int = 300,
 ) -> CopierRounds:  # fmt: skip
     """One broker, which is killed and started again."""
-    settings = _SETTINGS | _ALONE
+    settings = _SETTINGS | ALONE
     broker: BrokerProcess | ApacheBroker
     if kind == "kbroker":
         options = [part for item in settings.items() for part in ("--override", "=".join(item))]

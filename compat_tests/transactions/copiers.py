@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import hashlib
 import json
 import random
 import subprocess
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -78,8 +80,7 @@ class JavaCopier:
 
     def _start(self) -> subprocess.Popen[str]:
         plan, java = self.plan, require_program("java", "install a Java 17 or 21 runtime")
-        folder = cached_folder("java-copier", lambda at: None)
-        compile_java(SOURCES / "Copier.java", jars(NEWEST), folder, release=11)
+        folder = _compiled()
         numbers = (plan.timeout_ms, plan.records, plan.aborts, plan.seed)
         process = subprocess.Popen(
             [java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
@@ -115,6 +116,16 @@ class JavaCopier:
         self._stopping = True
         self._process.kill()
         self._thread.join(_JOIN_S)
+
+
+def _compiled() -> Path:
+    """The folder with the classes of `Copier.java`, which are made where it has changed."""
+    source = SOURCES / "Copier.java"
+    known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    return cached_folder(
+        f"copier-{known_by}",
+        lambda folder: compile_java(source, jars(NEWEST), folder, release=11),
+    )
 
 
 class _ThreadCopier:

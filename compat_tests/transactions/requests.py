@@ -43,7 +43,7 @@ from compat_tests.wire.wire_client import (
 
 ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_MARKERS, TXN_OFFSET_COMMIT = 24, 25, 26, 27, 28
 DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS = 61, 65, 66
-TRANSACTION = 1  # key type of FindCoordinator
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 
 Fields = dict[str, Any]
 

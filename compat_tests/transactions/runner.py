@@ -13,6 +13,8 @@ from compat_tests.transactions.actors import Actors
 from compat_tests.transactions.requests import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
+    GROUP,
+    TRANSACTION,
     Requests,
 )
 from compat_tests.transactions.script import NOT_SERVED, Answers, Sequence, Step
@@ -22,6 +24,7 @@ from compat_tests.wire.wire_client import (
     API_VERSIONS,
     DELETE_TOPICS,
     FIND_COORDINATOR,
+    HEARTBEAT,
     INIT_PRODUCER_ID,
     OFFSET_FETCH,
     PRODUCE,
@@ -38,6 +41,7 @@ _RETRIED = {6, 19}  # so is Produce answered while a transaction is ending
 _RETRIED_FOR_S = 2.5
 _OF_GROUPS = {"offset-fetch", "offset-delete", "delete-group"}
 _UNSTABLE = 88
+_WARM_UP = "warm-up"
 
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -58,17 +62,29 @@ def run_all(
 
 
 def warm_up(bootstrap: str) -> None:
-    """Have the broker make its internal topics, and wait until both coordinators serve."""
+    """Have a broker make its internal topics, and wait until both coordinators serve, wherever they
+    are.
+    """
+    for kind in (GROUP, TRANSACTION):
+        until(lambda: _coordinator_serves(bootstrap, kind), f"coordinators of type {kind} serve")  # noqa: B023
+
+
+def _coordinator_serves(bootstrap: str, kind: int) -> bool:
     client = WireClient(bootstrap)
-    client.wait_for_coordinator("warm-up")
-
-    def serves() -> bool:
-        client.call(FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["warm-up"])
-        answer = client.call(INIT_PRODUCER_ID, 1, transactional_id="warm-up", transaction_timeout=1)
-        return answer.error_code.value not in _RETRIED_LONG
-
-    until(serves, "the coordinator of transactions serves")
+    answer = client.call(FIND_COORDINATOR, 4, key_type=kind, coordinator_keys=[_WARM_UP])
     client.close()
+    (found,) = answer.coordinators
+    if found.error_code.value:
+        return False
+    client = WireClient(f"{found.host}:{found.port}")
+    if kind == GROUP:
+        said = client.call(HEARTBEAT, 3, group_id=_WARM_UP, generation_id=1, member_id="x")
+    else:
+        said = client.call(
+            INIT_PRODUCER_ID, 1, transactional_id=_WARM_UP, transaction_timeout=1_000
+        )
+    client.close()
+    return said.error_code.value not in _RETRIED_LONG
 
 
 def served(bootstrap: str) -> Ranges:

@@ -1,4 +1,6 @@
-"""The short form of the hunts that copy in transactions while brokers and copiers are killed."""
+"""The short form of the hunts: copies in transactions while brokers and copiers are killed, and very
+many aborted transactions.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.transactions.aborts import run as run_aborts
 from compat_tests.transactions.copier_rounds import run_alone, run_cluster
 from compat_tests.transactions.copiers import first_difference
 
@@ -32,6 +35,13 @@ def test_copies_are_exact_while_brokers_of_a_cluster_are_killed(tmp_path: Path) 
 
     assert copying.faults.total() == 2
     assert all(copier.told["committed"] for copier in copying.copiers)
+
+
+@pytest.mark.usefixtures("only_kbroker")
+def test_aborted_transactions_are_never_seen_and_forgotten_when_the_log_is_cleaned(
+    tmp_path: Path,
+) -> None:
+    assert run_aborts(tmp_path, 100).startswith("100 transactions aborted and 12 committed in ")
 
 
 def test_values_that_differ_are_named() -> None:
