@@ -15,6 +15,7 @@ from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.java_worker import KAFKA_VERSIONS, LOGGER, program_command
 from compat_tests.frameworks.lines import TopicReader, lag, lines, write
 from compat_tests.frameworks.story import TEST_TIMEOUT_S, RunWorker
+from compat_tests.frameworks.streams_rounds import run as run_streams
 from compat_tests.prerequisites import maven_jars
 from compat_tests.waiting import until
 
@@ -61,6 +62,13 @@ def test_kafka_streams_counts_every_word_once(
     until(lambda: lag(at, topic, topic) == 0, "all is committed")
     worker.stop()
     reader.close()
+
+
+def test_kafka_streams_counts_and_joins_exactly_once(target: str, tmp_path: Path) -> None:
+    if target != "kbroker":
+        pytest.skip("kills a broker of its own")
+
+    assert run_streams(tmp_path, 2).startswith("1 kills of the program and 1 of the broker: ")
 
 
 def test_spring_listeners_answer_every_line(
