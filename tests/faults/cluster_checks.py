@@ -27,6 +27,7 @@ STANDING_TASKS = frozenset(
         "controller events",
         "dynamic settings",
         "notifications of /config/changes",
+        "the cluster's features",
         "request",  # of a follower, which waits for records
         "upkeep",
     }

@@ -98,6 +98,7 @@ class Machine:
     settings: Mapping[str, str] = field(default_factory=dict)
     flushes: SimulatedFlushes | None = None  # None: a sync is done at once
     boot_id: str = "first boot"
+    has_features: bool = False  # hears of the levels that the cluster settles on
 
 
 class ProcessTree:
@@ -148,6 +149,7 @@ class BrokerProcess:
         self._apis: KafkaApis | None = None
         self._flushes = machine.flushes
         self._boot_id = machine.boot_id
+        self._has_features = machine.has_features
         self._upkeep: list[asyncio.Task[None]] = []
         self._undo = AsyncExitStack()
         session_timeout_ms = int(machine.ensemble.weather.session_timeout_s * 1000)
@@ -231,6 +233,9 @@ class BrokerProcess:
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
         await parts.data.dynamic_configs.start()
+        if self._has_features:
+            await parts.cluster.features.start()
+            self._undo.push_async_callback(parts.cluster.features.stop)
         await self._load_logs()
         parts.cluster.isr_changes.start()
         self.is_listening = True
@@ -293,6 +298,7 @@ class BrokerProcess:
         return Broker(
             broker_id=self.broker_id,
             end_points=(end_point, clients),
+            features=self.metadata.supported_features if self._has_features else (),
             has_lost_memory=self.parts.storage.has_lost_memory,
         )
 

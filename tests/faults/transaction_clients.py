@@ -71,6 +71,7 @@ class Manner:
     aborts: float = 0.25
     regrets: float = 0.0  # asks to commit what has just been aborted
     is_stubborn: bool = False
+    has_epochs: bool = False  # the second protocol: each transaction has one of its own
 
 
 class CoordinatorLink:
@@ -158,7 +159,7 @@ class TransactionalClient:
         self._manner = manner
         self._timeout_s = self._random.choice(TIMEOUTS_S)
         self._version = self._random.randrange(2, 5)  # of the coordinator's requests
-        self._produce_version = self._random.choice((3, 7, 9, 11))
+        self._produce_version = 12 if manner.has_epochs else self._random.choice((3, 7, 9, 11))
         self._coordinator = CoordinatorLink(
             machine, self.name, CoordinatorType.TRANSACTION, transactional_id
         )
@@ -214,10 +215,14 @@ class TransactionalClient:
             raise self._unexpected(code)
         book = self._book
         book.answered += 1
-        self._producer = Producer(answer.producer_id, answer.producer_epoch)
-        self._say(f"is {self._producer}")
-        self._ledger.identified(self._id, self._producer)
         self._asked = book.asked if book.asked == book.answered else None
+        self._become(Producer(answer.producer_id, answer.producer_epoch))
+
+    def _become(self, producer: Producer) -> None:
+        """Go on under a new epoch: whatever is late belongs to an older one."""
+        self._producer = producer
+        self._say(f"is {producer}")
+        self._ledger.identified(self._id, producer)
         self._sequences.clear()
         self._is_tainted, self._lost_before = False, self._coordinator.lost
 
@@ -227,7 +232,8 @@ class TransactionalClient:
     # ---- one transaction
 
     async def _transact(self) -> None:
-        if self._is_tainted or self._coordinator.lost > self._lost_before:
+        may_be_late = self._is_tainted or self._coordinator.lost > self._lost_before
+        if may_be_late and not self._manner.has_epochs:
             await self._identify(self._producer)
         await self._prepare()
         self._transactions += 1
@@ -273,6 +279,8 @@ class TransactionalClient:
         return True
 
     async def _add_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._manner.has_epochs:
+            return  # those who lead them do
         by_topic: dict[str, list[int]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
@@ -301,12 +309,7 @@ class TransactionalClient:
                 self._ledger.asks_to_commit(txn)
 
         self._say(f"{'commits' if is_commit else 'aborts'} {txn}")
-        code, _ = await self._coordinator.ask(
-            self._end_request(is_commit=is_commit),
-            self._version,
-            lambda found: int(found.error_code),
-            before,
-        )
+        code, answer = await self._ask_for_end(txn, before, is_commit=is_commit)
         self._say(f"{txn}: {code.name}")
         if code in FENCED:
             raise self._fenced(code)
@@ -315,21 +318,28 @@ class TransactionalClient:
         if code is not ErrorCode.NONE:
             raise self._unexpected(code)
         self._ledger.ended(txn, is_commit=is_commit)
+        if self._manner.has_epochs:
+            self._ledger.of_transactions.with_epochs += 1
+            self._become(Producer(answer.producer_id, answer.producer_epoch))
 
-    def _end_request(self, *, is_commit: bool) -> EndTxnRequest:
-        return EndTxnRequest(
+    async def _ask_for_end(
+        self, txn: Txn, before: Callable[[], None] = lambda: None, *, is_commit: bool
+    ) -> tuple[ErrorCode, Any]:
+        request = EndTxnRequest(
             transactional_id=self._id,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.epoch,
+            producer_id=txn.producer.producer_id,
+            producer_epoch=txn.producer.epoch,
             committed=is_commit,
+        )
+        version = 5 if self._manner.has_epochs else self._version
+        return await self._coordinator.ask(
+            request, version, lambda found: int(found.error_code), before
         )
 
     async def _regret(self, txn: Txn) -> None:
         """Ask for the other end; an answer without an error would be a lie."""
         self._say(f"regrets the end of {txn}")
-        code, _ = await self._coordinator.ask(
-            self._end_request(is_commit=True), self._version, lambda found: int(found.error_code)
-        )
+        code, _ = await self._ask_for_end(txn, is_commit=True)
         if code in FENCED:
             raise self._fenced(code)
         if code is not ErrorCode.INVALID_TXN_STATE and self._ledger.knows_id(self._id):

@@ -181,16 +181,8 @@ class Copier(TransactionalClient):
             await self._committed_offset(is_stable=False)
 
     async def _commit_offset(self, txn: Txn, position: int) -> None:
-        request = AddOffsetsToTxnRequest(
-            transactional_id=self._id,
-            producer_id=self._producer.producer_id,
-            producer_epoch=self._producer.epoch,
-            group_id=self.group,
-        )
-        code, _ = await self._coordinator.ask(
-            request, self._version, lambda found: int(found.error_code)
-        )
-        self._check_part(code)
+        if not self._manner.has_epochs:
+            await self._add_group()
         asked = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=self._source.partition, committed_offset=position
         )
@@ -206,11 +198,24 @@ class Copier(TransactionalClient):
         )
         self._ledger.offset_on_its_way(txn, self.group, position)
         lost = self._groups.lost
-        code, _ = await self._groups.ask(commit, self._version, _code_of_commit)
+        version = 5 if self._manner.has_epochs else self._version
+        code, _ = await self._groups.ask(commit, version, _code_of_commit)
         self._is_tainted |= self._groups.lost > lost
         self._say(f"offset {position} in {txn}: {code.name}")
         if code is not ErrorCode.NONE:
             self._refused(self._source, code)
+
+    async def _add_group(self) -> None:
+        request = AddOffsetsToTxnRequest(
+            transactional_id=self._id,
+            producer_id=self._producer.producer_id,
+            producer_epoch=self._producer.epoch,
+            group_id=self.group,
+        )
+        code, _ = await self._coordinator.ask(
+            request, self._version, lambda found: int(found.error_code)
+        )
+        self._check_part(code)
 
     async def _end(self, txn: Txn, *, is_commit: bool) -> None:
         if not is_commit:

@@ -62,6 +62,7 @@ class TransactionCounts:
     begun: int = 0
     committed: int = 0
     aborted: int = 0
+    with_epochs: int = 0  # ended by the second protocol
     vanished: int = 0
     fenced: int = 0
     rivals: int = 0

@@ -15,14 +15,16 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 
+from kbroker.features import TRANSACTION_VERSION
 from kbroker.java_hash import java_hash
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.faults import cluster_simulation
-from tests.faults.cluster_process import BrokerProcess
+from tests.faults.cluster_process import BrokerProcess, Machine
 from tests.faults.cluster_simulation import Outcome, _soon
 from tests.faults.replication_clients import Producer, ProducerKind
 from tests.faults.replication_consumers import Consumer
@@ -38,6 +40,7 @@ INTERNAL_PARTITIONS = 2
 RIVAL_AFTER_S = (0.5, 2.0, 6.0)
 REST_BETWEEN_S = (0.1, 1.0, 6.0)  # two runs of a program
 COPIES = "copies"
+SECOND_PROTOCOL = 2  # level of transaction.version
 EXPIRY_MS = 10_000  # longer than any answer takes
 
 
@@ -105,6 +108,7 @@ class TransactionHistory(ReplicationHistory):
         self.transactions.group_partition = partial(_home_of, GROUP_METADATA_TOPIC)
         self.lineages: list[Lineage] = []
         self.readers: list[CommittedReader] = []
+        self.has_epochs = False  # the cluster has settled on the second protocol
         self.copied: list[tuple[TopicPartition, str]] = []  # source and transactional id
 
     # ---- the story
@@ -185,6 +189,7 @@ class TransactionHistory(ReplicationHistory):
         self, name: str, partitions: list[TopicPartition], manner: Manner, number: int
     ) -> TransactionalClient:
         machine = self.random.choice(self.machines)
+        manner = replace(manner, has_epochs=self.has_epochs)
         return TransactionalClient(machine, name, number, partitions, manner)
 
     def _copier(
@@ -202,7 +207,7 @@ class TransactionHistory(ReplicationHistory):
             name,
             number,
             partitions,
-            manner,
+            replace(manner, has_epochs=self.has_epochs),
             source=source,
             coordinates=self._coordinates,
         )
@@ -219,8 +224,17 @@ class TransactionHistory(ReplicationHistory):
         return leads and state.leader == broker_id
 
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
+        random = self.random
         kinds, weights = super()._kinds()
-        return [*kinds, _soon(self.ambush.lay)], [*weights, 4]
+        kinds, weights = [*kinds, _soon(self.ambush.lay)], [*weights, 4]
+        if random.random() < 0.6:
+            kinds, weights = [*kinds, self._wish(self._raise_level)], [*weights, 3]
+            if random.random() < 0.7:
+                self.loop.start(self._raise_level(), self.machines[0].owner, "wish")
+        return kinds, weights
+
+    def _machine(self, broker_id: int) -> Machine:
+        return replace(super()._machine(broker_id), has_features=True)
 
     # ---- the end
 
@@ -244,6 +258,10 @@ class TransactionHistory(ReplicationHistory):
             findings += lineage.waits()
         findings += unsettled(processes, self.transactions)
         return findings or list(behind(self.readers, processes))
+
+    async def _raise_level(self) -> None:
+        if not self.has_epochs:
+            self.has_epochs = await self.admin.raise_level(TRANSACTION_VERSION, SECOND_PROTOCOL)
 
     async def _rest(self) -> None:
         await super()._rest()
