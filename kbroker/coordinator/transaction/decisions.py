@@ -274,6 +274,8 @@ def is_beyond_producers(transaction: Transaction) -> bool:
 
 def _asks_again(transaction: Transaction, producer: Producer) -> bool:
     """Whether it was this producer before its last transaction ended."""
+    if producer.epoch == NO_PRODUCER_EPOCH:
+        return False
     if producer.producer_id == transaction.producer.producer_id:
         return transaction.producer.epoch == producer.epoch + 1
     return producer == (transaction.previous_producer_id, LAST_EPOCH) and (

@@ -148,6 +148,11 @@ def test_the_last_epoch_of_a_producer_id_leads_to_the_next_one() -> None:
     )
 
 
+def test_nobody_with_the_epoch_of_no_producer_is_told_one() -> None:
+    kept = transaction(S.COMPLETE_COMMIT, epoch=0)
+    assert outcome(kept, Producer(ID, -1), is_commit=COMMIT) is FENCED
+
+
 def test_an_epoch_that_only_fences_is_never_told() -> None:
     """The broker has aborted what took too long under the last epoch."""
     kept = transaction(S.COMPLETE_ABORT, epoch=LAST_EPOCH + 1)
