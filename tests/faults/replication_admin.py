@@ -57,16 +57,13 @@ class ReplicationAdmin:
         code = ErrorCode(answer.topics[0].error_code) if answer is not None else None
         return code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
-    async def raise_level(self, feature: str, level: int) -> bool:
-        """As kafka-features would; True when the cluster has settled on it."""
+    async def raise_level(self, feature: str, level: int) -> None:
+        """As kafka-features would, of one broker after the other: only the controller listens."""
         update = UpdateFeaturesRequest.FeatureUpdateKey(feature=feature, max_version_level=level)
-        self._say(f"{feature} to {level}")
-        answer = await self._answer(
-            UpdateFeaturesRequest(timeout_ms=3_000, feature_updates=[update]), version=1
-        )
-        return answer is not None and not any(
-            (answer.error_code, *(each.error_code for each in answer.results))
-        )
+        request = UpdateFeaturesRequest(timeout_ms=3_000, feature_updates=[update])
+        for broker_id in self._machine.brokers:
+            self._say(f"{feature} to {level}")
+            await self._answer(request, broker_id=broker_id)
 
     async def alter_min_isr(self) -> None:
         """As kafka-configs would."""
@@ -183,17 +180,13 @@ class ReplicationAdmin:
         return None if place is None else place.leader
 
     async def _answer(
-        self,
-        request: Message,
-        timeout_ms: float = 4_000,
-        broker_id: int | None = None,
-        version: int | None = None,
+        self, request: Message, timeout_ms: float = 4_000, broker_id: int | None = None
     ) -> Any:
         self.asked += 1
         target = self._random.choice(self._machine.brokers) if broker_id is None else broker_id
         try:
             answer = await self._machine.ask(
-                target, request, purpose="admin", timeout_ms=timeout_ms, version=version
+                target, request, purpose="admin", timeout_ms=timeout_ms
             )
         except OSError as error:
             self._say(f"{type(request).__name__}: {type(error).__name__}")

@@ -29,6 +29,7 @@ class Consumer:
     """Reads one partition from its start on, until it is told to stop."""
 
     isolation_level = READ_UNCOMMITTED
+    wait_ms = FETCH_WAIT_MS
 
     def __init__(self, machine: ClientMachine, number: int, partition: TopicPartition) -> None:
         self.partition = partition
@@ -103,7 +104,7 @@ class Consumer:
             topic=self.partition.topic, topic_id=topic_id, partitions=[asked]
         )
         return FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
+            max_wait_ms=self.wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=self.isolation_level,

@@ -163,6 +163,17 @@ class ReplicationFaults:
             cut = self._network.cut(link, kind)
             self._base._later(duration_s, _joining(self._network, link, cut))
 
+    def isolate(self, process: BrokerProcess) -> None:
+        """Hold what a broker sends to others, while the tree takes it for gone."""
+        duration_s = self._base._duration_s()
+        self._say(f"{process}: what it sends to brokers is held for {duration_s:.1f} s")
+        self.counts.partitions += 1
+        for other in sorted(self._disks.keys() - {process.broker_id}):
+            link = (process.broker_id, other)
+            cut = self._network.cut(link, CutKind.HELD)
+            self._base._later(duration_s, _joining(self._network, link, cut))
+        self._base.expire_one(process)
+
     def _one_alone(self, brokers: list[int]) -> list[Link]:
         alone = self._random.choice(brokers)
         return _both_ways((alone, other) for other in brokers if other != alone)

@@ -1,4 +1,6 @@
-"""Ambushes on coordinators of a simulated cluster: the end of a broker between two of its writes."""
+"""Ambushes on coordinators of a simulated cluster: between two of its writes a broker ends, or is
+replaced while what it has sent is still under way.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.faults.cluster_process import BrokerProcess
 from tests.faults.replication_faults import ReplicationFaults
 from tests.faults.transaction_ledger import TransactionLedger
 
-WRITES_MAX = 6
+WRITES_MAX = 4
 DELAYS_S = (0.0, 0.0, 0.001, 0.005, 0.02, 0.3)
 
 
@@ -27,7 +29,7 @@ def coordinates_transactions(process: BrokerProcess) -> bool:
 
 
 class Ambush:
-    """Waits for a coordinator's write, and ends its broker right after it, or a moment later."""
+    """Waits for a coordinator's write, and strikes its broker right after it, or a moment later."""
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class Ambush:
             self._trouble.power_off,
             self._faults.pause_one,
             self._faults.expire_one,
+            self._trouble.isolate,
+            self._trouble.isolate,
         )
         self._watch(process, self._random.randrange(1, WRITES_MAX + 1), self._random.choice(faults))
 

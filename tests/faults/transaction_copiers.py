@@ -29,7 +29,7 @@ from tests.faults.transaction_ledger import Txn
 from tests.faults.transaction_readers import committed_records
 
 FETCH_VERSION = 11
-FETCH_WAIT_MS = 300
+FETCH_WAIT_MS = 1_000
 READ_PATIENCE_S = 2.0
 
 

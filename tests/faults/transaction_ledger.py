@@ -64,6 +64,7 @@ class TransactionCounts:
     aborted: int = 0
     with_epochs: int = 0  # ended by the second protocol
     vanished: int = 0
+    unsure: int = 0  # touched by a loss of power
     fenced: int = 0
     rivals: int = 0
     copied: int = 0

@@ -19,6 +19,7 @@ class CommittedReader(Consumer):
     """Reads one partition; `read` are the records that it was shown, by offset."""
 
     isolation_level = READ_COMMITTED
+    wait_ms = 1_000
 
     def __init__(self, machine: ClientMachine, number: int, partition: TopicPartition) -> None:
         super().__init__(machine, number, partition)

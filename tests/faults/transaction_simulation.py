@@ -108,7 +108,6 @@ class TransactionHistory(ReplicationHistory):
         self.transactions.group_partition = partial(_home_of, GROUP_METADATA_TOPIC)
         self.lineages: list[Lineage] = []
         self.readers: list[CommittedReader] = []
-        self.has_epochs = False  # the cluster has settled on the second protocol
         self.copied: list[tuple[TopicPartition, str]] = []  # source and transactional id
 
     # ---- the story
@@ -189,7 +188,7 @@ class TransactionHistory(ReplicationHistory):
         self, name: str, partitions: list[TopicPartition], manner: Manner, number: int
     ) -> TransactionalClient:
         machine = self.random.choice(self.machines)
-        manner = replace(manner, has_epochs=self.has_epochs)
+        manner = replace(manner, has_epochs=self._has_epochs())
         return TransactionalClient(machine, name, number, partitions, manner)
 
     def _copier(
@@ -207,7 +206,7 @@ class TransactionHistory(ReplicationHistory):
             name,
             number,
             partitions,
-            replace(manner, has_epochs=self.has_epochs),
+            replace(manner, has_epochs=self._has_epochs()),
             source=source,
             coordinates=self._coordinates,
         )
@@ -226,7 +225,9 @@ class TransactionHistory(ReplicationHistory):
     def _kinds(self) -> tuple[list[Callable[[], Any]], list[int]]:
         random = self.random
         kinds, weights = super()._kinds()
-        kinds, weights = [*kinds, _soon(self.ambush.lay)], [*weights, 4]
+        # Transactions take their time, and have to get somewhere before the next fault.
+        nothing: Callable[[], Any] = _soon(lambda: None)
+        kinds, weights = [*kinds, nothing, _soon(self.ambush.lay)], [*weights, 15, 15]
         if random.random() < 0.6:
             kinds, weights = [*kinds, self._wish(self._raise_level)], [*weights, 3]
             if random.random() < 0.7:
@@ -260,8 +261,16 @@ class TransactionHistory(ReplicationHistory):
         return findings or list(behind(self.readers, processes))
 
     async def _raise_level(self) -> None:
-        if not self.has_epochs:
-            self.has_epochs = await self.admin.raise_level(TRANSACTION_VERSION, SECOND_PROTOCOL)
+        if not self._has_epochs():
+            await self.admin.raise_level(TRANSACTION_VERSION, SECOND_PROTOCOL)
+
+    def _has_epochs(self) -> bool:
+        """Whether a client that asks a broker now hears of the second protocol."""
+        running = self._running()
+        if not running:
+            return False
+        levels = self.random.choice(running).metadata.finalized_features.levels
+        return levels.get(TRANSACTION_VERSION, 0) >= SECOND_PROTOCOL
 
     async def _rest(self) -> None:
         await super()._rest()
@@ -272,6 +281,8 @@ class TransactionHistory(ReplicationHistory):
 
     def _judge(self, processes: list[BrokerProcess]) -> None:
         verdict = Verdict(processes, self.transactions, list(self._data_partitions()))
+        counts = self.transactions.of_transactions
+        counts.unsure = sum(not self.transactions.is_sure(t) for t in self.transactions.txns)
         for text in verdict.broken():
             self.model.violate("torn transaction", text)
         for text in verdict.misread(self.readers):
