@@ -2,23 +2,29 @@
 
 v0: each id has its own outcome. Of the partitions that take part, those are told whose topics the
 client may describe.
+
+Law: an id takes three bytes to name, and thousands of partitions may take part. So others are
+answered in between, and ids that are named over and over again are told with a bounded number of
+partitions, and then get INVALID_REQUEST. Kafka tells all as often as they are named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kbroker.apis.authorization import ForEach, named_transactional_id
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
+from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
-from kbroker.errors import KafkaError
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+
+TOLD_AGAIN = 10_000  # partitions, of ids that are named again
 
 State = DescribeTransactionsResponse.TransactionState
 Topic = DescribeTransactionsResponse.TopicData
@@ -34,37 +40,56 @@ Topic = DescribeTransactionsResponse.TopicData
     ),
     parts=Parts("transactional_ids", "transaction_states"),
 )
-def handle(
+async def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     """Describe each id."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_described(ctx, name) for name in request.transactional_ids]
-    )
+    response = DescribeTransactionsResponse()
+    await in_turns(_fill(ctx, request.transactional_ids, response.transaction_states))
+    return response
 
 
-def _described(ctx: RequestContext, transactional_id: str) -> State:
+def _fill(ctx: RequestContext, names: Iterable[str], states: list[State]) -> Iterator[None]:
+    told: dict[str, State] = {}
+    room = TOLD_AGAIN
+    for name in names:
+        yield
+        state = told.get(name)
+        if state is None:
+            state = told[name] = State(transactional_id=name)
+            yield from _describe(ctx, state)
+        else:
+            told_again = sum(len(topic.partitions) for topic in state.topics)
+            room -= told_again
+            if told_again and room < 0:
+                state = told[name] = State(
+                    transactional_id=name, error_code=ErrorCode.INVALID_REQUEST
+                )
+        states.append(state)
+
+
+def _describe(ctx: RequestContext, state: State) -> Iterator[None]:
     try:
-        found = ctx.services.transactions.describe(transactional_id)
+        found = ctx.services.transactions.describe(state.transactional_id)
     except KafkaError as error:
-        return State(transactional_id=transactional_id, error_code=error.code)
-    return State(
-        transactional_id=transactional_id,
-        transaction_state=found.state.label,
-        transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=found.start_ms,
-        producer_id=found.producer.producer_id,
-        producer_epoch=found.producer.epoch,
-        topics=_topics(ctx, found.partitions),
-    )
+        state.error_code = error.code
+        return
+    state.transaction_state = found.state.label
+    state.transaction_timeout_ms = found.timeout_ms
+    state.transaction_start_time_ms = found.start_ms
+    state.producer_id, state.producer_epoch = found.producer
+    yield from _add_topics(ctx, state, found.partitions)
 
 
-def _topics(ctx: RequestContext, partitions: Iterable[TopicPartition]) -> list[Topic]:
+def _add_topics(
+    ctx: RequestContext, state: State, partitions: Iterable[TopicPartition]
+) -> Iterator[None]:
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
+        yield
     hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, by_topic)
-    return [
+    state.topics = [
         Topic(topic=topic, partitions=indexes)
         for topic, indexes in by_topic.items()
         if topic not in hidden

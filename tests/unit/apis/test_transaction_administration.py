@@ -9,6 +9,7 @@ import pytest
 from kbroker.apis import list_transactions
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.describe_transactions import TOLD_AGAIN
 from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -75,6 +76,33 @@ async def test_each_id_has_its_own_outcome(broker: TransactionBroker, services: 
     assert [(each.transactional_id, each.error_code) for each in found] == [
         ("", 42), ("none", 105), ("x", 0), ("x", 0),
     ]  # fmt: skip
+
+
+async def test_partitions_of_an_id_that_is_named_again_and_again_are_bounded(
+    broker: TransactionBroker, services: Services
+) -> None:
+    many = TOLD_AGAIN // 2
+    await broker.begun("x", *(TopicPartition("a", index) for index in range(many)))
+    await broker.begun("y", A0)
+
+    found = await described(services, "x", "x", "x", "x", "x", "y", "none", "none")
+
+    assert [(each.error_code, len(topics(each).get("a", ()))) for each in found] == [
+        *[(0, many)] * 3, *[(42, 0)] * 2, (0, 1), *[(105, 0)] * 2,
+    ]  # fmt: skip
+
+
+async def test_others_are_answered_while_ids_with_many_partitions_are_described(
+    broker: TransactionBroker, services: Services
+) -> None:
+    await broker.begun("x", *(TopicPartition("a", index) for index in range(1000)))
+    answer = asyncio.ensure_future(described(services, "x"))
+
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    assert not answer.done()
+    assert len(topics((await answer)[0])["a"]) == 1000
 
 
 async def test_other_coordinators_and_those_that_end_say_so(
