@@ -1,5 +1,5 @@
 """Leaves, for the sessions, two transactional ids that are used no more and a transaction that hangs
-at the end of `letters`:
+in `ledger`:
 
     .venv/bin/python -m tests.golden.transactions HOST:PORT
 """
@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from compat_tests.hanging_transactions import hang
 from compat_tests.wire.wire_client import WireClient
 
-TOPIC = "letters"
+TOPIC = "ledger"
 LAST_WRITTEN_MS = 1_763_676_000_000  # for three years, how long ago has eight digits
 
 
@@ -23,8 +23,7 @@ def main(bootstrap: str) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
         producer.init_transactions(20)
     wire = WireClient(bootstrap)
-    end = int(wire.list_offsets(TOPIC, -1).split("offset=")[1].split()[0])
-    hang(wire, TOPIC, 4711, end, LAST_WRITTEN_MS)
+    hang(wire, TOPIC, 4711, 0, LAST_WRITTEN_MS)
     wire.close()
 
 
