@@ -73,27 +73,27 @@ class RequestLane(Generic[QuestionT, AnswerT]):
         self._timeout_ms = timeout_ms
         self._in_flight: list[_Order[QuestionT, AnswerT]] = []
         self._waiting: list[_Order[QuestionT, AnswerT]] = []
+        self._askers = 0  # who wait: to look through all orders for each that ends takes too long
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: QuestionT) -> AnswerT:
         """Ask, and return the broker's answer."""
         order: _Order[QuestionT, AnswerT] = _Order(question, self._asks.name_of(question))
         self._waiting.append(order)
+        self._askers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"requests to {self.broker}")
         try:
             return await order.answered
         finally:
-            self._rest_if_nobody_waits()
+            self._askers -= 1
+            if not self._askers:
+                self._stop()
 
     def close(self) -> None:
         """Ask nothing any more: those who wait hear that there is no answer."""
         self._stop()
         self._client.close()
-
-    def _rest_if_nobody_waits(self) -> None:
-        if all(order.answered.done() for order in (*self._in_flight, *self._waiting)):
-            self._stop()
 
     def _stop(self) -> None:
         task, self._task = self._task, None
