@@ -28,6 +28,7 @@ from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 
 _NONE = ErrorCode.NONE
 _NOBODY = ErrorCode.UNKNOWN_SERVER_ERROR  # whose marker Kafka cannot make either
+_AT_ONCE = 100  # markers, some milliseconds; then others come in between
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -68,8 +69,10 @@ class MarkerWriter:
         """A code for each partition, under its producer: NONE once the marker is stored."""
         by_producer: dict[int, Codes] = {}
         waiting: list[Awaitable[None]] = []
-        for marker in request.markers:
+        for number, marker in enumerate(request.markers, 1):
             waiting += self._write(marker, by_producer.setdefault(marker.producer_id, {}))
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
         if waiting:
             await asyncio.gather(*waiting)
         return _response(by_producer)

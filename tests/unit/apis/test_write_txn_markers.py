@@ -90,6 +90,18 @@ def test_markers_of_several_producers_are_answered_by_producer(
     assert written == [ControlRecord(True, 3), ControlRecord(False, 3)]
 
 
+def test_many_markers_do_not_hold_up_others(cluster: ReplicationCluster, call: ApiCaller) -> None:
+    log = cluster.lead("t").log
+    asked = request(*[marker({"t": [0]})] * 500)
+
+    answer = cluster.loop.create_task(call.start(write_txn_markers.handle, asked, 1))
+    cluster.run_callbacks()
+
+    assert not answer.done()
+    cluster.loop.run_until_complete(answer)
+    assert len(log.batches) == 500
+
+
 def test_a_request_without_markers_has_an_answer(
     cluster: ReplicationCluster, call: ApiCaller
 ) -> None:
