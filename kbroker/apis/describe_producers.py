@@ -14,8 +14,7 @@ from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, Parts, all_at_once, in_turns
-from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.producer_state import ProducerStateEntry
@@ -50,39 +49,42 @@ def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
     ),
     parts=Parts("topics", "topics", key="name"),
 )
-def handle(
+async def handle(
     ctx: RequestContext, request: DescribeProducersRequest
-) -> NowOrLater[DescribeProducersResponse]:
-    """Answer each partition; others are answered in between where they remember many producers."""
+) -> DescribeProducersResponse:
+    """Answer each partition; others are answered in between, as a partition may remember many
+    producers, and a request name many partitions.
+    """
     response = DescribeProducersResponse()
-    found: list[tuple[Partition, list[ProducerStateEntry]]] = []
+    await in_turns(_fill(ctx, request, response.topics))
+    return response
+
+
+def _fill(
+    ctx: RequestContext,
+    request: DescribeProducersRequest,
+    answers: list[DescribeProducersResponse.TopicResponse],
+) -> Iterator[None]:
     answered: set[TopicPartition] = set()
     for topic in request.topics:
+        yield
         refusal = _topic_refusal(ctx, topic.name)
         partitions = [Partition(partition_index=index) for index in topic.partition_indexes]
-        for partition in partitions:
-            place = TopicPartition(topic.name, partition.partition_index)
-            if refusal is None and place in answered:
-                partition.error_code = ErrorCode.INVALID_REQUEST
-            elif refusal is None:
-                answered.add(place)
-                found.append((partition, _producers(ctx, place, partition)))
-            else:
-                partition.error_code, partition.error_message = refusal.code, refusal.message
-        response.topics.append(
+        answers.append(
             DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
         )
-    if sum(len(entries) for _, entries in found) > PART_ENTRIES:
-        return _in_turns(_fill(found), response)
-    all_at_once(_fill(found))
-    return response
-
-
-async def _in_turns(
-    steps: Iterator[None], response: DescribeProducersResponse
-) -> DescribeProducersResponse:
-    await in_turns(steps)
-    return response
+        for partition in partitions:
+            yield
+            place = TopicPartition(topic.name, partition.partition_index)
+            if refusal is not None:
+                partition.error_code, partition.error_message = refusal.code, refusal.message
+            elif place in answered:
+                partition.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                answered.add(place)
+                for entry in _producers(ctx, place, partition):
+                    partition.active_producers.append(_state(entry))
+                    yield
 
 
 def _topic_refusal(ctx: RequestContext, topic: str) -> KafkaError | None:
@@ -105,13 +107,6 @@ def _producers(
         answer.error_code = error.code
         return []
     return list(log.producer_state.producers.values())
-
-
-def _fill(found: list[tuple[Partition, list[ProducerStateEntry]]]) -> Iterator[None]:
-    for answer, entries in found:
-        for entry in entries:
-            answer.active_producers.append(_state(entry))
-            yield
 
 
 def _state(entry: ProducerStateEntry) -> State:

@@ -130,6 +130,17 @@ def test_many_producers_do_not_hold_up_others(cluster: ReplicationCluster, call:
     assert len(partition.active_producers) == 1_002
 
 
+def test_many_topics_do_not_hold_up_others(cluster: ReplicationCluster, call: ApiCaller) -> None:
+    again = request(t=[0])
+    again.topics *= 1_000
+
+    answer = cluster.loop.create_task(call.start(describe_producers.handle, again, 0))
+    cluster.run_callbacks()
+
+    assert not answer.done()
+    assert len(cluster.loop.run_until_complete(answer).topics) == 1_000
+
+
 @pytest.mark.parametrize(
     ("topic", "code", "text"),
     [
