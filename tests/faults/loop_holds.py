@@ -105,6 +105,8 @@ def _fill(
             setattr(value, field.name, VALUES[field.name])
         elif not field.is_array and field.type_name == "string":
             setattr(value, field.name, f"t{number}")
+        elif field.name == "producer_id":  # by which markers are told apart
+            setattr(value, field.name, number)
         if path and field.name == path[0].name:
             entries = count if len(path) == 1 else 1
             made = [_entry(field, version, path[1:], count, n) for n in range(entries)]
