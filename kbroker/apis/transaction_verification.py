@@ -27,7 +27,13 @@ RETRY_BACKOFF_MS = 20
 RETRY_MAX_MS = 100
 
 _NONE = ErrorCode.NONE
-_FINAL = frozenset({ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH})
+_FINAL = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_REQUEST,  # the transactional id is empty, which no producer has
+    }
+)
 
 
 class Joining(Enum):
