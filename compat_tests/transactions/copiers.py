@@ -30,7 +30,7 @@ from compat_tests.java_clients import SOURCES, compile_java
 from compat_tests.prerequisites import cached_folder, require_program
 from compat_tests.writers import PARTITIONS
 
-CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S, _OFFSETS_TIMEOUT_S = 10.0, 6.0
 _JOIN_S = 30.0
 
 
@@ -175,12 +175,9 @@ class LibrdkafkaCopier(_ThreadCopier):
         plan = self.plan
         common = {"bootstrap.servers": plan.bootstrap, "log_level": 0,
                   "reconnect.backoff.max.ms": 200}  # fmt: skip
-        # librdkafka 2.16 may wait for ever for the coordinator of a group where its only broker was
-        # away: it keeps a handle that its new start from the bootstrap addresses has ended.
         producer = Producer(
-            {**common, "transactional.id": plan.name, "transaction.timeout.ms": plan.timeout_ms,
-             "metadata.recovery.strategy": "none"}
-        )  # fmt: skip
+            {**common, "transactional.id": plan.name, "transaction.timeout.ms": plan.timeout_ms}
+        )
         _until_done(lambda: producer.init_transactions(CALL_TIMEOUT_S))
         consumer = Consumer(
             {**common, "group.id": plan.name, "isolation.level": "read_committed",
@@ -207,8 +204,11 @@ class LibrdkafkaCopier(_ThreadCopier):
             ends = {one.partition(): one.offset() + 1 for one in records}
             offsets = [TopicPartition(self.plan.source, *item) for item in ends.items()]
             group = consumer.consumer_group_metadata()
-            _until_done(
-                lambda: producer.send_offsets_to_transaction(offsets, group, CALL_TIMEOUT_S)
+            # librdkafka 2.16 keeps the handle of a group's coordinator that has left the cluster,
+            # and waits for it beyond any time-out, also with Apache Kafka: a new producer does not.
+            _within(
+                _OFFSETS_TIMEOUT_S,
+                lambda: producer.send_offsets_to_transaction(offsets, group, CALL_TIMEOUT_S),
             )
             if not self._gives():
                 _until_done(lambda: producer.commit_transaction(CALL_TIMEOUT_S))
@@ -233,6 +233,25 @@ def _until_done(call: Callable[[], object]) -> None:
         except KafkaException as error:
             if not error.args[0].retriable():
                 raise
+
+
+def _within(timeout_s: float, call: Callable[[], object]) -> None:
+    """Raises TimeoutError where it takes longer; the call is left alone then."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except KafkaException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if thread.is_alive():
+        raise TimeoutError(f"not within {timeout_s} s")
+    for failure in failures:
+        raise failure
 
 
 class AiokafkaCopier(_ThreadCopier):
