@@ -30,6 +30,7 @@ from benchmarks import (
     spark,
     spark_pipeline,
     storage,
+    transactions,
 )
 
 # It looks inside the broker's processes, or sets what only kbroker has.
@@ -53,6 +54,7 @@ GROUPS: dict[str, Sequence[Row]] = {
     ],
     "commands": [("1 M lines of 100 bytes", commands.lines_in_and_out())],
     "latency": [("end to end acks=all", loads.end_to_end_latency())],
+    "transactions": transactions.ROWS,
     "durability": durability.ROWS,
     "idle": [
         ("2,000 idle connections", loads.idle_connections()),

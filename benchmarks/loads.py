@@ -60,12 +60,16 @@ def java_producer(records: int = 1_000_000, record_bytes: int = 1_000) -> Load:
     return load
 
 
-def producer_performance(bootstrap: str, topic: str, records: int, record_bytes: int) -> float:
-    """Kafka's own ProducerPerformance with acks=all: the records/s that it reports."""
+def producer_performance(
+    bootstrap: str, topic: str, records: int, record_bytes: int, *more: str
+) -> float:
+    """Kafka's own ProducerPerformance with acks=all: the records/s that it reports. `more`: further
+    options of it.
+    """
     done = apache_kafka.run_tool(
         "org.apache.kafka.tools.ProducerPerformance",
         "--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes),
-        "--throughput", "-1", "--producer-props", f"bootstrap.servers={bootstrap}", "acks=all",
+        "--throughput", "-1", *more, "--producer-props", f"bootstrap.servers={bootstrap}", "acks=all",
         timeout_s=1_800,
     )  # fmt: skip
     rates = re.findall(r"([\d.]+) records/sec", done.stdout)

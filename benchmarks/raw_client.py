@@ -133,14 +133,21 @@ def produce_frame(
 
 
 def fetch_frame(
-    topic: str, offset: int, max_wait_ms: int, max_bytes: int = 1 << 20, version: int = 12
+    topic: str,
+    offset: int,
+    max_wait_ms: int,
+    max_bytes: int = 1 << 20,
+    version: int = 12,
+    *,
+    committed: bool = False,
 ) -> bytes:
-    """A Fetch request (no session) for partition 0."""
+    """A Fetch request (no session) for partition 0; `committed`: of what is committed."""
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=50 << 20,
+        isolation_level=int(committed),
         session_epoch=-1,
         topics=[
             FetchRequest.FetchTopic(
