@@ -21,6 +21,7 @@ class Accepted(NamedTuple):
     step: str
     own: str
     why: str
+    levels: tuple[int, ...] = (0, 2)  # of `transaction.version`, at which it differs
 
 
 ACCEPTED = (
@@ -42,6 +43,7 @@ ACCEPTED = (
         r".* state=Empty .* began=-1 .*",
         "none has begun since the start of the producer; Apache: the time of the one before, which "
         "it forgets where it loads its log again",
+        (0,),
     ),
     Accepted(
         r"describing: ListTransactions .*",
@@ -72,6 +74,7 @@ ACCEPTED = (
         r"offset-fetch g t:0",
         r".*committed_offset=6 OK.*",
         "as 4.3.1; 3.9.2 forgets what is pending where a later commit of it is refused",
+        (0,),
     ),
     Accepted(
         r"offsets: OffsetDelete while offsets are pending",
@@ -85,6 +88,28 @@ ACCEPTED = (
         r".*INVALID_PRODUCER_EPOCH base_offset=-1 log_append_time=None log_start=-1.*",
         "as 4.3.1: another epoch than that of the open transaction is verified; 3.9.2 would take "
         "sequence 0 of the next epoch",
+        (0,),
+    ),
+    Accepted(
+        r"second_protocol: (a batch of transactions adds and asks|markers of the second protocol)",
+        r"(add/5|marker/2|end/5|fetch) .*",
+        r".*",
+        "requests between brokers, in versions that no client has a use for, and what follows",
+        (2,),
+    ),
+    Accepted(
+        r"offsets: TxnOffsetCommit with unknown members and generations",
+        r"commit p g t:0=5 member=x generation=5",
+        r"\[t \[0 UNKNOWN_MEMBER_ID\]\]",
+        "as 3.9.2, whose groups these are",
+        (2,),
+    ),
+    Accepted(
+        r"markers: a marker of a newer epoch fences",
+        r"produce/11 p t:0",
+        r".*INVALID_PRODUCER_EPOCH base_offset=-1 log_append_time=None log_start=0.*",
+        "as 3.9.2: its log refuses the batch before its coordinator could",
+        (2,),
     ),
 )
 
@@ -121,13 +146,14 @@ def _answer(side: Mapping[str, Answers], title: str, index: int, step: str) -> s
     return answers[index][1]
 
 
-def reason(difference: Difference) -> Accepted | None:
-    """The entry that explains a difference."""
+def reason(difference: Difference, level: int) -> Accepted | None:
+    """The entry that explains a difference at a level of `transaction.version`."""
     return next(
         (
             entry
             for entry in ACCEPTED
-            if re.fullmatch(entry.title, difference.title)
+            if level in entry.levels
+            and re.fullmatch(entry.title, difference.title)
             and re.fullmatch(entry.step, difference.step)
             and re.fullmatch(entry.own, difference.own)
         ),

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
@@ -38,7 +39,7 @@ _PATIENT = {"zookeeper.session.timeout.ms": "30000", "broker.session.timeout.ms"
 # Apache Kafka answers Produce with the error of the version that came first of all those whose
 # transactions it asks about together: sequences that run side by side would change each other's.
 _AT_ONCE = 1
-_UPDATE_FEATURES, _SAFE_DOWNGRADE = 57, 2
+_UPDATE_FEATURES, _UPGRADE, _SAFE_DOWNGRADE = 57, 1, 2
 
 
 def settings_of(sequence: Sequence) -> dict[str, str]:
@@ -61,10 +62,15 @@ def recorded(side: str) -> dict[str, Answers]:
 
 def level(bootstrap: str) -> int:
     """The level of `transaction.version` that a broker has."""
+    features = _features(bootstrap).finalized_features
+    return next((f.max_version_level for f in features if f.name == FEATURE), 0)
+
+
+def _features(bootstrap: str) -> Any:
     client = WireClient(bootstrap)
-    answer = client.call(API_VERSIONS, 3, client_software_name="sides", client_software_version="1")
+    answer = client.call(API_VERSIONS, 4, client_software_name="sides", client_software_version="1")
     client.close()
-    return next((f.max_version_level for f in answer.finalized_features if f.name == FEATURE), 0)
+    return answer
 
 
 @contextmanager
@@ -76,18 +82,28 @@ def _broker(side: str, settings: dict[str, str]) -> Iterator[str]:
         broker.start()
         stack.callback(broker.stop)
         if side == NEW_AT_0:
-            _remove_feature(broker.bootstrap)
+            set_level(broker.bootstrap, 0)
         warm_up(broker.bootstrap)
         yield broker.bootstrap
 
 
-def _remove_feature(bootstrap: str) -> None:
+def set_level(bootstrap: str, wanted: int) -> None:
+    """Raise or lower `transaction.version`; returns when clients are told so."""
     client = WireClient(bootstrap)
-    wanted = {"feature": FEATURE, "max_version_level": 0, "upgrade_type": _SAFE_DOWNGRADE}
-    answer = client.call(_UPDATE_FEATURES, 2, feature_updates=[wanted], timeout=10_000)
+    kind = _UPGRADE if wanted > level(bootstrap) else _SAFE_DOWNGRADE
+    update = {"feature": FEATURE, "max_version_level": wanted, "upgrade_type": kind}
+    answer = client.call(_UPDATE_FEATURES, 2, feature_updates=[update], timeout=10_000)
     assert code(answer.error_code, answer.error_message) == "0"
     client.close()
-    until(lambda: level(bootstrap) == 0, "the feature is gone")
+    until(lambda: level(bootstrap) == wanted, f"{FEATURE} is {wanted}")
+
+
+def highest_level(bootstrap: str) -> int:
+    """The highest level of `transaction.version` that a broker supports."""
+    return max(
+        (f.max_version for f in _features(bootstrap).supported_features if f.name == FEATURE),
+        default=0,
+    )
 
 
 def main() -> None:
