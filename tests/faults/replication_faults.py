@@ -174,6 +174,19 @@ class ReplicationFaults:
             self._base._later(duration_s, _joining(self._network, link, cut))
         self._base.expire_one(process)
 
+    def part_brokers(self, gone: int) -> Callable[[], None]:
+        """Let no followers hear of leaders, among all brokers but one; what is returned ends it."""
+        self.counts.partitions += 1
+        brokers = sorted(self._disks.keys() - {gone})
+        links = [(a, b) for a in brokers for b in brokers if a != b]
+        cuts = [(link, self._network.cut(link, CutKind.REFUSED)) for link in links]
+
+        def end() -> None:
+            for link, cut in cuts:
+                self._network.join(link, cut)
+
+        return end
+
     def _one_alone(self, brokers: list[int]) -> list[Link]:
         alone = self._random.choice(brokers)
         return _both_ways((alone, other) for other in brokers if other != alone)

@@ -5,11 +5,12 @@ replaced while what it has sent is still under way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.model import TRANSACTION_STATE_TOPIC
+from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_process import BrokerProcess
@@ -17,6 +18,10 @@ from tests.faults.replication_faults import ReplicationFaults
 from tests.faults.transaction_ledger import TransactionLedger
 
 WRITES_MAX = 4
+SUCCESSOR_LOOK_S = 0.02
+SUCCESSOR_LOOKS = 500
+SUCCESSOR_LIFE_S = (0.1, 0.4, 1.5)
+NOWHERE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
 DELAYS_S = (0.0, 0.0, 0.001, 0.005, 0.02, 0.3)
 
 
@@ -26,6 +31,11 @@ def coordinates_transactions(process: BrokerProcess) -> bool:
         partition.is_leader and partition.topic_partition.topic == TRANSACTION_STATE_TOPIC
         for partition in process.replicas.hosted
     )
+
+
+def _leads(process: BrokerProcess, partition: TopicPartition) -> bool:
+    held = process.replicas.hosted.find(partition)
+    return held is not None and held.is_leader
 
 
 class Ambush:
@@ -64,6 +74,8 @@ class Ambush:
             self._faults.expire_one,
             self._trouble.isolate,
             self._trouble.isolate,
+            self._kill_two,
+            self._kill_two,
         )
         self._watch(process, self._random.randrange(1, WRITES_MAX + 1), self._random.choice(faults))
 
@@ -85,6 +97,40 @@ class Ambush:
             return original(*args, **named)
 
         vars(appends)["append_records"] = append_records
+
+    # ---- a coordinator and its successor
+
+    def _kill_two(self, process: BrokerProcess) -> None:
+        """Kill a coordinator, and then its successor before others have what that one has."""
+        led = [
+            partition.topic_partition
+            for partition in process.replicas.hosted
+            if partition.is_leader and partition.topic_partition.topic == TRANSACTION_STATE_TOPIC
+        ]
+        self._faults.kill_one(process)
+        cuts = self._trouble.part_brokers(process.broker_id)
+        self._await_successor(self._random.choice(led or [NOWHERE]), cuts, SUCCESSOR_LOOKS)
+
+    def _await_successor(
+        self, partition: TopicPartition, end_cuts: Callable[[], None], looks: int
+    ) -> None:
+        found = [p for p in self._faults.running() if p.is_listening and _leads(p, partition)]
+        if found and not self.is_over:
+            delay_s = self._random.choice(SUCCESSOR_LIFE_S) * self._random.random()
+            self._later(delay_s, partial(self._end_successor, found[0], end_cuts))
+        elif looks and not self.is_over:
+            again = partial(self._await_successor, partition, end_cuts, looks - 1)
+            self._later(SUCCESSOR_LOOK_S, again)
+        else:
+            end_cuts()
+
+    def _end_successor(self, process: BrokerProcess, end_cuts: Callable[[], None]) -> None:
+        if not self.is_over and process in self._faults.running():
+            self._faults.kill_one(process)
+        end_cuts()
+
+    def _later(self, delay_s: float, action: Callable[[], None]) -> None:
+        self._loop.call_later(delay_s, action, context=nobody())
 
     def _strike(self, process: BrokerProcess, fault: Callable[[BrokerProcess], None]) -> None:
         if self.is_over or process not in self._faults.running():

@@ -116,12 +116,14 @@ def decided_before_it_is_stored() -> AbstractContextManager[Any]:
 def decided_while_something_is_on_its_way() -> AbstractContextManager[Any]:
     """A partition is added although it is stored how the transaction ends."""
 
-    def with_partitions(entry: Any, _producer: Any, partitions: Any, now_ms: int) -> Any:
+    def with_partitions(
+        entry: Any, producer: Any, partitions: Any, now_ms: int, client_version: int = 0
+    ) -> Any:
         transaction = entry.transaction
-        decisions._check_producer(transaction, _producer)
+        decisions._check_producer(transaction, producer)
         if transaction.state is _ONGOING and transaction.partitions.issuperset(partitions):
             return None
-        return transaction.with_partitions(partitions, now_ms)
+        return transaction.with_partitions(partitions, now_ms, client_version)
 
     return patch.object(transaction_coordinator, "with_partitions", with_partitions)
 
@@ -240,7 +242,7 @@ def markers_not_sent_again_after_a_load() -> AbstractContextManager[Any]:
         ended = [k for k in machine.kept.values() if k.entry.transaction.state.is_ending]
         for kept in ended:
             completed = kept.entry.transaction.completed(store.runtime.now().wall_ms)
-            kept.entry.transaction = completed
+            kept.entry.transaction, kept.entry.pending = completed, None
         original(store, machine)
 
     return patch.object(TransactionStore, "_take_in", take_in)

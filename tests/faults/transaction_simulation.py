@@ -152,8 +152,8 @@ class TransactionHistory(ReplicationHistory):
             self._begin_lineage(
                 partial(self._copier, f"c{name}", outputs, self._manner(), source=source)
             )
+        self._new_readers()
         for number, partition in enumerate(self.admin.partitions):
-            self.readers.append(CommittedReader(random.choice(self.machines), number, partition))
             if random.random() < 0.4:
                 self.consumers.append(Consumer(random.choice(self.machines), number, partition))
         if random.random() < 0.5:
@@ -167,6 +167,15 @@ class TransactionHistory(ReplicationHistory):
             for topic in topics
             for n in range(INTERNAL_PARTITIONS if random.random() < 0.3 else 0)
         ]
+
+    def _new_readers(self) -> list[CommittedReader]:
+        """One of each partition, from its start on."""
+        readers = [
+            CommittedReader(self.random.choice(self.machines), len(self.readers) + n, partition)
+            for n, partition in enumerate(self._data_partitions())
+        ]
+        self.readers += readers
+        return readers
 
     def _manner(self) -> Manner:
         random = self.random
@@ -247,6 +256,8 @@ class TransactionHistory(ReplicationHistory):
         super()._end_clients()
         for lineage in self.lineages:
             lineage.end()
+        for reader in self._new_readers():  # of all there is, where others have read what was new
+            self._begin_client(reader)
 
     def _findings(self) -> list[str]:
         findings = super()._findings()
