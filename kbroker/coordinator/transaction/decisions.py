@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kbroker.coordinator.transaction.transaction import (
     LAST_EPOCH,
     NO_PRODUCER,
+    WITH_EPOCHS,
     WITHOUT_EPOCHS,
     Producer,
     Transaction,
@@ -288,9 +289,12 @@ _OPEN = frozenset({TransactionState.ONGOING, TransactionState.EMPTY})
 
 def aborted_by_fence(fenced: Transaction, now_ms: int, client_version: int) -> Transaction:
     """Return what is to be written for a transaction that `fence` has decided on: its epoch has
-    ended with that.
+    ended with that. In the second protocol its producer may come again with that epoch.
     """
-    return fenced.prepared(is_commit=False, now_ms=now_ms, client_version=client_version)
+    aborted = fenced.prepared(is_commit=False, now_ms=now_ms, client_version=client_version)
+    if client_version != WITH_EPOCHS or is_beyond_producers(aborted):
+        return aborted
+    return replace(aborted, last_epoch=aborted.producer.epoch - 1)
 
 
 def _check_producer(transaction: Transaction, producer: Producer) -> None:

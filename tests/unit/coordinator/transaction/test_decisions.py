@@ -20,6 +20,7 @@ from kbroker.coordinator.transaction.decisions import (
 from kbroker.coordinator.transaction.transaction import (
     NO_PRODUCER,
     NOT_STARTED,
+    WITH_EPOCHS,
     WITHOUT_EPOCHS,
     Producer,
     Transaction,
@@ -114,6 +115,35 @@ def test_an_open_transaction_is_fenced_and_aborted_first() -> None:
         S.PREPARE_ABORT,
         Producer(ID, 4),
         301,
+    )
+
+
+@pytest.mark.parametrize(
+    ("client_version", "comes_again_with"), [(WITH_EPOCHS, Producer(ID, 4)), (WITHOUT_EPOCHS, None)]
+)
+def test_who_was_aborted_in_the_second_protocol_may_come_again_with_its_epoch(
+    client_version: int, comes_again_with: Producer | None
+) -> None:
+    aborted = aborted_by_fence(fence(entry(S.ONGOING)), 301, client_version).completed(302)
+
+    def begin() -> Producer:
+        return initialized(TransactionEntry(aborted), Producer(ID, 3), 9_000, 400).producer
+
+    if comes_again_with is None:
+        assert refusal(begin) is ErrorCode.PRODUCER_FENCED
+    else:
+        assert begin() == comes_again_with
+
+
+def test_an_epoch_that_only_fences_is_told_to_nobody_who_comes_again() -> None:
+    kept = TransactionEntry(transaction(S.ONGOING, epoch=LAST_EPOCH))
+    aborted = aborted_by_fence(fence(kept), 301, WITH_EPOCHS).completed(302)
+
+    assert (
+        refusal(
+            lambda: initialized(TransactionEntry(aborted), Producer(ID, LAST_EPOCH), 9_000, 400)
+        )
+        is ErrorCode.PRODUCER_FENCED
     )
 
 
