@@ -307,13 +307,13 @@ class AiokafkaCopier(_ThreadCopier):
             self.told["committed"] += 1
 
     async def _rewind(self, consumer: Any) -> None:
-        """To what is committed. aiokafka 0.14 sees no offset where the answer says instead that the
-        coordinator has moved, also with Apache Kafka: then it is asked again.
+        """To what is committed. aiokafka 0.14 does not see that the coordinator has moved, also with
+        Apache Kafka: it finds no offset then, now and ever after. A new consumer does.
         """
         for place in consumer.assignment():
-            offset = -1
-            while offset < self._ends.get(place, 0):
-                offset = await consumer.committed(place) or 0
+            offset = await consumer.committed(place) or 0
+            if offset < self._ends.get(place, 0):
+                raise RuntimeError(f"{offset} is told as committed, after {self._ends[place]}")
             consumer.seek(place, offset)
 
 
