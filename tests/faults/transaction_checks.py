@@ -28,6 +28,10 @@ def unsettled(processes: Sequence[BrokerProcess], ledger: TransactionLedger) -> 
         for partition in process.replicas.hosted:
             log = partition.log
             is_held = log.last_stable_offset != log.high_watermark
+            state = process.metadata.partition_state(partition.topic_partition)
+            # As in Kafka, a broker that was away when its replica was taken away keeps the log.
+            if state is None or process.broker_id not in state.replicas:
+                continue
             if is_held and not ledger.may_hang(partition.topic_partition):
                 yield (
                     f"{partition.topic_partition} on {process} is stable up to "

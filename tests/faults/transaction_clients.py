@@ -444,6 +444,7 @@ class TransactionalClient:
         """Whether the brokers may have ended its transaction, or given its id to another."""
         return (
             self._asked != self._book.asked
+            or self._producer != self._book.newest
             or self._is_tainted
             or self._coordinator.lost > self._lost_before
             or self._machine.loop.time() >= self._began_s + self._timeout_s
