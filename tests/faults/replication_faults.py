@@ -172,7 +172,11 @@ class ReplicationFaults:
             link = (process.broker_id, other)
             cut = self._network.cut(link, CutKind.HELD)
             self._base._later(duration_s, _joining(self._network, link, cut))
-        self._base.expire_one(process)
+        self._base._later(0.0, lambda: self._expire(process))
+
+    def _expire(self, process: BrokerProcess) -> None:
+        if process in self._base.running():
+            self._base.expire_one(process)
 
     def part_brokers(self, gone: int) -> Callable[[], None]:
         """Let no followers hear of leaders, among all brokers but one; what is returned ends it."""

@@ -59,6 +59,7 @@ class ReplicationNetwork(ClusterNetwork):
     cuts: dict[Link, Cut] = field(default_factory=dict)
     connections: list[Connection] = field(default_factory=list)
     on_bytes: Callable[[Link, int], None] = lambda _link, _size: None
+    on_request: Callable[[Link, int], None] = lambda _link, _api_key: None  # sets out
     cut_messages: int = 0
     broken: int = 0
     opened: int = 0
@@ -177,6 +178,7 @@ class Connection:
             return future
         self._in_flight[future] = None
         link = (self.source, self.target.broker_id)
+        network.on_request(link, int.from_bytes(frame[:2]))
         network.carry(link, self._there, lambda: self._arrive(frame, future), self.end)
         return future
 

@@ -11,13 +11,16 @@ from typing import Any
 
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.protocol.api_keys import ApiKey
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_process import BrokerProcess
 from tests.faults.replication_faults import ReplicationFaults
+from tests.faults.replication_network import Link
 from tests.faults.transaction_ledger import TransactionLedger
 
 WRITES_MAX = 4
+MARKERS_HELD = 0.25  # of the ambushes wait for markers that set out
 SUCCESSOR_LOOK_S = 0.02
 SUCCESSOR_LOOKS = 500
 SUCCESSOR_LIFE_S = (0.1, 0.4, 1.5)
@@ -50,6 +53,7 @@ class Ambush:
         ledger: TransactionLedger,
     ) -> None:
         self.is_over = False
+        self._senders: list[BrokerProcess] = []  # whose next markers are held
         self._random = random
         self._loop = loop
         self._faults = faults
@@ -66,13 +70,15 @@ class Ambush:
         if not running:
             return
         process = self._random.choice(running)
+        if self._random.random() < MARKERS_HELD:
+            self._senders.append(process)
+            return
         faults = (
             self._faults.kill_one,
             self._faults.kill_one,
             self._trouble.power_off,
             self._faults.pause_one,
             self._faults.expire_one,
-            self._trouble.isolate,
             self._trouble.isolate,
             self._kill_two,
             self._kill_two,
@@ -97,6 +103,14 @@ class Ambush:
             return original(*args, **named)
 
         vars(appends)["append_records"] = append_records
+
+    def on_request(self, link: Link, api_key: int) -> None:
+        """Hold the markers of a coordinator that was chosen, and let another replace it."""
+        if api_key != ApiKey.WRITE_TXN_MARKERS:
+            return
+        for process in [p for p in self._senders if p.broker_id == link[0]]:
+            self._senders.remove(process)
+            self._strike(process, self._trouble.isolate)
 
     # ---- a coordinator and its successor
 

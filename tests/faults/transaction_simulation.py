@@ -116,6 +116,7 @@ class TransactionHistory(ReplicationHistory):
         super()._build()
         self.faults.favours = lambda p: p.controller.is_active or coordinates_transactions(p)
         self.ambush = Ambush(self.random, self.loop, self.faults, self.trouble, self.transactions)
+        self.network.on_request = self.ambush.on_request
 
     def _settings(self, random: Random) -> dict[str, str]:
         self.transactions.ids_expire = random.random() < 0.25
