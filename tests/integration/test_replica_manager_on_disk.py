@@ -76,13 +76,13 @@ class BrokerOnDisk:
         )
         return result.error_code
 
-    def end_transaction(self, topic, *, producer=(5, 1), commit=True, coordinator=3):
+    def abort_transaction(self, topic, *, producer=(5, 1), coordinator=3):
         producer_id, epoch = producer
         named = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])
         marker = WriteTxnMarkersRequest.WritableTxnMarker(
             producer_id=producer_id,
             producer_epoch=epoch,
-            transaction_result=commit,
+            transaction_result=False,
             coordinator_epoch=coordinator,
             topics=[named],
         )
@@ -352,7 +352,7 @@ def test_a_marker_ends_what_is_unstable(broker):
     before = broker.fetch("t", 0, isolation_level=1)
     assert (before.last_stable_offset, before.high_watermark) == (0, 1)
 
-    assert broker.end_transaction("t", commit=False) == 0
+    assert broker.abort_transaction("t") == 0
 
     after = broker.fetch("t", 0, isolation_level=1)
     assert (after.last_stable_offset, after.high_watermark) == (2, 2)
@@ -364,10 +364,10 @@ def test_markers_of_former_coordinators_and_producers_are_refused(broker):
     broker.produce_in_transaction("t", producer=(5, 4))
 
     fenced = ErrorCode.INVALID_PRODUCER_EPOCH
-    assert broker.end_transaction("t", producer=(5, 3)) == fenced
-    assert broker.end_transaction("t", producer=(5, 4), coordinator=7) == 0
+    assert broker.abort_transaction("t", producer=(5, 3)) == fenced
+    assert broker.abort_transaction("t", producer=(5, 4), coordinator=7) == 0
     former = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert broker.end_transaction("t", producer=(5, 4), coordinator=6) == former
-    assert broker.end_transaction("t", producer=(5, 4), coordinator=7) == 0
-    assert broker.end_transaction("t", producer=(5, 5), coordinator=8) == 0
+    assert broker.abort_transaction("t", producer=(5, 4), coordinator=6) == former
+    assert broker.abort_transaction("t", producer=(5, 4), coordinator=7) == 0
+    assert broker.abort_transaction("t", producer=(5, 5), coordinator=8) == 0
     assert broker.fetch("t", 0, isolation_level=1).last_stable_offset == 4
