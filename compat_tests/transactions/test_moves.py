@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.conftest import BrokerProcess
+from compat_tests.moved_directories import adopting_broker, started_apache
 from compat_tests.transactions.runner import Player, warm_up
 from compat_tests.transactions.script import parse_step, read_answers
 
@@ -90,27 +90,16 @@ def apache(request: pytest.FixtureRequest, target: str, tmp_path: Path) -> Itera
     """Apache Kafka over an empty directory, started."""
     if target != "kbroker":
         pytest.skip("starts brokers of its own")
-    data = tmp_path / "kafka" / "data"
-    with ExitStack() as stack:
-        if request.param == ZOOKEEPER_LINE:
-            broker = ApacheBroker(data, stack.enter_context(zookeeper()))
-        else:
-            broker = ApacheBroker(data, settings={"metadata.log.dir": str(data)})
-        broker.start()
+    with started_apache(request.param, tmp_path / "kafka" / "data") as broker:
         warm_up(broker.bootstrap)
         yield broker
-        assert broker.process is not None
-        broker.process.kill()
-        broker.process.wait()
 
 
 @pytest.fixture
 def adopting(tmp_path: Path) -> Iterator[BrokerProcess]:
     """kbroker over Apache Kafka's directory, not started yet."""
-    broker = BrokerProcess(tmp_path / "kafka" / "data", ("--adopt",))
-    yield broker
-    if broker.process is not None and broker.process.poll() is None:
-        broker.stop(signal.SIGKILL)
+    with adopting_broker(tmp_path / "kafka" / "data") as broker:
+        yield broker
 
 
 @pytest.mark.java

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -53,8 +53,7 @@ def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[Offs
     if _is_long(request):
         return _handle_in_turns(ctx, request)
     found = _Sorted()
-    for _ in _sort(ctx, request, found):
-        pass
+    all_at_once(_sort(ctx, request, found))
     return _store(ctx, request, found)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.offset_commits import Codes
@@ -44,8 +44,7 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> NowOrLater[Offs
     steps = _sort(ctx, request, asked)
     if sum(len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
         return _handle_in_turns(ctx, request, asked, steps)
-    for _ in steps:
-        pass
+    all_at_once(steps)
     return _forget(ctx, request, asked)
 
 

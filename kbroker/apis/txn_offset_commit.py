@@ -23,7 +23,7 @@ from kbroker.apis.authorization import (
 )
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.transaction_verification import Joining, refused_partitions
@@ -75,8 +75,7 @@ def handle(
     if sum(1 + len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
         return _handle_in_turns(ctx, request)
     found = _Sorted()
-    for _ in _sort(ctx, request, found):
-        pass
+    all_at_once(_sort(ctx, request, found))
     return _store(ctx, request, found)
 
 

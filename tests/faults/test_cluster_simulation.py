@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.faults.cluster_bugs import FIRST_SEEDS, PLANTED, Mistake
 from tests.faults.cluster_simulation import hunt
+from tests.faults.result_lines import result_lines
 
 SEEDS = range(1, 41)
 ENOUGH_SEEDS = 200
@@ -39,18 +35,6 @@ def test_a_planted_bug_is_found(mistake: Mistake) -> None:
 
 
 def test_a_seed_lives_the_same_history_in_every_process() -> None:
-    said = {_line_of(hash_seed) for hash_seed in ("1", "2")}
+    said = result_lines("cluster_simulation", "1-8")
 
     assert len(said) == 1
-
-
-def _line_of(hash_seed: str) -> str:
-    """Return the result line of eight histories, without the seconds they took."""
-    command = [sys.executable, "-m", "tests.faults.cluster_simulation", "--seeds", "1-8"]
-    root = Path(__file__).resolve().parent.parent.parent
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    output = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, check=True
-    ).stdout
-    seeds, _, counts = output.splitlines()[-1].partition(" s, ")
-    return seeds.rpartition(" h in ")[0] + counts
