@@ -14,7 +14,8 @@
     delete-records t:0 before=N
 
 Each takes `id=` and `epoch=` where a request has them: a number, `own+1`, or another producer's.
-`topic t name=value`, `join g`, `until p State` and `until-forgotten t:0` are in `runner.py`.
+`topic t name=value`, `join g`, `until p State`, `until-past p` (the start of its transaction) and
+`until-forgotten t:0` are in `runner.py`.
 """
 
 from __future__ import annotations

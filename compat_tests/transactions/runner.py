@@ -244,6 +244,19 @@ class Player:
             },
         )
 
+    def _until_past(self, step: Step) -> str:
+        """Wait until the clock is past the start of a transaction, by a millisecond at least."""
+        asked = [self._actors.producer(step.words[0]).transactional_id]
+        return self._wait_for(
+            {"past"},
+            lambda: self._client.call(DESCRIBE_TRANSACTIONS, 0, transactional_ids=asked),
+            lambda answer: {
+                "past"
+                if answer.transaction_states[0].transaction_start_time < time.time() * 1000 - 1
+                else "now"
+            },
+        )
+
     def _until_forgotten(self, step: Step) -> str:
         """Wait until a log remembers no producer."""
         _, _, fields = self._requests.build(Step(step.line, "producers", False, 0, step.words, {}))
@@ -274,5 +287,6 @@ _WITHOUT_REQUEST = {
     "join": Player._join,
     "leave": Player._leave,
     "until": Player._until,
+    "until-past": Player._until_past,
     "until-forgotten": Player._until_forgotten,
 }
