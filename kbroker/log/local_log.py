@@ -259,7 +259,7 @@ class LocalLog:
             state,
             self.snapshots,
             self.segments,
-            Expiry(now_ms, self.environment.producer_id_expiration_ms),
+            Expiry(now_ms, self.environment.producer_id_expiration_ms()),
             start_offset=self.log_start_offset,
             end_offset=end_offset,
         )

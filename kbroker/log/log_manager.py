@@ -32,6 +32,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_creation import LogCreation
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.open_logs import ManagedLogs, OpenLogs
+from kbroker.log.producers.producer_expiry import ProducerExpiry
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.log_startup import LogStartup
 from kbroker.log.recovery.stray_directories import StrayDirectories
@@ -48,13 +49,14 @@ class LogManager:
     def __init__(
         self,
         directories: LogDirectories,
-        config: LogConfig,
+        config: Callable[[], LogConfig],
         topic_config: Callable[[str], TopicConfig],
         file_system: FileSystem,
         clock: Clock,
         *,
         walks_records: bool = False,
     ) -> None:
+        """`config` and `topic_config` give the settings of now."""
         self._directories = directories
         self._config = config
         self._clock = clock
@@ -68,12 +70,12 @@ class LogManager:
             self._checkpoints,
             upkeep,
             self._directories.fail,
-            config.producer_id_expiration_ms,
         )
+        self._producer_expiry = ProducerExpiry(upkeep, self._producer_id_expiration_ms)
         self._on_offline: OnOffline = lambda _, __, ___: None
         environment = LogEnvironment(
             file_system=file_system,
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            producer_id_expiration_ms=self._producer_id_expiration_ms,
             walks_records=walks_records,
             draw_jitter=random.randrange,
             on_failure=directories.fail,
@@ -93,8 +95,11 @@ class LogManager:
         strays = StrayDirectories(file_system)
         self._creation = LogCreation(logs, self._deletions, self._checkpoints, strays)
         self.futures = FutureLogs(logs, self._creation, self._deletions, self._checkpoints)
-        threads = config.num_recovery_threads_per_data_dir
+        threads = config().num_recovery_threads_per_data_dir
         self._startup = LogStartup(logs, self._deletions, strays, threads)
+
+    def _producer_id_expiration_ms(self) -> int:
+        return self._config().producer_id_expiration_ms
 
     def load(
         self,
@@ -214,9 +219,13 @@ class LogManager:
                 log.update_config(config)
 
     def cleanup(self, now_ms: int) -> None:
-        """Begin with retention, expired producers, files whose delay is over."""
+        """Begin with retention, and files whose delay is over."""
         self._segment_deletion.look(self._open.online(), now_ms)
-        self._deletions.remove_due(now_ms, self._config.log_segment_delete_delay_ms)
+        self._deletions.remove_due(now_ms, self._config().log_segment_delete_delay_ms)
+
+    def forget_idle_producers(self, now_ms: int) -> None:
+        """Begin to forget the idempotent producers that have written nothing for long."""
+        self._producer_expiry.look(self._open.online(), now_ms)
 
     def stop_cleanup(self) -> None:
         """Leave what `cleanup` began to the next start."""

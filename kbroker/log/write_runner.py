@@ -47,7 +47,10 @@ def unexpected(error: BaseException | None) -> StorageError:
     return StorageError("", SYNC, 0, f"it ended unexpectedly: {error!r}")
 
 
-Step = Callable[[], tuple[Callable[[], None], Done] | None]
+Prepared = tuple[Callable[[], None], Done]
+"""A piece of work, and who is told of it."""
+
+Step = Callable[[], Prepared | None]
 """Prepares, in the owner's thread, a piece of work and who is told of it; None: there is none."""
 
 
@@ -94,7 +97,12 @@ class InTurn:
             self._go_on()
 
 
-def _prepared(step: Step) -> tuple[Callable[[], None], Done] | None:
+def give_way() -> Prepared:
+    """Nothing for the thread: the event loop has its turn before the next step."""
+    return lambda: None, lambda _: None
+
+
+def _prepared(step: Step) -> Prepared | None:
     try:
         return step()
     except Exception:  # a fault of the program ends its own step, not what others wait for

@@ -215,7 +215,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     settings = BrokerSettings(config, dynamic_configs.topic_overrides)
     logs = LogManager(
         storage.directories,
-        config.log,
+        lambda: settings.config.log,
         settings.of_topic,
         storage.file_system,
         clock,

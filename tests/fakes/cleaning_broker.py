@@ -83,7 +83,11 @@ class CleaningBroker:
         self.topic = TopicConfig(**({"cleanup_policy": ("compact",)} | (topic or {})))
         self.settings = LogConfig(**log_settings)
         self.logs = LogManager(
-            LogDirectories.lock(disk, [DATA]), self.settings, lambda _: self.topic, disk, self.time
+            LogDirectories.lock(disk, [DATA]),
+            lambda: self.settings,
+            lambda _: self.topic,
+            disk,
+            self.time,
         )
         self.logs.load("cluster", 0)
         self.runner = InlineRunner(disk)

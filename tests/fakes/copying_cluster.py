@@ -92,7 +92,7 @@ class CopyingBroker:
         self.clock = clock
         self.logs = LogManager(
             LogDirectories.lock(self.disk, [DIRECTORY], None),
-            LogConfig(num_recovery_threads_per_data_dir=1),
+            lambda: LogConfig(num_recovery_threads_per_data_dir=1),
             lambda _topic: cluster.topic,
             self.disk,
             clock,

@@ -67,7 +67,7 @@ def manager(*directories: Path, required: Path | None = None, **settings: Any) -
             [str(directory) for directory in directories],
             None if required is None else str(required),
         ),
-        LogConfig(),
+        LogConfig,
         lambda _: TopicConfig(**settings),
         RealFileSystem(),
         FixedClock(),

@@ -40,7 +40,7 @@ class MovingBroker:
         self.time = VirtualTime()
         directories = LogDirectories.lock(self.disk, [A, B])
         self.logs = LogManager(
-            directories, LogConfig(), lambda _: TopicConfig(**settings), self.disk, self.time
+            directories, LogConfig, lambda _: TopicConfig(**settings), self.disk, self.time
         )
         self.logs.load("cluster", BROKER)
         self.offline: list[TopicPartition] = []

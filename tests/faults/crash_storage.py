@@ -78,7 +78,7 @@ class CrashStorage:
         """`settings` of topics, as the tree has them by now; those of others are as made."""
         self.logs = LogManager(
             LogDirectories.lock(disk, LOG_DIRS, LOG_DIRS[0]),
-            LogConfig(),
+            LogConfig,
             lambda name: settings.get(name, TOPIC_CONFIG),
             disk,
             time,

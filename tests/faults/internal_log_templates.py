@@ -87,7 +87,7 @@ def open_manager(directory: Path, settings: dict[str, Any]) -> LogManager:
     """A manager over one data directory, whose logs are not loaded yet."""
     return LogManager(
         LogDirectories.lock(TemporaryFileSystem(), [str(directory)]),
-        LogConfig(),
+        LogConfig,
         lambda _: TopicConfig(**settings),
         TemporaryFileSystem(),  # nothing here waits for the disk
         FixedClock(),

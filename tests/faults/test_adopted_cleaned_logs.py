@@ -27,7 +27,7 @@ def opened(directory: Path, policy: str) -> dict[TopicPartition, tuple[int, list
     directories = LogDirectories.lock(RealFileSystem(), [str(directory)])
     logs = LogManager(
         directories,
-        LogConfig(),
+        LogConfig,
         lambda _: config,
         RealFileSystem(),
         FixedClock(),

@@ -249,7 +249,7 @@ def test_a_checkpoint_cut_at_any_byte_costs_no_record(name: str) -> None:
 
 def started(disk: MemoryFileSystem) -> LogManager:
     logs = LogManager(
-        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: CONFIG, disk, FixedClock()
+        LogDirectories.lock(disk, ["/d"]), LogConfig, lambda _: CONFIG, disk, FixedClock()
     )
     logs.load("cluster", 1)
     return logs

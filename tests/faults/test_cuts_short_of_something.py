@@ -34,7 +34,7 @@ def started(disk: FailingFileSystem, *directories: str, segment_bytes: int = 200
     topic = TopicConfig(segment_bytes=segment_bytes)
     paths = directories or ("/d",)
     locked = LogDirectories.lock(disk, paths, paths[0])
-    logs = LogManager(locked, LogConfig(), lambda _: topic, disk, FixedClock())
+    logs = LogManager(locked, LogConfig, lambda _: topic, disk, FixedClock())
     logs.load("cluster", 1)
     return logs
 

@@ -30,7 +30,7 @@ SETTINGS = TopicConfig(segment_bytes=400, segment_index_bytes=256, index_interva
 
 def opened(disk: RecordingFileSystem) -> tuple[LogManager, EmbeddedTree]:
     logs = LogManager(
-        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+        LogDirectories.lock(disk, ["/d"]), LogConfig, lambda _: SETTINGS, disk, FixedClock()
     )
     files = TreeDirectory(disk, "/d")
     files.on_failure = lambda error: logs.fail_directory("/d", error)

@@ -25,7 +25,7 @@ SETTINGS = TopicConfig(segment_bytes=170, file_delete_delay_ms=1, segment_index_
 
 def started(disk: RecordingFileSystem) -> LogManager:
     logs = LogManager(
-        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+        LogDirectories.lock(disk, ["/d"]), LogConfig, lambda _: SETTINGS, disk, FixedClock()
     )
     logs.load("cluster", 1)
     return logs

@@ -29,7 +29,7 @@ ROLLING = TopicConfig(segment_bytes=300, retention_bytes=300)
 
 def started(disk: RecordingFileSystem, topic: TopicConfig = ROLLING) -> LogManager:
     logs = LogManager(
-        LogDirectories.lock(disk, [DATA]), LogConfig(), lambda _: topic, disk, FixedClock()
+        LogDirectories.lock(disk, [DATA]), LogConfig, lambda _: topic, disk, FixedClock()
     )
     logs.load("cluster", 1)
     return logs

@@ -47,7 +47,11 @@ class Storage:
         self.time = VirtualTime(NOW_MS)
         config = LogConfig()
         self.logs = LogManager(
-            LogDirectories.lock(disk, ["/a", "/b"]), config, lambda _: SETTINGS, disk, self.time
+            LogDirectories.lock(disk, ["/a", "/b"]),
+            lambda: config,
+            lambda _: SETTINGS,
+            disk,
+            self.time,
         )
         self.tree = EmbeddedTree(self.time, TreeDirectory(disk, "/a"))
         self.session = self.tree.session()

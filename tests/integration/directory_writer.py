@@ -269,7 +269,7 @@ def open_logs(root: Path, clock: WallClock, settings: Settings = SETTINGS) -> Lo
     directories = LogDirectories.lock(RealFileSystem(), [str(root)])
     logs = LogManager(
         directories,
-        LogConfig(),
+        LogConfig,
         config_of,
         RealFileSystem(),
         clock,

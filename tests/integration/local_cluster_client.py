@@ -99,10 +99,10 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(directory: Path, *, brokers: int) -> AsyncIterator[Cluster]:
+async def running(directory: Path, *, brokers: int, **settings: str) -> AsyncIterator[Cluster]:
     """A cluster that was started, and is stopped after."""
     values = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"}
-    config = KafkaConfig.for_profile("dev", values)
+    config = KafkaConfig.for_profile("dev", {**values, **settings})
     local = LocalCluster(configs_of_brokers(config, brokers), str(directory))
     await local.startup()
     try:

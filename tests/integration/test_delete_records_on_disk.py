@@ -39,7 +39,7 @@ class Broker:
         settings = {"segment.bytes": str(2 * size)}
         self.logs = LogManager(
             LogDirectories.lock(self.disk, [str(directory)]),
-            config.log,
+            lambda: config.log,
             lambda topic: TopicConfig.from_overrides(config, settings),
             self.disk,
             self.time,

@@ -32,7 +32,7 @@ def groups_in(root: Path) -> dict[str, Group]:
     directories = LogDirectories.lock(RealFileSystem(), [str(root)])
     logs = LogManager(
         directories,
-        LogConfig(),
+        LogConfig,
         lambda _: OFFSETS,
         RealFileSystem(),
         WallClock(),

@@ -39,7 +39,7 @@ class BrokerOnDisk:
         config = KafkaConfig.for_profile("dev")
         self.logs = LogManager(
             LogDirectories.lock(RealFileSystem(), [str(directory)]),
-            config.log,
+            lambda: config.log,
             lambda topic: TopicConfig.from_overrides(config, TOPIC_SETTINGS.get(topic, {})),
             RealFileSystem(),
             VirtualTime(),

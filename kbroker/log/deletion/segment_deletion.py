@@ -19,7 +19,7 @@ from kbroker.log.deletion.log_retention import before_start
 from kbroker.log.directories.log_checkpoints import LogCheckpoints
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
-from kbroker.log.write_runner import Done, InTurn
+from kbroker.log.write_runner import InTurn, Prepared, give_way
 from kbroker.model import TopicPartition
 
 _LOGS_AT_ONCE = 50
@@ -27,8 +27,6 @@ _SEGMENTS_AT_ONCE = 100  # less than 1 ms
 _FILES_AT_ONCE = 64
 
 _log = logging.getLogger(__name__)
-
-Prepared = tuple[Callable[[], None], Done]
 
 
 class SegmentDeletion:
@@ -40,14 +38,12 @@ class SegmentDeletion:
         checkpoints: LogCheckpoints,
         upkeep: InTurn,
         on_failure: Callable[[str, StorageError], None],
-        expiration_ms: int,
     ) -> None:
-        """`on_failure` hears of (path, error), `expiration_ms` is that of producers."""
+        """`on_failure` hears of (path, error)."""
         self._file_system = file_system
         self._checkpoints = checkpoints
         self._upkeep = upkeep
         self._on_failure = on_failure
-        self._expiration_ms = expiration_ms
         self._is_looking = False
 
     def look(self, logs: Iterable[Log], now_ms: int) -> None:
@@ -80,9 +76,7 @@ class SegmentDeletion:
                 _log.exception("Retention of %s failed", log.topic_partition)
                 continue
             self._remove_files(log, now_ms)
-            if log.producer_state.producers:
-                log.producer_state.remove_expired(now_ms, self._expiration_ms)
-        return _give_way()
+        return give_way()
 
     def _write_starts(self, shrunk: list[Log], now_ms: int) -> None:
         def written(refused: frozenset[TopicPartition]) -> None:
@@ -135,8 +129,3 @@ class SegmentDeletion:
                 self._on_failure(log.directory, error)
 
         return remove, removed
-
-
-def _give_way() -> Prepared:
-    """Nothing for the thread: the event loop has its turn before the next step."""
-    return lambda: None, lambda _: None

@@ -71,7 +71,7 @@ class LogLoader:
             request.topic_partition,
             self._segments,
             request.log_start_offset,
-            Expiry(request.now_ms, environment.producer_id_expiration_ms),
+            Expiry(request.now_ms, environment.producer_id_expiration_ms()),
         )
         self._names: list[str] = []
         self._epochs = EpochLoading(self._file_system, self._directory)

@@ -34,6 +34,11 @@ def broker_duties(
             initial_ms,
         ),
         Duty(
+            "idle producers",
+            log.producer_id_expiration_check_interval_ms,
+            lambda: logs.forget_idle_producers(clock.now_ms()),
+        ),
+        Duty(
             "log flush",
             # Full segments are synced in any case, so that recovery after a crash need not read
             # them.

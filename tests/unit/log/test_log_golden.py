@@ -50,7 +50,7 @@ def opened(root: Path) -> LogManager:
     directories = LogDirectories.lock(RealFileSystem(), [str(root)])
     logs = LogManager(
         directories,
-        LogConfig(),
+        LogConfig,
         lambda topic: INTERNAL if topic.startswith("__") else SMALL,
         RealFileSystem(),
         ClockThen(),

@@ -179,7 +179,7 @@ def test_a_log_whose_disk_refuses_its_deletion_is_not_taken_for_deleted() -> Non
     """A second order to delete it must fail as well: it would come back with the disk."""
     disk = FailingFileSystem(MemoryFileSystem())
     logs = LogManager(
-        LogDirectories.lock(disk, ("/a",)), LogConfig(), lambda _: TopicConfig(), disk, FixedClock()
+        LogDirectories.lock(disk, ("/a",)), LogConfig, lambda _: TopicConfig(), disk, FixedClock()
     )
     logs.load("cluster", 1)
     logs.get_or_create_log(PARTITION)
@@ -199,7 +199,7 @@ def test_a_log_that_could_not_be_opened_is_not_taken_for_deleted() -> None:
     disk = FailingFileSystem(MemoryFileSystem())
     first = LogManager(
         LogDirectories.lock(disk, ("/a", "/b")),
-        LogConfig(),
+        LogConfig,
         lambda _: TopicConfig(),
         disk,
         FixedClock(),
@@ -210,7 +210,7 @@ def test_a_log_that_could_not_be_opened_is_not_taken_for_deleted() -> None:
     disk.fail("list", "*/t-0", times=None)
     logs = LogManager(
         LogDirectories.lock(disk, ("/a", "/b")),
-        LogConfig(),
+        LogConfig,
         lambda _: TopicConfig(),
         disk,
         FixedClock(),

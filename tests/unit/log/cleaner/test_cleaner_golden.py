@@ -82,7 +82,9 @@ def open_log(name: str, topic: str, tmp_path: Path, now_ms: int) -> Log:
         now_ms=now_ms,
         was_clean=True,
     )
-    environment = LogEnvironment(file_system=RealFileSystem(), producer_id_expiration_ms=DAY_MS)
+    environment = LogEnvironment(
+        file_system=RealFileSystem(), producer_id_expiration_ms=lambda: DAY_MS
+    )
     log = load_log(request, environment)
     log.update_high_watermark(log.log_end_offset)
     return log

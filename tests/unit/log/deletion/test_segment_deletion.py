@@ -31,7 +31,7 @@ LATER_MS = NOW_MS + 5_000
 
 def started(disk: FileSystem) -> LogManager:
     logs = LogManager(
-        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+        LogDirectories.lock(disk, ["/d"]), LogConfig, lambda _: SETTINGS, disk, FixedClock()
     )
     logs.load("cluster", 1)
     return logs

@@ -29,7 +29,7 @@ SMALL = {"segment_bytes": 300, "min_cleanable_dirty_ratio": 0.0}
 
 def started(disk: RecordingFileSystem) -> LogManager:
     logs = LogManager(
-        LogDirectories.lock(disk, [DATA]), LogConfig(), lambda _: TopicConfig(), disk, FixedClock()
+        LogDirectories.lock(disk, [DATA]), LogConfig, lambda _: TopicConfig(), disk, FixedClock()
     )
     logs.load("cluster", 1)
     return logs
@@ -155,7 +155,7 @@ def test_a_start_that_cannot_note_it_serves_no_log_of_that_directory() -> None:
     def opened(disk: FailingFileSystem) -> LogManager:
         logs = LogManager(
             LogDirectories.lock(disk, ["/a", "/b"]),
-            LogConfig(),
+            LogConfig,
             lambda _: TopicConfig(),
             disk,
             FixedClock(),

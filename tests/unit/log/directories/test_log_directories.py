@@ -188,7 +188,7 @@ def test_a_partition_in_two_directories_is_served_from_neither(
 def memory_manager(disk: FailingFileSystem) -> LogManager:
     logs = LogManager(
         LogDirectories.lock(disk, ["/a", "/b"], "/a"),
-        LogConfig(),
+        LogConfig,
         lambda _: TopicConfig(),
         disk,
         FixedClock(),
