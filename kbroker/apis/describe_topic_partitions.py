@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -69,19 +69,14 @@ def handle(
         return _page(ctx, request, _all_names(ctx, request))
     asked = _Asked(1 + ctx.services.config.socket_server.max_request_partition_size_limit)
     steps = _sort(ctx, request, asked)
-    if len(request.topics) > PART_ENTRIES:
-        return _handle_in_turns(ctx, request, asked, steps)
-    all_at_once(steps)
-    return _answer(ctx, request, asked)
+    entries = len(request.topics)
+    answer = _answer_and_free if entries > PART_ENTRIES else _answer
+    return worked(steps, entries, answer, ctx, request, asked)
 
 
-async def _handle_in_turns(
-    ctx: RequestContext,
-    request: DescribeTopicPartitionsRequest,
-    asked: _Asked,
-    steps: Iterator[None],
+async def _answer_and_free(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
 ) -> DescribeTopicPartitionsResponse:
-    await in_turns(steps)
     answer = _answer(ctx, request, asked)
     while request.topics:  # freed at once, a million entries hold the loop
         del request.topics[-PART_ENTRIES:]

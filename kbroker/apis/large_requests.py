@@ -13,14 +13,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import decode, encode_pieces
 from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 LARGE_BYTES = 64 * 1024  # about 5 ms to read
 LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics; read, it takes 20 to 70 times as much
@@ -79,10 +83,25 @@ async def in_turns(steps: Iterable[None]) -> None:
             await asyncio.sleep(0)
 
 
-def all_at_once(steps: Iterable[None]) -> None:
-    """Work steps to their end where they are few."""
+def worked(
+    steps: Iterable[None], entries: int, answer: Callable[[*Ts], NowOrLater[T]], *args: *Ts
+) -> NowOrLater[T]:
+    """Work the steps of a handler to their end, then return `answer(*args)`: now where the request
+    has few entries, else with other requests in between.
+    """
+    if entries > PART_ENTRIES:
+        return _worked_in_turns(steps, answer, *args)
     for _ in steps:
         pass
+    return answer(*args)
+
+
+async def _worked_in_turns(
+    steps: Iterable[None], answer: Callable[..., NowOrLater[T]], *args: Any
+) -> T:
+    await in_turns(steps)
+    outcome = answer(*args)
+    return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 def _split(request: Any, parts: Parts | None) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.coordinator.transaction.transaction import Transaction
@@ -36,17 +36,7 @@ def handle(
     )
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     steps = _fill(ctx, found, response.transaction_states)
-    if len(found) > PART_ENTRIES:
-        return _in_turns(steps, response)
-    all_at_once(steps)
-    return response
-
-
-async def _in_turns(
-    steps: Iterator[None], response: ListTransactionsResponse
-) -> ListTransactionsResponse:
-    await in_turns(steps)
-    return response
+    return worked(steps, len(found), lambda: response)
 
 
 def _fill(ctx: RequestContext, found: list[Transaction], states: list[State]) -> Iterator[None]:

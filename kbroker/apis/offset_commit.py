@@ -9,14 +9,13 @@ answered.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -50,25 +49,9 @@ class _Sorted:
 )
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[OffsetCommitResponse]:
     """Store the offsets of partitions that exist."""
-    if _is_long(request):
-        return _handle_in_turns(ctx, request)
     found = _Sorted()
-    all_at_once(_sort(ctx, request, found))
-    return _store(ctx, request, found)
-
-
-def _is_long(request: OffsetCommitRequest) -> bool:
-    topics = request.topics
-    return len(topics) > PART_ENTRIES or sum(len(t.partitions) for t in topics) > PART_ENTRIES
-
-
-async def _handle_in_turns(
-    ctx: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse:
-    found = _Sorted()
-    await in_turns(_sort(ctx, request, found))
-    answer = _store(ctx, request, found)
-    return await answer if inspect.isawaitable(answer) else answer
+    entries = sum(1 + len(topic.partitions) for topic in request.topics)
+    return worked(_sort(ctx, request, found), entries, _store, ctx, request, found)
 
 
 def _store(

@@ -5,14 +5,13 @@ A live group of consumers keeps those of topics it follows; any other live group
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.offset_commits import Codes
@@ -42,18 +41,8 @@ def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> NowOrLater[Offs
     """Forget the offsets of the partitions that exist."""
     asked = _Asked()
     steps = _sort(ctx, request, asked)
-    if sum(len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
-        return _handle_in_turns(ctx, request, asked, steps)
-    all_at_once(steps)
-    return _forget(ctx, request, asked)
-
-
-async def _handle_in_turns(
-    ctx: RequestContext, request: OffsetDeleteRequest, asked: _Asked, steps: Iterator[None]
-) -> OffsetDeleteResponse:
-    await in_turns(steps)
-    answer = _forget(ctx, request, asked)
-    return await answer if inspect.isawaitable(answer) else answer
+    entries = sum(len(topic.partitions) for topic in request.topics)
+    return worked(steps, entries, _forget, ctx, request, asked)
 
 
 def _forget(

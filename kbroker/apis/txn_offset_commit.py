@@ -10,7 +10,6 @@ counts.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 
@@ -23,7 +22,7 @@ from kbroker.apis.authorization import (
 )
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, all_at_once, in_turns
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.transaction_verification import Joining, refused_partitions
@@ -72,20 +71,9 @@ def handle(
     ctx: RequestContext, request: TxnOffsetCommitRequest
 ) -> NowOrLater[TxnOffsetCommitResponse]:
     """Store the offsets of partitions that exist."""
-    if sum(1 + len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
-        return _handle_in_turns(ctx, request)
     found = _Sorted()
-    all_at_once(_sort(ctx, request, found))
-    return _store(ctx, request, found)
-
-
-async def _handle_in_turns(
-    ctx: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    found = _Sorted()
-    await in_turns(_sort(ctx, request, found))
-    answer = _store(ctx, request, found)
-    return await answer if inspect.isawaitable(answer) else answer
+    entries = sum(1 + len(topic.partitions) for topic in request.topics)
+    return worked(_sort(ctx, request, found), entries, _store, ctx, request, found)
 
 
 def _sort(ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted) -> Iterator[None]:
