@@ -16,10 +16,13 @@ process.on('SIGTERM', () => (state.stopped = true))
 
 const tell = (event) => process.stdout.write(`${JSON.stringify(event)}\n`)
 
+// A broker that sleeps keeps its connections open, and KafkaJS would go on asking it after requests time out. One that is
+// silent breaks: KafkaJS would end it, and take the end of the old connection for that of the next one.
+const breaking = (socket) => socket.setTimeout(SILENCE_MS, () => socket.destroy(new Error('silent')))
+
 const kafka = new kafkajs.Kafka({
   brokers: addresses.split(','), logLevel: kafkajs.logLevel.NOTHING,
-  // A broker that sleeps keeps its connections open, and KafkaJS would go on asking it after requests time out.
-  socketFactory: ({ host, port, onConnect }) => connect({ host, port, timeout: SILENCE_MS }, onConnect),
+  socketFactory: ({ host, port, onConnect }) => breaking(connect({ host, port }, onConnect)),
   retry: { initialRetryTime: 50, maxRetryTime: 500 },
 })
 const producer = kafka.producer({ idempotent: true, retry: { retries: Number.MAX_SAFE_INTEGER } })
