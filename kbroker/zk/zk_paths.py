@@ -66,12 +66,15 @@ TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
     "ips",
 )
 
-# Created by every broker at start, in this order.
+# Made by every broker at its start, in this order; parents come first.
 PERSISTENT_PATHS = (
     CONSUMERS,
+    "/brokers",
     BROKER_IDS,
     TOPICS,
+    CONFIG,
     CONFIG_CHANGES,
+    "/admin",
     DELETE_TOPICS,
     BROKER_SEQUENCE_ID,
     ISR_CHANGE_NOTIFICATION,
