@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from kbroker.near_names import did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _LINE = 80  # characters of a help text that stand in a list
 
@@ -69,6 +71,8 @@ class LazyGroup(CommandGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Subcommands with their lines of the help, then options."""
+        from click.shell_completion import CompletionItem  # only a shell asks for it
+
         commands = [
             CompletionItem(name, help=line)
             for name, line in self._lines(ctx)
