@@ -15,6 +15,7 @@ import click
 
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import say
+from kbroker.server.start_collections import collecting_rarely
 
 if TYPE_CHECKING:
     from kbroker.model import EndPoint
@@ -87,6 +88,7 @@ def setting_options(command: CommandT) -> CommandT:
     "started it ends with that program, even if it is killed.",
 )
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
+@collecting_rarely()  # from before the broker's modules are imported
 def start(
     properties: str | None = None,
     listen: Sequence[str] = (),

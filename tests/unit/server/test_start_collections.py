@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from kbroker.server.start_collections import collecting_rarely, started
+
+USUAL = gc.get_threshold()
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def test_a_start_is_not_looked_at_until_it_has_started() -> None:
+    with collecting_rarely():
+        during = gc.get_threshold()
+        started()
+        after = gc.get_threshold()
+
+    assert during[0] > 45_000
+    assert after == USUAL
+    assert gc.get_freeze_count() > 0
+
+
+def test_a_start_that_fails_leaves_the_collector_as_it_was() -> None:
+    with pytest.raises(ZeroDivisionError), collecting_rarely():
+        raise ZeroDivisionError
+
+    assert gc.get_threshold() == USUAL
