@@ -50,7 +50,7 @@ class TopicResult:
         self.error, self.message = error.code, error.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NewTopics:
     """A request's view of the tree, and the topics that it asks for."""
 

@@ -47,7 +47,7 @@ NameUnserved = Callable[[ConnectionInfo, str | None, Unserved], None]
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Services:
     """The broker's parts that handlers call."""
 

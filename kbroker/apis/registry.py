@@ -30,7 +30,7 @@ Exempt = Callable[[Any], bool]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Api:
     """One served API: its request class, the versions that work whole, and the handler."""
 

@@ -66,7 +66,7 @@ RETRY_BACKOFF_S = 0.1  # doubled with every failure in a row
 MAX_RETRY_BACKOFF_S = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ControllerSettings:
     """What a controller needs to know of its broker."""
 
@@ -79,7 +79,7 @@ class ControllerSettings:
     gives_topic_ids: bool = True  # to topics that were made without
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Reign:
     """The time in which this broker is controller."""
 

@@ -52,7 +52,7 @@ _NONE = ErrorCode.NONE
 _EXPIRY_TIMER = "offsets.retention.check"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CoordinatorServices:
     """The services of the broker that the coordinator uses. `offsets_partitions` tells how many
     partitions `__consumer_offsets` has, 0 where it is not there.

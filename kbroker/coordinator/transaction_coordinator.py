@@ -65,7 +65,7 @@ class ProducerIds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransactionServices:
     """The services of the broker that the coordinator uses. `state_partitions` tells how many
     partitions `__transaction_state` has, 0 where it is not there; `level` the transaction.version

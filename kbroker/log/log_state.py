@@ -31,7 +31,7 @@ class Cut(NamedTuple):
     safe_offset: int  # up to here it is on the disk as it will be
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LogEnvironment:
     """What all logs of a broker share."""
 
@@ -55,7 +55,7 @@ class LogEnvironment:
     before_cut: Callable[[str, TopicPartition, Cut], None] = lambda _, __, ___: None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class LogState:
     """A log as its files say it is: what loading hands over."""
 
@@ -79,7 +79,7 @@ class LogState:
         return [s for s in list(self.segments)[:-1] if s.base_offset in bases]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PendingFlush:
     """What has to be synced to have all records below `end_offset` on the disk.
 

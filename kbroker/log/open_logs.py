@@ -129,7 +129,7 @@ class OpenLogs:
         return min(directories, key=lambda directory: counts[directory.path])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ManagedLogs:
     """The logs of a broker, and what it takes to open one more."""
 

@@ -31,7 +31,7 @@ ANSWER_DEADLINE_MS = 60_000
 _SWEEP_MS_MAX = 5_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Seen:
     """What the last sweeps saw of a connection. Times are monotonic milliseconds."""
 

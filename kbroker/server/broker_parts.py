@@ -111,7 +111,7 @@ def network_channels(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Surroundings:
     """What a broker's parts meet outside them; `lifecycle` and `failure` hear from them,
     `watch_loading` sees how far the opening of the logs is.
@@ -127,7 +127,7 @@ class Surroundings:
     random: Random = field(default_factory=Random)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DataParts:
     """What holds records, metadata, and the settings in force."""
 
@@ -145,7 +145,7 @@ class DataParts:
         return self.settings.config
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ClusterParts:
     """What ties a broker to its cluster."""
 
@@ -161,7 +161,7 @@ class ClusterParts:
     open_client: Callable[[Broker], PeerClient]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BrokerParts:
     """A whole broker that does nothing yet."""
 

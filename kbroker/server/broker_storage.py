@@ -19,7 +19,7 @@ from kbroker.server.metadata_tree.tree_opening import StartWish, TreeOpening
 from kbroker.zk.zk_utils import ZkUtils
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BrokerStorage:
     """What a broker's parts rest on; `config` has the id in force."""
 

@@ -48,7 +48,7 @@ class LaunchError(ExplainedError):
     """A broker did not start, or could not go on; the message is one sentence for its operator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartOptions:
     """What an operator asks for; the defaults are those of `kbroker start`."""
 
@@ -62,7 +62,7 @@ class StartOptions:
     adopt: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Launch:
     """What is to be started."""
 
@@ -92,7 +92,7 @@ class Launch:
         return f"clients are given {sockets.advertised_listeners} (advertised.listeners)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hearer:
     """Who hears what comes of a start."""
 

@@ -20,7 +20,7 @@ from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LogDirFailure:
     """One broker's answer. Owned by the event loop."""
 

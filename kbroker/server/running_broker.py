@@ -30,7 +30,7 @@ from kbroker.zk.zk_paths import ZnodeFormatError
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class RunningBroker:
     """A broker that serves clients; `end_points` are those it listens on, with their real ports."""
 

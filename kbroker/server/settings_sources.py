@@ -33,7 +33,7 @@ _IGNORED_VARIABLES = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SettingSources:
     """Everything a start reads; texts by name, later fields win."""
 
@@ -43,7 +43,7 @@ class SettingSources:
     overrides: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LoadedSettings:
     """The settings in force, the cluster id asked for, and one line for each thing that has no
     effect.

@@ -60,7 +60,7 @@ class EmptyGroupStored:
     """Token of the record of a group that lost its last member."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Step:
     """One input to a group on its way through the machine; collects the effects."""
 

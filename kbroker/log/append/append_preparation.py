@@ -33,7 +33,7 @@ class Prepared(NamedTuple):
     place: Place  # counts for messages of old formats, whose offsets are inside
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Preparation:
     """One partition's records of a Produce request; `run` may be called on a worker thread."""
 

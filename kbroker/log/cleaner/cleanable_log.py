@@ -30,7 +30,7 @@ class CleanableRange(NamedTuple):
     first_uncleanable_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LogToClean:
     """A log with its cleanable range, which ends where a segment does, and its sizes in bytes."""
 

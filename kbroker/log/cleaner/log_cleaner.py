@@ -73,7 +73,7 @@ class CleanerRunner(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Cleaning:
     """One log in work."""
 

@@ -39,7 +39,7 @@ class LogDirectoryError(ExplainedError):
     trouble = Trouble.DIRECTORY_UNUSABLE
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LogDirectory:
     """A locked data directory.
 

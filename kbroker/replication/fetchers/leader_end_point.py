@@ -35,7 +35,7 @@ _FIRST_VERSION_WITH_DIVERGING_EPOCHS = 12
 _LAST_VERSION_WITH_NAMES = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Follower:
     """Who fetches; `broker_epoch` gives the epoch of its present registration. `uses_topic_ids`:
     leaders know topics by them.

@@ -61,7 +61,7 @@ class Wake(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CopyParts:
     """What all share that copy logs in a broker, from leaders or between directories."""
 
@@ -72,7 +72,7 @@ class CopyParts:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FetcherParts(CopyParts):
     """What all fetchers of a broker share."""
 

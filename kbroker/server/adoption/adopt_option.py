@@ -16,7 +16,7 @@ class AdoptionNeededError(ExplainedError):
     trouble = Trouble.ADOPT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AdoptOption:
     """What the operator asked for."""
 

@@ -23,7 +23,7 @@ from kbroker.server.background.watchdog import Watchdog
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BackgroundParts:
     """What the services work with; `config` gives the settings in force."""
 

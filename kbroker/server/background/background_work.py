@@ -14,7 +14,7 @@ from dataclasses import dataclass
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Duty:
     """Something to do again and again."""
 

@@ -29,7 +29,7 @@ TOPICS_ROUNDS = 4  # then the broker serves, whatever topics it has not been tol
 LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MembershipParts:
     """What the membership of a broker rests on.
 

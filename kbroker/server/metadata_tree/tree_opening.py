@@ -35,7 +35,7 @@ from kbroker.server.metadata_tree.tree_location import (
 from kbroker.zk.zk_utils import ZkUtils
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartWish:
     """What the operator asked for.
 
