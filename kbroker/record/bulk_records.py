@@ -139,7 +139,13 @@ def build_from_bodies(
 
 def read_records(header: BatchHeader, batch: bytes | memoryview) -> list[Record]:
     """The records of a batch of format 2. KafkaError: as `record_batch.records`."""
-    plain = bytes(plain_records(header, batch))  # slices of anything else would not be bytes
+    return read_plain(header, bytes(plain_records(header, batch)))
+
+
+def read_plain(header: BatchHeader, plain: bytes) -> list[Record]:
+    """The records of a batch, uncompressed in `plain`: slices of anything but bytes would not be
+    bytes. INVALID_RECORD where one is broken, or their number is not the header's.
+    """
     found: list[Record] = []
     try:
         end = _read(header, plain, found)

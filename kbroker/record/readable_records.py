@@ -1,18 +1,23 @@
 """The records of a batch as far as they can be read: one that is broken in itself hides none of its
 neighbours.
 
-Law: as in record_batch, any bytes give records or a KafkaError.
+Law: as in record_batch, any bytes give records or a KafkaError. A batch that is whole is read at
+once, which costs less; a large one is not, for its records take many times its memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kbroker.errors import KafkaError
+from kbroker.record.bulk_records import read_plain
 from kbroker.record.compression import DEFAULT_MAX_BYTES
 from kbroker.record.default_record import Bytes, Record, read_record, read_varint
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload
+
+AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
 
 
 def readable_records(
@@ -28,6 +33,18 @@ def readable_records(
         yield from any_records(batch, 0, max_decompressed_bytes)
         return
     view = payload(header, batch, 0, max_decompressed_bytes)
+    if len(view) <= AT_ONCE_BYTES:
+        try:
+            whole = read_plain(header, bytes(view))
+        except KafkaError:
+            pass  # one by one, to tell the broken ones from the others
+        else:
+            yield from whole
+            return
+    yield from _one_by_one(header, view)
+
+
+def _one_by_one(header: BatchHeader, view: memoryview) -> Iterator[Record | KafkaError]:
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     at = 0
     while at < len(view):
