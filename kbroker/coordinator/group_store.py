@@ -14,7 +14,7 @@ for them one session.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.append_errors import append_errors
@@ -212,11 +212,12 @@ class GroupMachine:
         self.marker = replay.marker
         self.open_producers = replay.open_producers
 
-    def finish_load(self) -> Iterator[None]:
+    def finish_load(self) -> Generator[None, None, bool]:
         """Put the groups together."""
         for group in self._read_groups():
             self._loaded[group.group_id] = CoordinatedGroup(group, self._shard)
             yield
+        return True
 
     def on_loaded(self) -> None:
         """The groups can be used."""

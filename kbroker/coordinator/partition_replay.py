@@ -20,7 +20,7 @@ from kbroker.log.log_replay import MISSING, Gap, LogReplay, ReplayedLog, WholeBa
 from kbroker.log.log_segment import LogSegment
 from kbroker.model import TopicPartition
 from kbroker.record.readable_records import readable_records
-from kbroker.record.record_batch import Record, read_control
+from kbroker.record.record_batch import BatchHeader, Record, read_control
 
 _log = logging.getLogger(__name__)
 
@@ -99,37 +99,41 @@ class PartitionReplay:
 
     def _take(self, batch: WholeBatch) -> None:
         header = batch.header
-        producer_id = header.producer_id if header.is_transactional else None
         if header.producer_id in self._unsure and (header.is_transactional or header.is_control):
             self._settle(header.producer_id, header.base_offset)
-        for record in self._records(batch):
+        try:
+            found = readable_records(header, batch.data)
             if header.is_control:
-                control = read_control(record)
-                if control is not None:
-                    self._replay.marker(header.producer_id, control.is_commit)
+                self._take_markers(header, found)
             else:
-                self._take_record(record, header.base_offset, producer_id)
-
-    def _take_record(self, record: Record, batch_offset: int, producer_id: int | None) -> None:
-        try:
-            self._replay.record(record.key, record.value, batch_offset, producer_id)
-        except ProtocolError as error:
-            self.not_understood[str(error)] += 1
-        except Exception as error:  # bytes that somebody else wrote must not hide the others
-            self.not_understood[f"{type(error).__name__}: {error}"] += 1
-
-    def _records(self, batch: WholeBatch) -> Iterator[Record]:
-        """Those that can be read. The checksum is right: the others were written as they are."""
-        header, data = batch.header, batch.data
-        try:
-            for record in readable_records(header, data):
-                if isinstance(record, KafkaError):
-                    self.not_understood[record.message or record.code.name] += 1
-                else:
-                    yield record
+                self._take_records(header, found)
         except KafkaError as error:
             reason = error.message or error.code.name
             self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, reason))
+
+    def _take_records(self, header: BatchHeader, found: Iterable[Record | KafkaError]) -> None:
+        """Those that can be read. The checksum is right: the others were written as they are."""
+        take, batch_offset = self._replay.record, header.base_offset
+        producer_id = header.producer_id if header.is_transactional else None
+        for record in found:
+            if isinstance(record, KafkaError):
+                self.not_understood[record.message or record.code.name] += 1
+                continue
+            try:
+                take(record.key, record.value, batch_offset, producer_id)
+            except ProtocolError as error:
+                self.not_understood[str(error)] += 1
+            except Exception as error:  # bytes that somebody else wrote must not hide the others
+                self.not_understood[f"{type(error).__name__}: {error}"] += 1
+
+    def _take_markers(self, header: BatchHeader, found: Iterable[Record | KafkaError]) -> None:
+        for record in found:
+            if isinstance(record, KafkaError):
+                self.not_understood[record.message or record.code.name] += 1
+                continue
+            control = read_control(record)
+            if control is not None:
+                self._replay.marker(header.producer_id, control.is_commit)
 
     # ---- transactions across a gap
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
@@ -33,8 +33,11 @@ _LOAD_AGAIN_MS = 1000.0
 class Machine(Replay, Protocol):
     """The state of one shard, as the runtime drives it."""
 
-    def finish_load(self) -> Iterator[None]:
-        """The log was read: prepare to serve, in small steps. Nobody sees the state yet."""
+    def finish_load(self) -> Generator[None, None, bool]:
+        """The log was read: prepare to serve, in small steps. Nobody sees the state yet.
+
+        Returns False where the log has to be read once more, from its start, before that.
+        """
         ...
 
     def on_loaded(self) -> None:
@@ -160,34 +163,35 @@ class CoordinatorRuntime(Generic[MachineT]):
         self.run_sliced(steps(), f"load {shard.topic_partition}")
 
     def _load(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        for _ in self._replay(shard, machine):
-            yield
+        """Records that cannot be read are skipped, told of once, and remembered by `may_forget`."""
+        self._in_doubt_since_ms.pop(shard.topic_partition, None)
+        is_finished = False
+        while not is_finished:
+            reading = PartitionReplay(shard.topic_partition, shard.log, machine)
+            for _ in self._replay(shard, reading):
+                yield
+                if not self._leads(shard):
+                    return
+            is_finished = yield from machine.finish_load()
             if not self._leads(shard):
                 return
-        for _ in machine.finish_load():
-            yield
-        if not self._leads(shard):
-            return
+        if not reading.saw_everything:
+            reading.tell()
+            self._in_doubt_since_ms[shard.topic_partition] = self._clock.monotonic_ms()
         shard.machine = machine
         shard.is_loaded = True
         machine.on_loaded()
 
-    def _replay(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        """Replay a partition's log. Records that cannot be read are skipped, reported once, and
-        remembered by `may_forget`.
+    def _replay(self, shard: Shard[MachineT], reading: PartitionReplay) -> Iterator[None]:
+        """Read a partition's log.
 
         Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses, or the log moves to another.
         """
-        partition, log = shard.topic_partition, shard.log
-        self._in_doubt_since_ms.pop(partition, None)
-        reading = PartitionReplay(partition, log, machine)
+        log = shard.log
         for _ in reading.steps():
             yield
             if shard.log is not log:  # its files may go before all of it is read
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it has moved to another disk")
-        if not reading.saw_everything:
-            reading.tell()
-            self._in_doubt_since_ms[partition] = self._clock.monotonic_ms()
 
     def may_forget(self, partition: TopicPartition, retention_ms: float) -> bool:
         """Whether what `partition` keeps may go because of its age.

@@ -1,14 +1,15 @@
 """The transactional ids of one partition of `__transaction_state`, as the runtime drives them.
 
 Law: owned by the event loop. The newest record of an id tells its state, and a tombstone that it is
-gone; a record that cannot be read changes nothing. A record above the high watermark may be lost
-with this broker, so what it says is pending, as if this broker had just written it. Work that is
-under way for an id ends with the leadership of its partition.
+gone; a record that cannot be read changes nothing. So the value of a record that another one of its
+id follows is not looked into, unless one that counts cannot be read. A record above the high
+watermark may be lost with this broker, so what it says is pending, as if this broker had just
+written it. Work that is under way for an id ends with the leadership of its partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 from kbroker.coordinator.held_tasks import HeldTasks
@@ -40,6 +41,10 @@ class TransactionMachine:
         """`loaded` and `resigned` are told with this machine."""
         self.shard = shard
         self.kept: dict[str, KeptTransaction] = {}
+        self.to_go_on: list[KeptTransaction] = []  # after the load: what is pending, or ends
+        self._ids: dict[bytes, str] = {}  # by the keys that name them
+        self._newest: dict[str, tuple[bytes, int]] = {}  # value and offset of its batch, by id
+        self._reads_each = False  # also a value that another one follows
         self.is_led = True
         self._loaded = loaded
         self._resigned = resigned
@@ -52,18 +57,21 @@ class TransactionMachine:
     ) -> None:
         """Take in one record: the state of an id, or that it is gone.
 
-        ProtocolError for one that is not understood.
+        ProtocolError for one that is not understood; a value tells at the end of the load.
         """
         if key is None:
             raise ProtocolError("a record without a key")
-        transactional_id = read_transaction_log_key(key).transactional_id
+        transactional_id = self._ids.get(key)
+        if transactional_id is None:
+            transactional_id = read_transaction_log_key(key).transactional_id
         if value is None:
-            self.kept.pop(transactional_id, None)
+            self._ids.pop(key, None)
+            self._newest.pop(transactional_id, None)
             return
-        entry = TransactionEntry(read_transaction(transactional_id, value))
-        if batch_offset >= self.shard.log.high_watermark:
-            entry.pending = entry.transaction
-        self.kept[transactional_id] = KeptTransaction(entry, self)
+        if self._reads_each:
+            read_transaction(transactional_id, value)
+        self._ids[key] = transactional_id
+        self._newest[transactional_id] = value, batch_offset
 
     def marker(self, _producer_id: int, _is_commit: bool) -> None:
         """Ignore it: nobody writes this topic within transactions."""
@@ -72,9 +80,33 @@ class TransactionMachine:
         """None, for the same reason."""
         return ()
 
-    def finish_load(self) -> Iterator[None]:
-        """Nothing is left to do."""
-        return iter(())
+    def finish_load(self) -> Generator[None, None, bool]:
+        """Read the newest record of each id. Where one is not understood, what the log says before
+        it holds: all is to be read once more, record by record.
+        """
+        high_watermark = self.shard.log.high_watermark
+        while self._newest:
+            transactional_id, (value, batch_offset) = self._newest.popitem()
+            self._ids.popitem()  # there are no fewer keys; all at once would hold the loop
+            try:
+                entry = TransactionEntry(read_transaction(transactional_id, value))
+            except Exception:  # whatever it is, the replay tells it when it meets it
+                self._begin_again()
+                return False
+            if batch_offset >= high_watermark:
+                entry.pending = entry.transaction
+            kept = self.kept[transactional_id] = KeptTransaction(entry, self)
+            if entry.pending is not None or entry.transaction.state.is_ending:
+                self.to_go_on.append(kept)
+            yield
+        self._ids.clear()
+        return True
+
+    def _begin_again(self) -> None:
+        assert not self._reads_each, "each value was read before it was kept"
+        self._reads_each = True
+        for held in (self.kept, self.to_go_on, self._ids, self._newest):
+            held.clear()
 
     def on_loaded(self) -> None:
         """The ids can be used."""

@@ -205,11 +205,12 @@ class TransactionStore:
         """The ids of a partition are here now; transactions that were about to end do so."""
         self._homes[home] = None
         end_offset = home.shard.log.log_end_offset
-        for kept in home.kept.values():
+        for kept in home.to_go_on:
             if kept.entry.pending is not None:
                 self._await_replicas(kept, end_offset)
             else:
                 self._go_on(kept)
+        home.to_go_on.clear()
 
     def _give_up(self, home: TransactionMachine) -> None:
         """Another broker coordinates these ids now."""

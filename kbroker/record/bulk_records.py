@@ -178,9 +178,8 @@ def _some_records(
 
 def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noqa: C901, PLR0912, PLR0915  a call per field would double the time
     # What is beyond the end is cut out short, and found by the position after it.
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    base_offset, base_timestamp, at = header.base_offset, header.base_timestamp, 0
     new, append = _new_tuple, found.append
-    at = 0
     for _ in range(header.record_count):
         doubled = plain[at]
         at += 1
@@ -207,11 +206,14 @@ def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noq
                 at += 1
             else:
                 delta, at = _long(plain, at)
+        doubled = plain[at]
+        at += 1
+        if doubled >= 0x80:
+            doubled, at = _long(plain, at)
         key = None
-        if plain[at] == 1:
-            at += 1
-        else:
-            key, at = _read_field(plain, at)
+        if not doubled & 1:
+            key = plain[at : at + (doubled >> 1)]
+            at += doubled >> 1
         doubled = plain[at]
         at += 1
         if doubled >= 0x80:
@@ -223,24 +225,17 @@ def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noq
                 doubled, at = _long(plain, at)
         value = None
         if not doubled & 1:
-            stop = at + (doubled >> 1)
-            value = plain[at:stop]
-            at = stop
+            value = plain[at : at + (doubled >> 1)]
+            at += doubled >> 1
         headers: Headers = ()
-        if plain[at]:
-            headers, at = read_headers(plain, at, twice_end >> 1)
-        else:
-            at += 1
+        at += 1
+        if plain[at - 1]:
+            headers, at = read_headers(plain, at - 1, twice_end >> 1)
         if 2 * at != twice_end:
             invalid("record of another length than its fields")
         offset = base_offset + (delta >> 1 ^ -(delta & 1))
         append(new(Record, (offset, base_timestamp + time_delta, key, value, headers)))
     return at
-
-
-def _read_field(plain: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = read_varint(plain, at)
-    return (None, at) if length < 0 else (plain[at : at + length], at + length)
 
 
 def _long(plain: bytes, at: int) -> tuple[int, int]:

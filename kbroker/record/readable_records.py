@@ -7,7 +7,7 @@ once, which costs less; a large one is not, for its records take many times its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -22,7 +22,7 @@ AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
 
 def readable_records(
     header: BatchHeader, batch: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
-) -> Iterator[Record | KafkaError]:
+) -> Iterable[Record | KafkaError]:
     """The records of a batch or old message, and the refusal of each that cannot be read in its
     place. The last refusal stands for the rest where a record does not tell where the next one
     begins.
@@ -30,18 +30,14 @@ def readable_records(
     Raises KafkaError where the batch cannot be unpacked.
     """
     if header.magic < MAGIC:
-        yield from any_records(batch, 0, max_decompressed_bytes)
-        return
+        return any_records(batch, 0, max_decompressed_bytes)
     view = payload(header, batch, 0, max_decompressed_bytes)
     if len(view) <= AT_ONCE_BYTES:
         try:
-            whole = read_plain(header, bytes(view))
+            return read_plain(header, bytes(view))
         except KafkaError:
             pass  # one by one, to tell the broken ones from the others
-        else:
-            yield from whole
-            return
-    yield from _one_by_one(header, view)
+    return _one_by_one(header, view)
 
 
 def _one_by_one(header: BatchHeader, view: memoryview) -> Iterator[Record | KafkaError]:

@@ -5,7 +5,7 @@ record = key, the sum in decimal; a tombstone where it is forgotten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.coordinator.effects import KeyValue
@@ -49,8 +49,9 @@ class TallyMachine:
     def open_producers(self) -> Iterable[int]:
         return ()
 
-    def finish_load(self) -> Iterator[None]:
+    def finish_load(self) -> Generator[None, None, bool]:
         yield from ()
+        return True
 
     def on_loaded(self) -> None:
         self.events.append("loaded")
