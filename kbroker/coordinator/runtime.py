@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from kbroker.clock import Clock, Timer, TimerHandle
 from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.coordinator.effects import Instant
+from kbroker.coordinator.frozen_state import FrozenState
 from kbroker.coordinator.held_tasks import HeldTasks
 from kbroker.coordinator.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.shard import LedPartition, Shard
@@ -74,6 +75,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self._in_doubt_since_ms: dict[TopicPartition, float] = {}  # monotonic
         self._timers: dict[Hashable, TimerHandle] = {}
         self._tasks = HeldTasks()
+        self._frozen = FrozenState()
         self._sliced = SlicedWork(clock, self.start)
 
     # ---- shards
@@ -143,6 +145,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         if shard.is_loaded and shard.machine is not None:
             shard.machine.on_resigned()
         shard.resign()
+        self._frozen.let_go(shard.topic_partition)
 
     def _leads(self, shard: Shard[MachineT]) -> bool:
         """False once it has been given up, even if it is led again."""
@@ -150,9 +153,14 @@ class CoordinatorRuntime(Generic[MachineT]):
 
     def _begin_load(self, shard: Shard[MachineT], new_machine: NewMachine[MachineT]) -> None:
         def steps() -> Iterator[None]:
+            loading = self._load(shard, new_machine(shard))
             try:
-                yield from self._load(shard, new_machine(shard))
+                for _ in self._frozen.kept_out(shard.topic_partition, loading):
+                    yield
+                    if not self._leads(shard):
+                        return
             except KafkaError as error:  # it has failed, and is given up soon, or it passes
+                self._frozen.let_go(shard.topic_partition)
                 _log.warning("%s cannot be loaded yet: %s", shard.topic_partition, error)
                 self.set_timer(shard, self.monotonic_ms() + _LOAD_AGAIN_MS, again)
 
@@ -168,13 +176,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         is_finished = False
         while not is_finished:
             reading = PartitionReplay(shard.topic_partition, shard.log, machine)
-            for _ in self._replay(shard, reading):
-                yield
-                if not self._leads(shard):
-                    return
+            yield from self._replay(shard, reading)
             is_finished = yield from machine.finish_load()
-            if not self._leads(shard):
-                return
         if not reading.saw_everything:
             reading.tell()
             self._in_doubt_since_ms[shard.topic_partition] = self._clock.monotonic_ms()
