@@ -14,6 +14,7 @@ from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, refuse
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.cluster_requests import GROUP, check_all_told
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
     GroupMember,
@@ -60,17 +61,18 @@ group.add_command(reset)
 def list_groups(bootstrap: str, output: str) -> None:
     """Print one line per group."""
     with cluster_links(bootstrap) as links:
-        listed = listed_groups(links)
-    rows = [
-        {
-            "group": entry.group_id,
-            "state": entry.group_state or None,  # older brokers tell neither
-            "protocol_type": entry.protocol_type,
-            "type": entry.group_type or None,
-        }
-        for entry in listed
-    ]
-    print_rows(rows, _LISTED, output)
+        rows = [
+            {
+                "group": entry.group_id,
+                "state": entry.group_state or None,  # older brokers tell neither
+                "protocol_type": entry.protocol_type,
+                "type": entry.group_type or None,
+            }
+            for entry in listed_groups(links)
+        ]
+        print_rows(rows, _LISTED, output)
+        tell_silent(links)
+        check_all_told(links, GROUP)
     if not rows:
         say("no groups: there is one when a consumer has joined it or committed offsets")
 

@@ -20,6 +20,7 @@ from kbroker.cli.topic_choice import check_partitions, existing_topic
 from kbroker.cli.txn_abort import abort
 from kbroker.cli.txn_hanging import find_hanging, untold
 from kbroker.client.cluster_links import TopicView
+from kbroker.client.cluster_requests import TRANSACTIONAL_ID, check_all_told
 from kbroker.client.transactions import (
     OPEN_STATES,
     STATES,
@@ -88,8 +89,9 @@ def list_transactions(
         rows = [_listed_row(each) for each in listed]
         if longer_than is not None:
             rows = _open_longer(describe_listed(links, listed), longer_than) if wanted else []
-    print_rows(rows, _LISTED if longer_than is None else (*_LISTED, *_OPEN), output)
-    tell_silent(links)
+        print_rows(rows, _LISTED if longer_than is None else (*_LISTED, *_OPEN), output)
+        tell_silent(links)
+        check_all_told(links, TRANSACTIONAL_ID)
     if not rows:
         is_all = not (states or producer_ids or longer_than)
         reason = ": there is one when a producer has used it" if is_all else " like that"

@@ -29,6 +29,7 @@ from kbroker.protocol.schema import Message
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+_MOST_NAMED = 10
 
 
 class Coordinated(NamedTuple):
@@ -148,6 +149,22 @@ def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
     answer = links.ask_any(request)
     (place,) = answer.coordinators or (answer,)  # one of many from version 4 on
     return place
+
+
+def check_all_told(links: ClusterLinks, kind: Coordinated) -> None:
+    """Raises ClientError where brokers cannot name all groups, or what else has coordinators, as a
+    partition that keeps some of them has no leader; OSError where no broker answers.
+    """
+    leaders = links.topic(kind.topic).leaders
+    dark = [number for number, leader in leaders.items() if leader == NO_LEADER]
+    if dark:
+        places = ", ".join(str(TopicPartition(kind.topic, number)) for number in dark[:_MOST_NAMED])
+        more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""
+        raise ClientError(
+            f"{places}{more} {'has' if len(dark) == 1 else 'have'} no leader: nobody tells of the "
+            f"{kind.noun}s that are kept there",
+            trouble=Trouble.NO_LEADER,
+        )
 
 
 def check_coordinator_partition(

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator_by_id
+from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator_by_id, check_all_told
 from kbroker.errors import ErrorCode, KafkaError, Trouble
-from kbroker.model import NO_LEADER, TRANSACTION_STATE_TOPIC, TopicPartition
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -144,14 +144,7 @@ def all_transactions(
             f"{links.silent[brokers[0]]}",
             trouble=Trouble.ADVERTISED_ADDRESS,
         )
-    leaders = links.topic(TRANSACTION_STATE_TOPIC).leaders
-    if NO_LEADER in leaders.values():
-        number = next(number for number, leader in leaders.items() if leader == NO_LEADER)
-        place = TopicPartition(TRANSACTION_STATE_TOPIC, number)
-        raise ClientError(
-            f"{place} has no leader: nobody tells of the transactions that are kept there",
-            trouble=Trouble.NO_LEADER,
-        )
+    check_all_told(links, TRANSACTIONAL_ID)
     return found
 
 
