@@ -30,7 +30,7 @@ from kbroker.zk.zk_utils import NewTopicNodes, ZkUtils
 UNKNOWN_COUNT = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class TopicResult:
     """The result for one topic.
 

@@ -41,7 +41,7 @@ REFUSALS: Mapping[ResourceType, ErrorCode] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ForRequest:
     """An operation on one resource, without which nothing of a request is done."""
 
@@ -66,7 +66,7 @@ class ForRequest:
         return ctx.is_authorized(self.operation, resource)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ForEach:
     """An operation on the resource of each entry of a request's array."""
 
@@ -118,7 +118,7 @@ class ForEach:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AskedInside:
     """An operation on resources of a type, for which the handler asks `ctx` itself."""
 

@@ -43,7 +43,7 @@ class Found(NamedTuple):
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Pending:
     """A key whose coordinator has to be waited for."""
 

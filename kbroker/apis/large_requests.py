@@ -31,7 +31,7 @@ LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics; read, it takes 20 
 PART_ENTRIES = 256  # a few milliseconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Parts:
     """The array of a request whose entries are answered apart, and the array of their answers."""
 

@@ -32,7 +32,7 @@ PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
 TopicResponse = OffsetCommitResponse.OffsetCommitResponseTopic
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Sorted:
     """The commits that may be stored, by partition, and the answer, which lacks their codes."""
 

@@ -22,7 +22,7 @@ from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetD
 Row = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Asked:
     """The partitions of a request: those that exist, and the row of each in the answer."""
 

@@ -51,7 +51,7 @@ PartitionResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 TopicResponse = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Sorted:
     """The commits that may be stored, by partition, and the answer, which lacks their codes."""
 

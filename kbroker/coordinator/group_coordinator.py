@@ -68,7 +68,7 @@ class CoordinatorServices:
     offsets_partitions: Callable[[], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Caller:
     """Who sends JoinGroup, as the connection tells it."""
 

@@ -36,7 +36,7 @@ Piece = bytes | bytearray | memoryview | FileSlice
 _NO_FRAME = memoryview(b"")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConnectionInfo:
     """Who is on the other end, and how it reached us."""
 

@@ -41,7 +41,7 @@ _SUPERSEDED = frozenset(
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Proposal:
     """An ISR that a leader asks for; epochs are those in which replicas were seen, by broker."""
 

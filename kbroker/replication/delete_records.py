@@ -30,7 +30,7 @@ WriteLogStarts = Callable[
 ]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsResult:
     """How the deletion in one partition ended, and from where on all live replicas have records."""
 

@@ -22,7 +22,7 @@ class Near(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class FetchParams:
     """The part of a Fetch request that holds for all its partitions. Sizes in bytes over all
     partitions.
@@ -41,7 +41,7 @@ class FetchParams:
     near: Near | None = None  # asked for consumers that name their rack
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchPartition:
     """One partition as a fetcher asks for it. A fetch session keeps it from request to request.
 

@@ -23,7 +23,7 @@ INVALID_OFFSET_LAG = -1  # no such replica is online here
 UNKNOWN_SIZE = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplicaUsage:
     """One replica in a directory: bytes of its segments, records it lacks up to the high
     watermark; a future one, which is on its way there, up to the end of the log that it copies.
@@ -35,7 +35,7 @@ class ReplicaUsage:
     is_future: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LogDirUsage:
     """One data directory; `total_bytes` and `usable_bytes` are those of its volume."""
 

@@ -28,7 +28,7 @@ ALL_REPLICAS = ("*",)
 _NO_LIMIT = 2**63 - 1  # what Kafka takes for none
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Sample:
     """The bytes of one window."""
 

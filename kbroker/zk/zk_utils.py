@@ -55,7 +55,7 @@ class ControllerMovedError(Exception):
     """Another broker became controller; what was to be written was not."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class NewTopicNodes:
     """A topic to create."""
 

@@ -42,7 +42,7 @@ from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class JoinAttempt:
     """A JoinGroup request with what the shell knows about it."""
 

@@ -24,7 +24,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TransactionEntry:
     """A transactional id as its coordinator keeps it: what the log has, and what is on its way.
 

@@ -51,7 +51,7 @@ class CleaningJob(NamedTuple):
     limits: CleanerLimits = CleanerLimits()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class CleanerStats:
     """Figures of one cleaning."""
 

@@ -25,7 +25,7 @@ _CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic o
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DirectoryContent:
     """Partition directories of one data directory, by what becomes of them."""
 

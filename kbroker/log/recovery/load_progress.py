@@ -18,7 +18,7 @@ class LoadCancelledError(Exception):
     """Somebody wished to stop."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DirectoryProgress:
     """Of one data directory: logs that are open, bytes that recovery has read."""
 

@@ -9,7 +9,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.model import TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LoadRequest:
     """Which log to open and what the checkpoints of its data directory say about it."""
 

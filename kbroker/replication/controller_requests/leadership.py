@@ -54,7 +54,7 @@ def _broker(leader: LeaderAndIsrRequest.LeaderAndIsrLiveLeader) -> Broker:
     return Broker(broker_id=leader.broker_id, end_points=(end_point,))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Change:
     """The result of one request: partitions by their new role, and an error code per partition."""
 

@@ -105,7 +105,7 @@ class CorruptTreeError(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class JournalEntry:
     """One transaction as kept."""
 
