@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import TRANSACTIONAL, Batch
 from compat_tests.wire.wire_client import WireClient, stored_at
 
@@ -31,11 +32,13 @@ def hang(
         base_sequence=0,
         timestamp_ms=int(time.time() - 3600) * 1000 if timestamp_ms is None else timestamp_ms,
     )
-    said = wire.produce(
-        topic,
-        written.to_bytes(),
-        _BEFORE_THE_SECOND_PROTOCOL,
-        partition,
-        transactional_id="zombie",
-    )
-    assert said == stored_at(offset)
+    until(
+        lambda: stored_at(offset) == wire.produce(
+            topic,
+            written.to_bytes(),
+            _BEFORE_THE_SECOND_PROTOCOL,
+            partition,
+            transactional_id="zombie",
+        ),
+        f"{topic}-{partition} takes what nobody will end at {offset}",
+    )  # fmt: skip
