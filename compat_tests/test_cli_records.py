@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -290,6 +292,24 @@ def test_ctrl_c_tells_what_was_acknowledged(kbroker: Run, bootstrap: str, topic:
 
     assert (done.code, done.out) == (INTERRUPTED, "")
     assert f"interrupted: 2 of 2 records written to {topic}" in done.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no full device")
+@pytest.mark.parametrize("command", [("topic", "list"), ("consume",), ("version",), ("--help",)])
+def test_an_output_that_has_no_room_ends_with_one_sentence(
+    kbroker: Run, bootstrap: str, topic: str, command: tuple[str, ...]
+) -> None:
+    kbroker("produce", topic, stdin="one\n")
+    names = (topic,) if command == ("consume",) else ()
+
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, *command, *names], stdout=full, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "KBROKER_BOOTSTRAP": bootstrap}, timeout=30, check=False,
+        )  # fmt: skip
+
+    said = "Error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (ITEM_FAILED, said)
 
 
 def test_lines_are_written_once_though_the_broker_goes_away(

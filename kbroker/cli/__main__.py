@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.connection import CommandError, ExitCode, is_of_full_disk
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 
 _COMMANDS = {
@@ -72,13 +72,23 @@ def _quiet_ends() -> Iterator[None]:
         yield
     except BrokenPipeError as error:
         # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
-        # to. What the interpreter writes out at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # to.
+        _drop_output()
         raise click.exceptions.Exit(ExitCode.FINE) from error
+    except OSError as error:
+        if not is_of_full_disk(error):
+            raise
+        _drop_output()
+        raise CommandError(f"the output cannot be written: {error.strerror}") from error
     except KeyboardInterrupt as error:
         if sys.stderr.isatty():
             click.echo(err=True)  # ends the line in which the terminal shows ^C
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from error
+
+
+def _drop_output() -> None:
+    """Let what the interpreter writes out at its end go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @click.group(

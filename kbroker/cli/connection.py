@@ -4,6 +4,7 @@ as sentences with the contract's exit codes.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -27,6 +28,7 @@ __all__ = [
     "bootstrap_option",
     "client_errors",
     "cluster_links",
+    "is_of_full_disk",
     "link_errors",
     "security_options",
     "sentence_of",
@@ -143,12 +145,19 @@ def link_errors(bootstrap: str) -> Iterator[None]:
             reason = f"{bootstrap} did not answer in time: {error}"
             raise ClientError(reason, ExitCode.TIMEOUT, Trouble.NO_ANSWER) from error
         except OSError as error:
+            if is_of_full_disk(error):
+                raise  # of what is printed: no connection ends so
             reason = f"a broker of {bootstrap} cannot be reached: {error}"
             raise ClientError(
                 reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
             ) from error
         except KafkaError as error:
             raise ClientError(str(error)) from error
+
+
+def is_of_full_disk(error: OSError) -> bool:
+    """Whether a file could not be written for lack of space or by a limit of its size."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager

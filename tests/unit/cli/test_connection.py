@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Iterator
 
@@ -44,6 +45,15 @@ def test_a_broker_behind_the_address_that_cannot_be_reached_is_told_apart(addres
     assert "names another broker that cannot be reached" in str(behind)
     assert "no Kafka broker answers there" in str(there)
     assert (behind.code, there.code) == (ExitCode.CANNOT_CONNECT, ExitCode.CANNOT_CONNECT)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_an_output_that_has_no_room_is_not_laid_on_a_broker(number: int) -> None:
+    error = OSError(number, "no room")
+    with pytest.raises(OSError, match="no room") as raised, link_errors("h:1"):
+        raise error
+
+    assert raised.value is error
 
 
 @pytest.mark.parametrize(
