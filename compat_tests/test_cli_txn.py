@@ -16,6 +16,7 @@ from compat_tests import apache_kafka
 from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Run, run
 from compat_tests.conftest import BrokerProcess
 from compat_tests.hanging_transactions import UNVERIFIED, hang
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import WireClient
 
@@ -119,6 +120,30 @@ def test_an_open_transaction_is_listed_and_described_until_it_ends(
     assert ended["transaction_start_offset"] is None
 
 
+def test_who_reads_hears_where_a_transaction_is_open(
+    bootstrap: str, producer: Producer, transactional_id: str, topic: str
+) -> None:
+    read, group = partial(run, "consume", topic, bootstrap=bootstrap), f"g-{transactional_id}"
+    begin(producer, topic)
+    alone, in_a_group = read(), read("--group", group)
+    one, before, all_of_it = (
+        read("--count", "1"), read("--to", "1"), read("--isolation", "read_uncommitted"),
+    )  # fmt: skip
+    held = run("group", "describe", group, bootstrap=bootstrap)
+    producer.commit_transaction(WAIT_S)
+    until(lambda: not read().err)  # a commit is answered before the partitions have it
+    freed = run("group", "describe", group, bootstrap=bootstrap)
+
+    said = (
+        f"{topic}-0 has an open transaction at offset 1: read_committed waits there "
+        f"(`kbroker txn producers {topic}`)\n"
+    )
+    assert (alone.code, alone.err) == (in_a_group.code, in_a_group.err) == (FINE, said)
+    assert held.err == f"group {group} is Empty: 0 members, lag 1\n{said}"
+    assert not one.err + before.err + all_of_it.err
+    assert freed.err == f"group {group} is Empty: 0 members, lag 2\n"
+
+
 def test_ids_are_found_by_their_producers(
     kbroker: Run, producer: Producer, transactional_id: str
 ) -> None:
@@ -141,7 +166,9 @@ def test_an_id_that_nobody_uses_is_named(
     kbroker: Run, producer: Producer, transactional_id: str
 ) -> None:
     refused = kbroker("describe", transactional_id + "x").refused(ITEM_FAILED)
+    empty = kbroker("describe", "").refused(ITEM_FAILED)
 
+    assert empty == "Error: no such transactional id:  (see `kbroker txn list`)"
     assert refused.startswith(f"Error: no such transactional id: {transactional_id}x, did you mean")
 
 
@@ -190,7 +217,7 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang(
     assert re.fullmatch(
         rf"Error: nothing was aborted: the transaction in {topic}-0 does not hang, "
         rf"transactional id {transactional_id} is Ongoing, and its coordinator, broker \d, "
-        r"aborts it in \d+ s at the latest \(--force aborts it in this partition alone\)",
+        r"aborts it in \d+ s at the latest, or when a producer starts with this id \(--force aborts it in this partition alone\)",
         refused.refused(ITEM_FAILED),
     )
     assert values(bootstrap, topic) == ["v", "in a transaction"]

@@ -11,9 +11,9 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import click
@@ -26,6 +26,7 @@ from kbroker.cli.connection import (
     client_errors,
     link_errors,
 )
+from kbroker.cli.open_transactions import held_back, tell_open
 from kbroker.cli.output import counted, say
 from kbroker.cli.record_place import (
     END,
@@ -42,6 +43,7 @@ from kbroker.cli.topic_choice import check_partitions, chosen, compiled, matchin
 from kbroker.cli.value_decoder import DECODERS, ValueForm
 from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.topic_figures import offsets_at as offsets_now
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
@@ -135,8 +137,9 @@ def consume(  # one parameter per option
         end=None if end is None else parse_place("--to", end),
         follow=follow,
         isolation=isolation,
+        group=group,
     )
-    choice.check(group)
+    choice.check()
     form = PrintForm(
         output=output or "table",
         text=text,
@@ -144,30 +147,58 @@ def consume(  # one parameter per option
         value=ValueForm(value_decoder, pretty=sys.stdout.isatty()),
     )
     printer = RecordPrinter(form, sys.stdout.buffer)
+    is_all = False
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
         views = choice.views(cluster)
+        ends = choice.ends(cluster, views)
         if group is None:
-            print_all(choice.batches(cluster, views), count, printer, follow=follow)
+            batches = choice.batches(cluster, views, ends)
+            is_all = print_all(batches, count, printer, follow=follow)
     if group is not None:
-        from kbroker.cli.group_records import GroupRecords, Habits  # 130 ms that nobody else pays
-
-        with client_errors(bootstrap):
-            topics = [view.name for view in views]
-            habits = Habits(choice.start == END, isolation)
-            member = GroupRecords(bootstrap, group, topics, say, habits)
-            is_all = False
-            # A member that is told to end leaves its group, else the others wait for it.
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
-            try:
-                is_all = print_all(member.batches(follow=follow), count, printer, follow=follow)
-            finally:
-                member.leave(None if is_all else printer.next_offsets)  # not what was polled
+        topics = [view.name for view in views]
+        is_all = _print_as_member(bootstrap, topics, choice, count, printer)
+    if is_all and not follow:
+        tell_open(ends.held)
     if printer.failures:
         raise CommandError(
             f"{counted(printer.failures, 'field')} could not be decoded and are printed "
             f"as they are; the first is {printer.first_failure}",
             ExitCode.ITEM_FAILED,
         )
+
+
+def _print_as_member(
+    bootstrap: str,
+    topics: Sequence[str],
+    choice: _Choice,
+    count: int | None,
+    printer: RecordPrinter,
+) -> bool:
+    """Print what a group has not read; whether that was all."""
+    from kbroker.cli.group_records import GroupRecords, Habits  # 130 ms that nobody else pays
+
+    with client_errors(bootstrap):
+        habits = Habits(choice.start == END, choice.isolation)
+        member = GroupRecords(bootstrap, str(choice.group), topics, say, habits)
+        is_all = False
+        # A member that is told to end leaves its group, else the others wait for it.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            batches = member.batches(follow=choice.follow)
+            is_all = print_all(batches, count, printer, follow=choice.follow)
+        finally:
+            member.leave(None if is_all else printer.next_offsets)  # not what was polled
+    return is_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where to stop by partition, and which of them are `held`: by an open transaction, before the
+    end that was asked for.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,19 +212,20 @@ class _Choice:
     end: Place | None
     follow: bool
     isolation: str
+    group: str | None
 
     @property
     def only_committed(self) -> bool:
         """Whether records of open and aborted transactions are left out."""
         return self.isolation == _COMMITTED
 
-    def check(self, group: str | None) -> None:
+    def check(self) -> None:
         """UsageError where the options contradict each other."""
         if not self.names and self.pattern is None:
             raise click.UsageError("name a topic, or give --pattern")
         if self.follow and self.end is not None:
             raise click.UsageError("--follow and --to exclude each other")
-        if group is None:
+        if self.group is None:
             return
         if self.partitions:
             raise click.UsageError(
@@ -212,13 +244,12 @@ class _Choice:
             check_partitions(view, self.partitions)
         return views
 
-    def batches(self, cluster: ClusterLinks, views: Sequence[TopicView]) -> Batches:
+    def batches(self, cluster: ClusterLinks, views: Sequence[TopicView], ends: Ends) -> Batches:
         """Their records."""
         starts = self._offsets(cluster, views, self.start)
         check_start(self.start, starts)
         if not self.follow:
-            ends = self._ends(cluster, views)
-            course = Course(starts=starts, ends=ends, only_committed=self.only_committed)
+            course = Course(starts=starts, ends=ends.offsets, only_committed=self.only_committed)
         elif self.partitions:
             course = Course(starts=starts, only_committed=self.only_committed)
         else:
@@ -226,16 +257,20 @@ class _Choice:
             course = Course(starts=starts, find=find, only_committed=self.only_committed)
         return RecordFetcher(cluster, views, course, say).batches()
 
-    def _ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> dict[TopicPartition, int]:
+    def ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> Ends:
+        """Where to stop reading what is there now; a group finds the end by itself."""
+        if self.follow:
+            return Ends()
+        if self.group is not None:
+            return Ends(held=_held_from_a_group(cluster, views) if self.only_committed else {})
         ends = self._offsets(cluster, views, self.end or END)
-        if self.only_committed:
-            for view in views:
-                numbers = self.partitions or list(view.leaders)
-                stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
-                for number, offset in stable.items():
-                    place = TopicPartition(view.name, number)
-                    ends[place] = min(ends[place], offset)
-        return ends
+        held: dict[TopicPartition, int] = {}
+        for view in views if self.only_committed else ():
+            numbers = self.partitions or list(view.leaders)
+            stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
+            places = {TopicPartition(view.name, number): at for number, at in stable.items()}
+            held |= {place: offset for place, offset in places.items() if offset < ends[place]}
+        return Ends(offsets=ends | held, held=held)
 
     def _offsets(
         self, cluster: ClusterLinks, views: Iterable[TopicView], place: Place
@@ -251,6 +286,17 @@ class _Choice:
     def _find(self, cluster: ClusterLinks) -> list[TopicView]:
         named = cluster.topics(self.names) if self.names else []
         return named if self.pattern is None else [*named, *matching(cluster, self.pattern)]
+
+
+def _held_from_a_group(
+    cluster: ClusterLinks, views: Iterable[TopicView]
+) -> dict[TopicPartition, int]:
+    leaders = {
+        TopicPartition(view.name, number): leader
+        for view in views
+        for number, leader in view.leaders.items()
+    }
+    return held_back(cluster, leaders, offsets_now(cluster, leaders, LATEST))
 
 
 def print_all(batches: Batches, count: int | None, printer: RecordPrinter, *, follow: bool) -> bool:

@@ -11,6 +11,7 @@ from kbroker.cli.completion import group_names
 from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.group_reset import reset
 from kbroker.cli.lazy_commands import CommandGroup
+from kbroker.cli.open_transactions import held_back, tell_open
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, refuse
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
@@ -91,7 +92,9 @@ def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -
     """
     with cluster_links(bootstrap) as links:
         groups = [read_group(links, name) for name in dict.fromkeys(names)]
-        bounds = {} if members else _bounds(links, groups)
+        leaders = {} if members else _leaders(links, groups)
+        bounds = _bounds(links, leaders)
+        held = held_back(links, leaders, {place: end for place, (_, end) in bounds.items()})
         missing = [group.name for group in groups if group.is_unknown]
         known = [str(entry.group_id) for entry in listed_groups(links)] if missing else []
     found = [group for group in groups if not group.is_unknown]
@@ -103,6 +106,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -
         print_rows(rows, _DESCRIBED, output)
     for group in found:
         say(_summary(group, bounds))
+    tell_open({place: at for place, at in held.items() if any(place in g.committed for g in found)})
     tell_silent(links)
     refuse([no_such("group", name, known) for name in missing])
 
@@ -136,11 +140,12 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
     refuse(failures, trouble)
 
 
-def _bounds(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> Bounds:
+def _leaders(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:
     topics = sorted({place.topic for group in groups for place in group.committed})
-    if not topics:
-        return {}
-    leaders = leaders_of(links.describe(topics).topics)
+    return leaders_of(links.describe(topics).topics) if topics else {}
+
+
+def _bounds(links: ClusterLinks, leaders: Mapping[TopicPartition, int]) -> Bounds:
     starts = offsets_at(links, leaders, EARLIEST)
     ends = offsets_at(links, leaders, LATEST)
     return {place: (starts.get(place), ends.get(place)) for place in leaders}

@@ -112,7 +112,10 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     The coordinator aborts a transaction that has been open longer than TIMEOUT_MS.
     """
     with cluster_links(bootstrap) as links:
-        found = {name: describe_transaction(links, name) for name in dict.fromkeys(names)}
+        found = {
+            name: describe_transaction(links, name) if name else None  # none is empty
+            for name in dict.fromkeys(names)
+        }
         missing = [name for name, each in found.items() if each is None]
         known = [each.transactional_id for each in listed_transactions(links)] if missing else []
     rows = [_described_row(each, time.time()) for each in found.values() if each is not None]

@@ -185,7 +185,10 @@ def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
     ends = "it will be ended soon"
     if owner.state == "Ongoing" and owner.start_ms is not None:
         left_s = max(0, round((owner.start_ms + owner.timeout_ms) / 1000 - time.time()))
-        ends = f"its coordinator, broker {owner.coordinator}, aborts it in {left_s} s at the latest"
+        ends = (
+            f"its coordinator, broker {owner.coordinator}, aborts it in {left_s} s at the latest, "
+            "or when a producer starts with this id"
+        )
     return (
         f"nothing was aborted: the transaction in {marker.place} does not hang, {name}, and {ends} "
         "(--force aborts it in this partition alone)"

@@ -63,10 +63,16 @@ def leaders_of(topics: Iterable[Described]) -> dict[TopicPartition, int]:
 
 
 def offsets_at(
-    links: ClusterLinks, leaders: Mapping[TopicPartition, int], moment: int
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    moment: int,
+    *,
+    only_committed: bool = False,
 ) -> Mapping[TopicPartition, int]:
-    """Offsets at EARLIEST, LATEST, or Unix ms (-1: no record is as late)."""
-    return _asked(links, leaders, moment).offsets
+    """Offsets at EARLIEST, LATEST, or Unix ms (-1: no record is as late); `only_committed`: up to
+    the first open transaction.
+    """
+    return _asked(links, leaders, moment, only_committed=only_committed).offsets
 
 
 def ends_of(
@@ -87,7 +93,13 @@ def ends_of(
         ends = Ends(offsets={**ends.offsets, **again.offsets}, codes={**final, **again.codes})
 
 
-def _asked(links: ClusterLinks, leaders: Mapping[TopicPartition, int], moment: int) -> Ends:
+def _asked(
+    links: ClusterLinks,
+    leaders: Mapping[TopicPartition, int],
+    moment: int,
+    *,
+    only_committed: bool = False,
+) -> Ends:
     """Ask the leaders, once."""
     found: dict[TopicPartition, int] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -102,8 +114,11 @@ def _asked(links: ClusterLinks, leaders: Mapping[TopicPartition, int], moment: i
             )
             for name, numbers in partitions.items()
         ]
+        request = ListOffsetsRequest(
+            replica_id=-1, isolation_level=int(only_committed), topics=topics
+        )
         try:
-            answer = links.ask(leader, ListOffsetsRequest(replica_id=-1, topics=topics))
+            answer = links.ask(leader, request)
         except (OSError, ClientError):
             continue
         for topic in answer.topics:
