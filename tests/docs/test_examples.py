@@ -4,6 +4,7 @@ and leaves nothing behind that runs.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from compat_tests.command_line import FINE, HEEDING, run
 from compat_tests.zookeeper_servers import java_command
 from tests.docs.terminals import environment, what_may_be_missing
 
+INTERNAL = ("__consumer_offsets", "__transaction_state")
 THREE_BROKERS = Path(__file__).resolve().parents[2] / "examples" / "three-brokers"
 
 
@@ -48,6 +50,9 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
         bootstrap = said.partition("listen on ")[2].partition(" ")[0]
         made = run("topic", "create", "orders", "--replication-factor", "3", bootstrap=bootstrap)
         sent = run("produce", "orders", stdin="desk\n", bootstrap=bootstrap)
+        for kind in ("group", "txn"):  # who asks for a coordinator has its topic made
+            run(kind, "describe", "billing", bootstrap=bootstrap)
+        kept = run("topic", "describe", *INTERNAL, "--output", "jsonl", bootstrap=bootstrap)
         status = run("cluster", "status", "--output", "csv", bootstrap=bootstrap)
         read = run("consume", "orders", bootstrap=bootstrap)
         os.kill(pids[0], signal.SIGTERM)
@@ -67,6 +72,9 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
 
     assert said.startswith("brokers 1 to 3 listen on ")
     assert (made.code, sent.code) == (FINE, FINE)
+    replicas = [(row["topic"], sorted(row["replicas"])) for row in map(json.loads, kept.lines())]
+    assert {topic for topic, _ in replicas} == set(INTERNAL)
+    assert all(brokers == [1, 2, 3] for _, brokers in replicas)
     assert [line.split(",")[:2] for line in status.lines()[1:]] == [
         [str(number), "online"] for number in (1, 2, 3)
     ]
