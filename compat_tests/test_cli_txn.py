@@ -130,6 +130,7 @@ def test_who_reads_hears_where_a_transaction_is_open(
         read("--count", "1"), read("--to", "1"), read("--isolation", "read_uncommitted"),
     )  # fmt: skip
     held = run("group", "describe", group, bootstrap=bootstrap)
+    copied = run("topic", "copy", topic, f"{topic}-copy", bootstrap=bootstrap)
     producer.commit_transaction(WAIT_S)
     until(lambda: not read().err)  # a commit is answered before the partitions have it
     freed = run("group", "describe", group, bootstrap=bootstrap)
@@ -140,6 +141,7 @@ def test_who_reads_hears_where_a_transaction_is_open(
     )
     assert (alone.code, alone.err) == (in_a_group.code, in_a_group.err) == (FINE, said)
     assert held.err == f"group {group} is Empty: 0 members, lag 1\n{said}"
+    assert copied.err.endswith(f"1 record copied from {topic} to {topic}-copy\n{said}")
     assert not one.err + before.err + all_of_it.err
     assert freed.err == f"group {group} is Empty: 0 members, lag 2\n"
 

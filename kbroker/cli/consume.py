@@ -26,7 +26,7 @@ from kbroker.cli.connection import (
     client_errors,
     link_errors,
 )
-from kbroker.cli.open_transactions import held_back, tell_open
+from kbroker.cli.open_transactions import held_back, held_in_topic, tell_open
 from kbroker.cli.output import counted, say
 from kbroker.cli.record_place import (
     END,
@@ -266,10 +266,7 @@ class _Choice:
         ends = self._offsets(cluster, views, self.end or END)
         held: dict[TopicPartition, int] = {}
         for view in views if self.only_committed else ():
-            numbers = self.partitions or list(view.leaders)
-            stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
-            places = {TopicPartition(view.name, number): at for number, at in stable.items()}
-            held |= {place: offset for place, offset in places.items() if offset < ends[place]}
+            held |= held_in_topic(cluster, view, ends)
         return Ends(offsets=ends | held, held=held)
 
     def _offsets(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbroker.cli.output import named, say
-from kbroker.client.cluster_links import LATEST, ClusterLinks
+from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.topic_figures import offsets_at
 from kbroker.model import TopicPartition
 
@@ -26,6 +26,19 @@ def held_back(
     """
     stable = offsets_at(links, leaders, LATEST, only_committed=True)
     return {place: at for place, at in stable.items() if at < (ends.get(place) or 0)}
+
+
+def held_in_topic(
+    links: ClusterLinks, view: TopicView, ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """As `held_back`, of the partitions of one topic that `ends` has, for who reads no further.
+
+    Raises OSError, KafkaError, ClientError.
+    """
+    numbers = [place.partition for place in ends if place.topic == view.name]
+    stable = links.offsets(view, numbers, LATEST, only_committed=True)
+    places = {TopicPartition(view.name, number): at for number, at in stable.items()}
+    return {place: at for place, at in places.items() if at < ends[place]}
 
 
 def tell_open(held: Mapping[TopicPartition, int]) -> None:

@@ -2,7 +2,8 @@
 
 Law: order, times, keys, values and headers stay, and so do partitions unless --by-key chooses them
 again: readers of the copy must find what they would find in the source. Records of aborted
-transactions are not copied. Large batches are passed on packed, because unpacking costs time.
+transactions are not copied, nor what comes after the beginning of an open one. Large batches are
+passed on packed, because unpacking costs time.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from kbroker.cli.connection import (
     bootstrap_option,
     link_errors,
 )
+from kbroker.cli.open_transactions import held_in_topic, tell_open
 from kbroker.cli.output import counted, say
 from kbroker.cli.produce import CODECS
 from kbroker.cli.record_place import (
     PLACES,
-    Place,
     check_start,
     offsets_at,
     parse_place,
@@ -38,7 +39,7 @@ from kbroker.cli.topic_changes import made_topics
 from kbroker.cli.topic_choice import existing_topic
 from kbroker.client.broker_link import readable
 from kbroker.client.cluster_configs import Resource, describe_configs
-from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
+from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.fetched_batches import FetchedBatch, records_in
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_fetcher import Course, RecordFetcher
@@ -133,12 +134,16 @@ def copy(  # one parameter per option
         options = SendOptions(compression=CODEC_IDS[compression], headers=None)
         sender = RecordSender(writers, target_view, options)
         report = SendReport(sender, target)
-        course = _course(readers, view, places)
+        starts, ends = (offsets_at(readers, view, list(view.leaders), each) for each in places)
+        check_start(places[0], starts)
+        held = held_in_topic(readers, view, ends)
+        course = Course(starts=starts, ends=ends | held, only_committed=True)
         fetcher = RecordFetcher(readers, [view], course, say)
         count = len(target_view.leaders) if by_key else None
         with report.watched():
             _Copy(fetcher, sender, writers, report, count).run()
     say(f"{counted(report.read, 'record')} copied from {source} to {target}")
+    tell_open(held)
 
 
 def _goal(bootstrap: str, to_bootstrap: str | None, to_command_config: str | None) -> str:
@@ -178,15 +183,6 @@ def _check_partitions(view: TopicView, target: TopicView) -> None:
             f"{len(view.leaders)} (--by-key chooses a partition for each record)",
             ExitCode.ITEM_FAILED,
         )
-
-
-def _course(cluster: ClusterLinks, view: TopicView, places: tuple[Place, Place]) -> Course:
-    numbers = list(view.leaders)
-    starts, ends = (offsets_at(cluster, view, numbers, place) for place in places)
-    check_start(places[0], starts)
-    stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
-    ends = {place: min(end, stable[place.partition]) for place, end in ends.items()}
-    return Course(starts=starts, ends=ends, only_committed=True)
 
 
 class _Copy:
