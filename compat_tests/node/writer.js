@@ -25,7 +25,9 @@ const kafka = new kafkajs.Kafka({
   socketFactory: ({ host, port, onConnect }) => breaking(connect({ host, port }, onConnect)),
   retry: { initialRetryTime: 50, maxRetryTime: 500 },
 })
-const producer = kafka.producer({ idempotent: true, retry: { retries: Number.MAX_SAFE_INTEGER } })
+// KafkaJS asks only brokers that the last metadata named. Asked just when the others were away, it would know none but the
+// one that falls asleep next, and wait for that for as long as it sleeps.
+const producer = kafka.producer({ idempotent: true, retry: { retries: Number.MAX_SAFE_INTEGER }, metadataMaxAge: 500 })
 
 // Batches of one partition, one after the other. One that is refused ends them: KafkaJS gives its sequence numbers to the
 // next batch, though it may be in the log; a broker could take that for the refused one and acknowledge what it does not write.
