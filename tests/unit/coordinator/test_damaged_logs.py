@@ -26,6 +26,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.default_record import read_varint
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
+    CONTROL_BIT,
     CRC_POSITION,
     HEADER_SIZE,
     TRANSACTIONAL_BIT,
@@ -341,6 +342,19 @@ def test_a_transaction_that_goes_on_over_a_gap_is_one(tmp_path: Path) -> None:
     after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
 
     assert committed(after, ["a", "b", "other"]) == {}
+
+
+def test_a_marker_that_says_nothing_ends_no_load(tmp_path: Path) -> None:
+    broker = writer_on(tmp_path / "log")
+    commit(broker, "before", 1)
+    cut = build([Record(0, NOW_MS, b"\0", b"")], options=BatchOptions(flags=CONTROL_BIT))
+    broker.log().append(memoryview(bytearray(cut)))
+    commit(broker, "behind", 2)
+    broker.log().close()
+
+    after = restarted(broker, tmp_path / "log")
+
+    assert committed(after, ["before", "behind"]) == {"before": 1, "behind": 2}
 
 
 _PRODUCER = 7
