@@ -31,7 +31,7 @@ _ONGOING, _PREPARED, _COMMITTED = 1, 2, 4
 _PATIENCE_S = 600.0
 
 
-def loading(records: int = 1_000_000, ids: int = 10_000) -> Load:
+def loading(*, ids: int, records: int = 1_000_000) -> Load:
     """From the start of the process until clients can come, and until the coordinator knows the id
     that was written last. A broker of its own, whose log is written by hand while it is stopped.
     """
@@ -75,7 +75,9 @@ def _write(data: Path, records: int, ids: int) -> None:
             numbers = range(first, first + _IN_A_BATCH)
             options = record_batch.BatchOptions(partition_leader_epoch=0)
             content = record_batch.build(
-                _records(numbers, ids, offset), base_offset=offset, options=options
+                _records(numbers, ids, offset, records // ids - 1),
+                base_offset=offset,
+                options=options,
             )
             file.write(content)
             offset += _IN_A_BATCH
@@ -83,13 +85,17 @@ def _write(data: Path, records: int, ids: int) -> None:
         (data / ".kafka_cleanshutdown").unlink()
 
 
-def _records(numbers: range, ids: int, offset: int) -> Iterator[record_batch.Record]:
-    """Transactions of all ids in turn: each record is the next state of its id."""
+def _records(
+    numbers: range, ids: int, offset: int, last_turn: int
+) -> Iterator[record_batch.Record]:
+    """Transactions of all ids in turn: each record is the next state of its id; at the end all are
+    over.
+    """
     now_ms = int(time.time() * 1000)
     for place, number in enumerate(numbers):
         turn, which = divmod(number, ids)
         name = f"id-{which}".encode()
-        state = (_ONGOING, _PREPARED, _COMMITTED)[turn % 3] if turn < 99 else _COMMITTED
+        state = (_ONGOING, _PREPARED, _COMMITTED)[turn % 3] if turn < last_turn else _COMMITTED
         topic = b"\0\5topic" + struct.pack(">iii", 2, 0, 1)
         partitions = struct.pack(">i", 0 if state == _COMMITTED else 1)
         partitions += b"" if state == _COMMITTED else topic

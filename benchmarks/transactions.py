@@ -227,5 +227,6 @@ ROWS: list[tuple[str, Load]] = [
     ("java producer 200,000 x 1 KB, 100 ms each", java_transactional_producer()),
     ("until it is read as committed", committed_latency()),
     ("a batch with and without verification", verification()),
-    ("a start over 1 M records of 10,000 ids", transaction_log.loading()),
+    ("a start over 1 M records of 10,000 ids", transaction_log.loading(ids=10_000)),
+    ("a start over 1 M records of 200,000 ids", transaction_log.loading(ids=200_000)),
 ]
