@@ -14,6 +14,7 @@ import click
 from kbroker.cli.cluster_copy import export_tree, import_tree
 from kbroker.cli.cluster_drain import drain
 from kbroker.cli.cluster_elect import elect
+from kbroker.cli.cluster_features import features
 from kbroker.cli.cluster_reassign import reassign
 from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
@@ -186,6 +187,7 @@ def _address(broker: MetadataResponse.MetadataResponseBroker | None) -> str | No
 
 
 cluster.add_command(elect)
+cluster.add_command(features)
 cluster.add_command(reassign)
 cluster.add_command(drain)
 cluster.add_command(export_tree)

@@ -55,9 +55,14 @@ def check(commands: list[Shown], address: str) -> None:
 
 
 def test_transactions_are_seen_found_and_ended_as_shown(address: str) -> None:
-    seen, found, ended = (
+    seen, found, ended, settled_on = (
         shown_commands(section(PAGE, heading))
-        for heading in ("## See what is open", "## Find transactions that hang", "## End one")
+        for heading in (
+            "## See what is open",
+            "## Find transactions that hang",
+            "## End one",
+            "## The protocol of Apache Kafka 4.x",
+        )
     )
     wire = WireClient(address)
     wire.create_topic(TOPIC)
@@ -74,4 +79,4 @@ def test_transactions_are_seen_found_and_ended_as_shown(address: str) -> None:
 
     hang(wire, TOPIC, PRODUCER_ID, END_OFFSET)
     wire.close()
-    check(found + ended, address)
+    check(found + ended + settled_on, address)
