@@ -61,6 +61,7 @@ class FakeBroker:
         self.missed: list[ControlRequest] = []  # while it is not reachable, each time it is sent
         self.activity: list[bool] = []  # as controller: what it was told, in order
         self.failed_replicas: set[TopicPartition] = set()
+        self.known_orders: set[TopicPartition] = set()  # carried out; the answer was lost
         self.controller_epoch = 0
         self.broker_epoch = -1
         self.controller = KafkaController(
@@ -145,14 +146,19 @@ class FakeBroker:
             response.topics.append(answer)
             for state in topic.partition_states:
                 partition = TopicPartition(topic.topic_name, state.partition_index)
-                failed = partition in self.failed_replicas
                 answer.partition_errors.append(
                     LeaderAndIsrResponse.LeaderAndIsrPartitionError(
-                        partition_index=state.partition_index,
-                        error_code=ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE,
+                        partition_index=state.partition_index, error_code=self._outcome(partition)
                     )
                 )
         return response
+
+    def _outcome(self, partition: TopicPartition) -> ErrorCode:
+        if partition in self.failed_replicas:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition in self.known_orders:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
 
 
 class NobodyThere:

@@ -370,7 +370,9 @@ class ReplicationHistory(ClusterHistory):
             super()._on_turn()
 
     def _holders(self, partition: TopicPartition, offset: int) -> int:
-        """Brokers that have an offset; those that are away, or have lost power, may have had it."""
+        """Brokers that have an offset; those that are away, or have lost power or a disk, may have
+        had it.
+        """
         tainted = self.ledger.book(partition).tainted
         count = 0
         for broker_id in self.disks:
@@ -379,7 +381,10 @@ class ReplicationHistory(ClusterHistory):
                 count += 1
                 continue
             log = process.logs.get_log(partition)
-            count += log is not None and log.log_end_offset > offset
+            if log is None:  # an answer may come after the disk that it tells of has failed
+                count += bool(process.parts.storage.directories.offline_paths)
+                continue
+            count += log.log_end_offset > offset
         return count
 
     def _on_exception(self, context: dict[str, Any]) -> None:

@@ -1,7 +1,10 @@
 """What the answers of brokers to the controller's requests mean, as events of the controller.
 
 As in Kafka, a replica is unusable when its broker answers KAFKA_STORAGE_ERROR, and usable when it
-answers without an error; other codes of a single partition (an order it knows already) say neither.
+answers without an error. It is usable, too, when its broker knows the order already, and says so by
+STALE_CONTROLLER_EPOCH for the partition: the first answer may have been lost with the connection.
+With Kafka such a replica counts as unusable until its broker starts again. Other codes of a
+partition say neither.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from kbroker.replication.controller_requests.request_shapes import ControlReques
 
 log = logging.getLogger(__name__)
 
+_USABLE = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)  # codes of a partition
 
 ANSWERS = (events.LeaderAndIsrResponseReceived, events.TopicDeletionStopReplicaResponseReceived)
 
@@ -48,7 +52,7 @@ def _leader_and_isr_outcome(
     for partition, code in _partition_errors(request, response):
         if code == ErrorCode.KAFKA_STORAGE_ERROR:
             offline.add(partition)
-        elif code == ErrorCode.NONE:
+        elif code in _USABLE:
             online.add(partition)
         else:
             log.debug("broker %d: %s: %s", broker_id, partition, ErrorCode(code).name)

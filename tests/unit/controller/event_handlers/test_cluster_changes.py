@@ -175,6 +175,24 @@ async def test_a_broker_that_lost_a_directory_leads_its_partitions_no_longer_unt
     await broker.stop()
 
 
+@pytest.mark.parametrize("known", [(), (T0,)], ids=["first answer", "first answer lost"])
+async def test_a_replica_counts_again_when_its_broker_has_the_order(
+    cluster: ControllerCluster, known: tuple[TopicPartition, ...]
+) -> None:
+    broker = cluster.brokers[1]
+    await put_topic(broker, "t", (1, 0))
+    broker.failed_replicas = {T0}
+    await ZkNotifications(broker.zk).propagate_log_dir_event(1)
+    await cluster.settle()
+    assert cluster.brokers[0].metadata.partition_states("t")[0].offline_replicas == [1]
+
+    broker.failed_replicas, broker.known_orders = set(), set(known)
+    await ZkNotifications(broker.zk).propagate_log_dir_event(1)
+    await cluster.settle()
+
+    assert cluster.brokers[0].metadata.partition_states("t")[0].offline_replicas == []
+
+
 async def test_a_topic_made_where_no_log_could_be_made_is_led_once_it_can(
     cluster: ControllerCluster,
 ) -> None:
