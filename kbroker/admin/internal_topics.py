@@ -2,13 +2,16 @@
 
 The broker's own topics get the replicas that their settings say, and are not made before there are
 as many brokers: made with fewer they would keep fewer for good. Brokers over a tree of their own
-live in one process and can be no more than they are: there, as many replicas as brokers do.
+live in one process and can be no more than they are: there, as many replicas as brokers do. Over a
+ZooKeeper other brokers may come at any time, so that a single replica is told even to a broker that
+is alone: most find out when they lose it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
@@ -25,6 +28,28 @@ class NewTopic:
     note: str | None = None
 
 
+class _Kept(NamedTuple):
+    """What one of the broker's own topics keeps: the setting of its replicas, what waits while the
+    broker of the only replica is away, and what is lost with its disk.
+    """
+
+    replicas_setting: str
+    waits: str
+    is_lost: str
+
+
+_OFFSETS = _Kept(
+    "offsets.topic.replication.factor",
+    "groups of that part read nothing",
+    "the offsets that they committed",
+)
+_TRANSACTION_STATE = _Kept(
+    "transaction.state.log.replication.factor",
+    "transactional ids of that part wait",
+    "what they have open and had decided",
+)
+
+
 def new_topic(name: str, config: KafkaConfig, brokers: int) -> NewTopic:
     """Layout and overrides of a topic that is created automatically while there are `brokers`."""
     if name == GROUP_METADATA_TOPIC:
@@ -34,7 +59,7 @@ def new_topic(name: str, config: KafkaConfig, brokers: int) -> NewTopic:
             name=name,
             num_partitions=config.group.offsets_topic_num_partitions,
             replication_factor=replicas,
-            note=_note(name, replicas, wanted, "offsets.topic.replication.factor"),
+            note=_note(name, replicas, wanted, config, _OFFSETS),
             overrides={
                 "compression.type": "producer",
                 "cleanup.policy": "compact",
@@ -49,7 +74,7 @@ def new_topic(name: str, config: KafkaConfig, brokers: int) -> NewTopic:
             name=name,
             num_partitions=transaction.transaction_state_log_num_partitions,
             replication_factor=replicas,
-            note=_note(name, replicas, wanted, "transaction.state.log.replication.factor"),
+            note=_note(name, replicas, wanted, config, _TRANSACTION_STATE),
             overrides={
                 "unclean.leader.election.enable": "false",
                 "compression.type": "uncompressed",
@@ -76,11 +101,17 @@ def _min_isr(config: KafkaConfig, replicas: int, wanted: int) -> int:
     return min_isr if replicas == wanted else min(min_isr, replicas)
 
 
-def _note(topic: str, replicas: int, wanted: int, setting: str) -> str | None:
-    if replicas == wanted:
-        return None
-    noun = "replica" if replicas == 1 else "replicas"
-    return (
-        f"{topic} has {replicas} {noun} of each partition, not {wanted} ({setting}): "
-        "there are no more brokers over this tree"
-    )
+def _note(topic: str, replicas: int, wanted: int, config: KafkaConfig, kept: _Kept) -> str | None:
+    if replicas != wanted:
+        noun = "replica" if replicas == 1 else "replicas"
+        return (
+            f"{topic} has {replicas} {noun} of each partition, not {wanted} "
+            f"({kept.replicas_setting}): there are no more brokers over this tree"
+        )
+    if wanted == 1 and config.zk.zookeeper_connect:
+        return (
+            f"{topic} has one replica of each partition ({kept.replicas_setting}=1): while its "
+            f"broker is away {kept.waits}, and with its disk {kept.is_lost} are lost; `kbroker "
+            f"cluster reassign --topic {topic} --to ID,ID,ID` gives it more"
+        )
+    return None

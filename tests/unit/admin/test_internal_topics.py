@@ -45,6 +45,18 @@ def test_in_a_cluster_the_brokers_own_topics_have_the_replicas_of_their_setting(
     )
 
 
+@OWN_TOPICS
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_single_replica_is_told_where_other_brokers_may_come(
+    topic: str, setting: str, brokers: int
+) -> None:
+    note = new_topic(topic, KafkaConfig({**ENSEMBLE, setting: "1"}), brokers).note
+
+    assert note is not None
+    assert f"{topic} has one replica of each partition ({setting}=1): " in note
+    assert f"kbroker cluster reassign --topic {topic} --to" in note
+
+
 @pytest.mark.parametrize(
     ("settings", "brokers", "min_isr"), [({}, 1, "1"), ({}, 3, "2"), (ENSEMBLE, 1, "2")]
 )

@@ -256,6 +256,21 @@ async def test_the_groups_topic_of_a_cluster_waits_for_the_brokers_of_its_factor
 
 
 @pytest.mark.parametrize("brokers", [2])
+@pytest.mark.parametrize(
+    "settings", [{"offsets.topic.replication.factor": "1", "zookeeper.connect": "localhost:2181"}]
+)
+async def test_a_groups_topic_of_a_cluster_with_one_replica_is_told_to_the_operator_once(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
+) -> None:
+    for broker in cluster.brokers.values():
+        await broker.topics.auto_create(["__consumer_offsets"])
+
+    told = [record for record in caplog.records if "one replica" in record.message]
+    assert [record.levelname for record in told] == ["WARNING"]
+    assert "offsets.topic.replication.factor" in told[0].message
+
+
+@pytest.mark.parametrize("brokers", [2])
 @pytest.mark.parametrize("settings", [{"default.replication.factor": "2"}])
 async def test_a_topic_made_on_first_use_has_the_default_factor(
     cluster: ControllerCluster,
