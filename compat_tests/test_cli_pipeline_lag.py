@@ -31,6 +31,7 @@ from compat_tests.command_line import (
 )
 from compat_tests.conftest import BrokerProcess
 from compat_tests.tool_runner import run_tool
+from compat_tests.waiting import until
 
 VERSIONS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -253,6 +254,24 @@ def test_where_only_a_marker_is_left_to_read_nobody_is_behind_in_time(
     (row,) = look(bootstrap, "--groups", group)["groups"]
 
     assert (row["end_offset"], row["lag"], row["lag_s"]) == (2, 1, 0.0)
+
+
+def test_a_lag_that_an_open_transaction_holds_is_told(
+    bootstrap: str, topic: str, group: str
+) -> None:
+    producer = transactional_producer(bootstrap, topic)
+    create_topic(bootstrap, topic, 1)
+    begin_transaction(producer, topic, [1])
+    unread = run("pipeline", "lag", "--topics", topic, bootstrap=bootstrap)
+    commit(bootstrap, group, {(topic, 0): 0})
+
+    held = run("pipeline", "lag", "--groups", group, bootstrap=bootstrap)
+    producer.commit_transaction(20)
+
+    said = f"{topic}-0 has an open transaction at offset 0: read_committed waits there"
+    assert (held.code, said in held.err) == (FINE, True), held
+    assert "open transaction" not in unread.err
+    until(lambda: not run("pipeline", "lag", "--groups", group, bootstrap=bootstrap).err)
 
 
 def test_a_second_look_tells_what_is_consumed_and_who_catches_up(

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests import apache_kafka
-from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Run, run
+from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Run, interrupted, run, started
 from compat_tests.conftest import BrokerProcess
 from compat_tests.hanging_transactions import UNVERIFIED, hang
 from compat_tests.waiting import until
@@ -144,6 +144,25 @@ def test_who_reads_hears_where_a_transaction_is_open(
     assert copied.err.endswith(f"1 record copied from {topic} to {topic}-copy\n{said}")
     assert not one.err + before.err + all_of_it.err
     assert freed.err == f"group {group} is Empty: 0 members, lag 2\n"
+
+
+def test_who_follows_hears_where_a_transaction_stays_open_and_reads_on(
+    bootstrap: str, producer: Producer, topic: str
+) -> None:
+    begin(producer, topic)
+    with started("consume", topic, "--follow", bootstrap=bootstrap) as following:
+        assert following.stdout is not None
+        assert following.stderr is not None
+        before = following.stdout.readline()
+        said = following.stderr.readline()
+        producer.commit_transaction(WAIT_S)
+        after = following.stdout.readline()
+        done = interrupted(following)
+
+    assert before
+    assert said.startswith(f"{topic}-0 has an open transaction at offset 1: read_committed waits ")
+    assert after == "in a transaction\n"
+    assert (done.code, done.err) == (FINE, "")
 
 
 def test_ids_are_found_by_their_producers(

@@ -250,11 +250,13 @@ class _Choice:
         check_start(self.start, starts)
         if not self.follow:
             course = Course(starts=starts, ends=ends.offsets, only_committed=self.only_committed)
-        elif self.partitions:
-            course = Course(starts=starts, only_committed=self.only_committed)
         else:
-            find = partial(self._find, cluster)
-            course = Course(starts=starts, find=find, only_committed=self.only_committed)
+            course = Course(
+                starts=starts,
+                find=None if self.partitions else partial(self._find, cluster),
+                only_committed=self.only_committed,
+                tell_held=tell_open,
+            )
         return RecordFetcher(cluster, views, course, say).batches()
 
     def ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> Ends:

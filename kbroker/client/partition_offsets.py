@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafka.protocol.consumer.offsets import IsolationLevel
 from kafka.structs import OffsetAndTimestamp, TopicPartition
 
 _NO_LEADER = -1
@@ -30,27 +31,33 @@ def leaders_of(described: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, i
 
 
 def offsets_at(
-    admin: Any, leaders: Mapping[TopicPartition, int], moment: Any
+    admin: Any,
+    leaders: Mapping[TopicPartition, int],
+    moment: Any,
+    *,
+    only_committed: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Offset and timestamp of each partition at a moment: an `OffsetSpec`, or Unix milliseconds.
+    """Offset and timestamp of each partition at a moment: an `OffsetSpec`, or Unix milliseconds;
+    `only_committed`: up to the first open transaction.
 
     A time that no record is as late as has offset -1.
     """
+    level = IsolationLevel.READ_COMMITTED if only_committed else IsolationLevel.READ_UNCOMMITTED
     by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for partition, leader in leaders.items():
         by_leader[leader].append(partition)
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     for partitions in by_leader.values():
-        found.update(_answers(admin, partitions, moment))
+        found.update(_answers(admin, partitions, moment, level))
     return found
 
 
 def _answers(
-    admin: Any, partitions: Sequence[TopicPartition], moment: Any
+    admin: Any, partitions: Sequence[TopicPartition], moment: Any, level: IsolationLevel
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     try:
         answers: dict[TopicPartition, OffsetAndTimestamp] = admin.list_partition_offsets(
-            dict.fromkeys(partitions, moment)
+            dict.fromkeys(partitions, moment), isolation_level=level
         )
         return answers
     except _UNREACHABLE:
@@ -59,4 +66,5 @@ def _answers(
         if len(partitions) == 1:
             return {}
     half = len(partitions) // 2
-    return _answers(admin, partitions[:half], moment) | _answers(admin, partitions[half:], moment)
+    first = _answers(admin, partitions[:half], moment, level)
+    return first | _answers(admin, partitions[half:], moment, level)

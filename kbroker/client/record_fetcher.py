@@ -21,6 +21,7 @@ from kbroker.client.connection import ClientError
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.fetch_troubles import Troubles
 from kbroker.client.fetched_batches import FetchedBatch, fetched_batches, records_of
+from kbroker.client.open_waits import OpenWaits
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -44,12 +45,16 @@ class Course:
 
     `find` tells which topics there are to be read whole, for what is made later; None: only the
     partitions with a start are read.
+
+    `tell_held` gets the partitions in which the reader has waited at an open transaction for a
+    while, and its offset, once for each transaction.
     """
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int] | None = None
     only_committed: bool = False
     find: Callable[[], Iterable[TopicView]] | None = None
+    tell_held: Callable[[Mapping[TopicPartition, int]], None] | None = None
 
 
 class RecordFetcher:
@@ -69,6 +74,8 @@ class RecordFetcher:
         self._ends = course.ends
         self._only_committed = course.only_committed
         self._find = course.find
+        self._tell_held = course.tell_held
+        self._open_waits = OpenWaits()
         self._tell = tell
         self._troubles = Troubles(tell)
         self._paused: dict[TopicPartition, float] = {}  # until when they are not asked for
@@ -183,7 +190,23 @@ class RecordFetcher:
                     self._stop([place], f"{place}: {code.name}")
                 else:
                     raise KafkaError(code, str(place))
+        self._tell_open_waits(answer)
         return found
+
+    def _tell_open_waits(self, answer: FetchResponse) -> None:
+        if self._tell_held is None or not self._only_committed:
+            return
+        now_s = time.monotonic()
+        held = {
+            place: data.last_stable_offset
+            for topic in answer.responses
+            for data in topic.partitions
+            for place in [TopicPartition(topic.topic, data.partition_index)]
+            if data.error_code == ErrorCode.NONE and place in self._positions
+            if self._open_waits.is_to_tell(place, self._positions[place], data, now_s)
+        }
+        if held:
+            self._tell_held(held)
 
     def _walk(
         self, place: TopicPartition, data: FetchResponse.PartitionData

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.open_transactions import tell_open
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
@@ -26,6 +27,7 @@ from kbroker.cli.pipeline.written_paths import prepare_file
 from kbroker.cli.refusals import no_such
 from kbroker.cli.time_argument import duration
 from kbroker.errors import Trouble
+from kbroker.model import TopicPartition
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
@@ -234,6 +236,14 @@ def _say_what_is_missing(report: Report) -> None:
     untold = sum(row["lag"] is not None and row["lag_s"] is None for row in report.groups)
     if untold:
         say(f"the lag in seconds of {counted(untold, 'row')} is not known: no answer in time")
+    read = {(row["topic"], row["partition"]) for row in report.groups}
+    tell_open(
+        {
+            TopicPartition(*place): found.open_offset
+            for place, found in look.partitions.items()
+            if found.open_offset is not None and place in read
+        }
+    )
 
 
 def _plotter(path: Path) -> Callable[[Report], None]:

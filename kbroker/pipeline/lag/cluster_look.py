@@ -17,7 +17,7 @@ from typing import Any
 
 from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
-from kafka.structs import TopicPartition
+from kafka.structs import OffsetAndTimestamp, TopicPartition
 
 from kbroker.client.group_offsets import GroupOffsets, read_groups
 from kbroker.client.partition_offsets import leaders_of, offsets_at
@@ -49,6 +49,7 @@ class PartitionLook:
     window_offset: int | None  # of the first record written within the window; its end when none
     newest_ms: int | None  # the largest timestamp; None also where there is no record
     size_bytes: int | None  # of the leader's replica
+    open_offset: int | None = None  # where the first open transaction begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,7 @@ def _partitions(
     recent = offsets_at(admin, leaders, window_start_ms)
     newest = offsets_at(admin, leaders, OffsetSpec.MAX_TIMESTAMP)
     ends = offsets_at(admin, leaders, OffsetSpec.LATEST)
+    stable = offsets_at(admin, leaders, OffsetSpec.LATEST, only_committed=True)
     sizes = _sizes(admin, leaders)
     looks = {}
     for topic in described:
@@ -146,8 +148,14 @@ def _partitions(
                 window_offset=end if found == _NO_SUCH_OFFSET else found,
                 newest_ms=newest_ms if newest_ms >= 0 else None,
                 size_bytes=sizes.get(partition),
+                open_offset=_before(stable.get(partition), end),
             )
     return dict(sorted(looks.items()))
+
+
+def _before(found: OffsetAndTimestamp | None, end: int | None) -> int | None:
+    """The offset, where it lies before the end."""
+    return found.offset if found is not None and end is not None and found.offset < end else None
 
 
 def _sizes(admin: Any, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

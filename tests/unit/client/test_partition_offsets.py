@@ -21,7 +21,7 @@ class Cluster:
         self.questions = 0
 
     def list_partition_offsets(
-        self, moments: Mapping[TopicPartition, str]
+        self, moments: Mapping[TopicPartition, str], isolation_level: object
     ) -> dict[TopicPartition, str]:
         self.questions += 1
         if self.dead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import cast
 from uuid import UUID
@@ -44,6 +44,7 @@ class FakeCluster:
         self.views = {found.name: found for found in views}
         self.logs: dict[TopicPartition, list[bytes]] = {}
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self.open_at: dict[TopicPartition, int] = {}  # a transaction that goes on to the end
         self.codes: list[tuple[TopicPartition, ErrorCode]] = []  # answered once each
         self.refusals: list[ErrorCode] = []  # of whole requests
         self.leaderless: list[str] = []  # said once each
@@ -108,6 +109,8 @@ class FakeCluster:
         return FetchResponse.PartitionData(
             partition_index=place.partition,
             records=memoryview(data),
+            last_stable_offset=self.open_at.get(place, -1),
+            high_watermark=9,
             aborted_transactions=aborted,
         )
 
@@ -242,6 +245,22 @@ def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
 
     assert values(fetcher(cluster, course)) == [(A, "kept")]
     assert cluster.requests[0].isolation_level == 1
+
+
+@pytest.mark.parametrize("only_committed", [True, False])
+def test_who_follows_hears_once_of_an_open_transaction_that_only_committed_records_wait_for(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, only_committed: bool
+) -> None:
+    monkeypatch.setattr("kbroker.client.open_waits._WAITS_S", 0.0)
+    cluster.logs, cluster.open_at = {A: log("a0"), B: log("b0")}, {A: 1, B: 1}
+    told: list[Mapping[TopicPartition, int]] = []
+    starts = {A: 0, B: 0}
+    course = Course(starts=starts, only_committed=only_committed, tell_held=told.append)
+
+    for _ in islice(fetcher(cluster, course).answers(), 5):
+        pass
+
+    assert told == ([{A: 1, B: 1}] if only_committed else [])
 
 
 def test_a_partition_that_is_refused_is_asked_again_after_a_pause_and_the_others_at_once(
