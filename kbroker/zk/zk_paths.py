@@ -66,15 +66,12 @@ TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
     "ips",
 )
 
-# Made by every broker at its start, in this order; parents come first.
+# Created by every broker at start, in this order.
 PERSISTENT_PATHS = (
     CONSUMERS,
-    "/brokers",
     BROKER_IDS,
     TOPICS,
-    CONFIG,
     CONFIG_CHANGES,
-    "/admin",
     DELETE_TOPICS,
     BROKER_SEQUENCE_ID,
     ISR_CHANGE_NOTIFICATION,

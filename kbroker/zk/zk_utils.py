@@ -85,14 +85,9 @@ class ZkUtils:
     # ---- cluster and brokers
 
     async def create_persistent_paths(self) -> None:
-        """Make the nodes every broker expects; those of a new tree share a sync."""
-        paths = [p for p in zk_paths.PERSISTENT_PATHS if await self.tree.exists(p) is None]
-        outcomes = await self.tree.multi_all([(CreateOp(path),) for path in paths])
-        for path, outcome in zip(paths, outcomes, strict=True):
-            if isinstance(outcome, NoNodeError):  # somebody removed its parent meanwhile
-                await self.create_if_absent(path)
-            elif isinstance(outcome, TreeError) and not isinstance(outcome, NodeExistsError):
-                raise outcome
+        """Make the nodes every broker expects."""
+        for path in zk_paths.PERSISTENT_PATHS:
+            await self.create_if_absent(path)
 
     async def get_or_create_cluster_id(self, proposal: str) -> str:
         """The cluster's id; `proposal` becomes it in a new cluster."""

@@ -10,10 +10,10 @@ import pytest
 
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from kbroker.zk.tree import NodeExistsError, Op, Stat
-from kbroker.zk.zk_paths import PERSISTENT_PATHS, PartitionStateWrite, TopicAssignment, decode_uuid
+from kbroker.zk.tree import NodeExistsError, Op
+from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+from tests.fakes.memory_tree_files import FixedClock
 from tests.fakes.topic_nodes import create_topic
 
 T0 = TopicPartition("t", 0)
@@ -41,36 +41,6 @@ def state_write(leader: int, expected_version: int | None) -> PartitionStateWrit
     return PartitionStateWrite(
         topic_partition=T0, leader_and_isr=state, expected_version=expected_version
     )
-
-
-async def test_the_nodes_of_a_new_tree_share_a_sync() -> None:
-    files = MemoryTreeFiles()
-    zk = ZkUtils(EmbeddedTree(FixedClock(), files).session(), FixedClock())
-    before = files.fsyncs
-
-    await zk.create_persistent_paths()
-
-    assert files.fsyncs - before == 1
-    assert [await zk.tree.exists(path) for path in PERSISTENT_PATHS].count(None) == 0
-
-
-async def test_what_others_make_or_remove_between_the_look_and_the_write_is_there_in_the_end(
-    zk: ZkUtils, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await zk.tree.delete("/admin/delete_topics")
-    await zk.tree.delete("/admin")
-    exists = zk.tree.exists
-
-    async def seen_before(path: str) -> Stat | None:
-        return (
-            None if path == "/consumers" else await exists("/brokers" if path == "/admin" else path)
-        )
-
-    monkeypatch.setattr(zk.tree, "exists", seen_before)
-
-    await zk.create_persistent_paths()
-
-    assert [path for path in PERSISTENT_PATHS if await exists(path) is None] == []
 
 
 async def test_the_cluster_id_is_made_once(zk: ZkUtils) -> None:
