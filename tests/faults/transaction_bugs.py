@@ -298,7 +298,6 @@ def _all(*mistakes: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
 
 # Those that take many seeds are looked for where they are found soon.
 FIRST_SEEDS: dict[Mistake, int] = {
-    coordinating_after_it_has_moved: 51,
     epoch_not_raised_by_a_time_out: 17,
     participation_not_verified: 10,
     other_end_accepted: 14,
