@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from kbroker.log.file_system import SYNC, StorageError
+
+T = TypeVar("T")
 
 Done = Callable[[StorageError | None], None]
 
@@ -70,6 +73,13 @@ class InTurn:
         """Take this step after all others."""
         self._steps.append(step)
         self._go_on()
+
+    def add_parts(
+        self, items: Sequence[T], most: int, step: Callable[[Sequence[T]], Prepared]
+    ) -> None:
+        """Take a step for each part of `items`, of `most` at once, after all others."""
+        for start in range(0, len(items), most):
+            self.add(partial(step, items[start : start + most]))
 
     def stop(self) -> None:
         """Leave what waits undone."""

@@ -11,7 +11,7 @@ which owns this: retention may meet hundreds of segments at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from kbroker.errors import KafkaError
@@ -51,11 +51,9 @@ class SegmentDeletion:
         if self._is_looking:
             return
         self._is_looking = True
-        remaining = list(logs)
         shrunk: list[Log] = []
-        for start in range(0, len(remaining), _LOGS_AT_ONCE):
-            some = remaining[start : start + _LOGS_AT_ONCE]
-            self._upkeep.add(partial(self._look_at, some, shrunk, now_ms))
+        look_at = partial(self._look_at, shrunk, now_ms)
+        self._upkeep.add_parts(list(logs), _LOGS_AT_ONCE, look_at)
         self._upkeep.add(partial(self._write_starts, shrunk, now_ms))
 
     def stop(self) -> None:
@@ -63,7 +61,7 @@ class SegmentDeletion:
         self._upkeep.stop()
         self._is_looking = False
 
-    def _look_at(self, logs: list[Log], shrunk: list[Log], now_ms: int) -> Prepared:
+    def _look_at(self, shrunk: list[Log], now_ms: int, logs: Sequence[Log]) -> Prepared:
         for log in logs:
             if log.failure is not None or log.is_deleted:
                 continue
@@ -116,10 +114,9 @@ class SegmentDeletion:
 
     def _remove_files(self, log: Log, now_ms: int) -> None:
         paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
-        for start in range(0, len(paths), _FILES_AT_ONCE):
-            self._upkeep.add(partial(self._removal, log, paths[start : start + _FILES_AT_ONCE]))
+        self._upkeep.add_parts(paths, _FILES_AT_ONCE, partial(self._removal, log))
 
-    def _removal(self, log: Log, paths: list[str]) -> Prepared:
+    def _removal(self, log: Log, paths: Sequence[str]) -> Prepared:
         def remove() -> None:
             for path in paths:
                 self._file_system.unlink(path)

@@ -5,7 +5,7 @@ Law: a few logs at a time, as the event loop owns them; a broker may have thousa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from kbroker.log.log import Log
@@ -21,21 +21,20 @@ class ProducerExpiry:
         """`expiration_ms` gives `producer.id.expiration.ms` as it is now."""
         self._upkeep = upkeep
         self._expiration_ms = expiration_ms
-        self._waiting = 0  # steps of the last look
+        self._is_looking = False
 
     def look(self, logs: Iterable[Log], now_ms: int) -> None:
         """Begin, unless the last look is still going on."""
-        if self._waiting:
+        if self._is_looking:
             return
-        remaining = list(logs)
-        starts = range(0, len(remaining), _LOGS_AT_ONCE)
-        self._waiting = len(starts)
-        for start in starts:
-            some = remaining[start : start + _LOGS_AT_ONCE]
-            self._upkeep.add(partial(self._look_at, some, now_ms))
+        self._is_looking = True
+        self._upkeep.add_parts(list(logs), _LOGS_AT_ONCE, partial(self._look_at, now_ms))
+        self._upkeep.add(self._looked)
 
-    def _look_at(self, logs: list[Log], now_ms: int) -> Prepared:
-        self._waiting -= 1
+    def _looked(self) -> None:
+        self._is_looking = False
+
+    def _look_at(self, now_ms: int, logs: Sequence[Log]) -> Prepared:
         expiration_ms = self._expiration_ms()
         for log in logs:
             log.producer_state.remove_expired(now_ms, expiration_ms)
