@@ -98,6 +98,13 @@ ACCEPTED = (
         (2,),
     ),
     Accepted(
+        r"second_protocol: an end in the first protocol is not that of the producer before",
+        r"end/5 p (commit|abort) epoch=own-1",
+        r"PRODUCER_FENCED producer_id=-1 epoch=-1",
+        "it is fenced; Apache takes the end of its successor for its own, and gives it that epoch",
+        (2,),
+    ),
+    Accepted(
         r"offsets: TxnOffsetCommit with unknown members and generations",
         r"commit p g t:0=5 member=x generation=5",
         r"\[t \[0 UNKNOWN_MEMBER_ID\]\]",

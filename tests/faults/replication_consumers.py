@@ -20,6 +20,9 @@ from tests.faults.replication_clients import BACKOFF_S, RETRIABLE, ClientMachine
 from tests.faults.replication_ledger import shown
 
 FETCH_WAIT_MS = 300
+METADATA_MAX_AGE_S = (
+    60.0  # as clients have it: who was moved away may lead in its own view for good
+)
 EARLIEST = -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _FIRST_VERSION_WITH_IDS = 13
@@ -48,8 +51,12 @@ class Consumer:
 
     async def run(self) -> None:
         """Read."""
-        must_look = False
+        loop = self._machine.loop
+        must_look, looked_s = False, loop.time()
         while not self.is_over:
+            must_look |= loop.time() - looked_s >= METADATA_MAX_AGE_S
+            if must_look:
+                looked_s = loop.time()
             try:
                 must_look = await self._fetch(anew=must_look)
             except OSError:

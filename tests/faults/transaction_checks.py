@@ -25,28 +25,42 @@ def unsettled(processes: Sequence[BrokerProcess], ledger: TransactionLedger) -> 
     lost its power may have lost a marker, or that a transaction was open.
     """
     for process in processes:
-        for partition in process.replicas.hosted:
-            log = partition.log
-            is_held = log.last_stable_offset != log.high_watermark
-            state = process.metadata.partition_state(partition.topic_partition)
-            # As in Kafka, a broker that was away when its replica was taken away keeps the log.
-            if state is None or process.broker_id not in state.replicas:
-                continue
-            if is_held and not ledger.may_hang(partition.topic_partition):
-                yield (
-                    f"{partition.topic_partition} on {process} is stable up to "
-                    f"{log.last_stable_offset} of {log.high_watermark}"
-                )
-        for kept in process.parts.services.transactions.store:
-            transaction = kept.entry.transaction
-            if kept.entry.pending is not None or not transaction.state.is_over:
-                yield f"{process}: {transaction}, on its way {kept.entry.pending}"
-        for coordinated in process.parts.services.groups.store:
-            if ledger.may_hang(ledger.group_partition(coordinated.group.group_id)):
-                continue
-            pending = coordinated.group.offsets.pending_transactional
-            if any(pending.values()):
-                yield f"{process}: offsets of {coordinated.group.group_id} are pending: {pending}"
+        yield from _held_back(process, ledger)
+        yield from _undecided(process, ledger)
+        yield from _pending_offsets(process, ledger)
+
+
+def _held_back(process: BrokerProcess, ledger: TransactionLedger) -> Iterator[str]:
+    for partition in process.replicas.hosted:
+        log = partition.log
+        is_held = log.last_stable_offset != log.high_watermark
+        state = process.metadata.partition_state(partition.topic_partition)
+        # As in Kafka, a broker that was away when its replica was taken away keeps the log.
+        if state is None or process.broker_id not in state.replicas:
+            continue
+        if is_held and not ledger.may_hang(partition.topic_partition):
+            yield (
+                f"{partition.topic_partition} on {process} is stable up to "
+                f"{log.last_stable_offset} of {log.high_watermark}"
+            )
+
+
+def _undecided(process: BrokerProcess, ledger: TransactionLedger) -> Iterator[str]:
+    for kept in process.parts.services.transactions.store:
+        if not ledger.knows_id(kept.transactional_id):
+            continue  # as in Kafka, no marker can end what a partition knows a later epoch of
+        transaction = kept.entry.transaction
+        if kept.entry.pending is not None or not transaction.state.is_over:
+            yield f"{process}: {transaction}, on its way {kept.entry.pending}"
+
+
+def _pending_offsets(process: BrokerProcess, ledger: TransactionLedger) -> Iterator[str]:
+    for coordinated in process.parts.services.groups.store:
+        if ledger.may_hang(ledger.group_partition(coordinated.group.group_id)):
+            continue
+        pending = coordinated.group.offsets.pending_transactional
+        if any(pending.values()):
+            yield f"{process}: offsets of {coordinated.group.group_id} are pending: {pending}"
 
 
 def behind(readers: Sequence[CommittedReader], processes: Sequence[BrokerProcess]) -> Iterator[str]:

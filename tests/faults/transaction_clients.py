@@ -209,6 +209,7 @@ class TransactionalClient:
         code, answer = await self._coordinator.ask(
             request, version, lambda found: int(found.error_code), self._count_request
         )
+        self._check_coordinator(code)
         if code in FENCED and expected != NO_PRODUCER:
             raise self._fenced(code)
         if code is not ErrorCode.NONE:
@@ -294,6 +295,7 @@ class TransactionalClient:
             ],
         )
         code, _ = await self._coordinator.ask(request, min(self._version, 3), _code_of_partitions)
+        self._check_coordinator(code)
         self._check_part(code)
 
     def _check_part(self, code: ErrorCode) -> None:
@@ -311,6 +313,7 @@ class TransactionalClient:
         self._say(f"{'commits' if is_commit else 'aborts'} {txn}")
         code, answer = await self._ask_for_end(txn, before, is_commit=is_commit)
         self._say(f"{txn}: {code.name}")
+        self._check_coordinator(code)
         if code in FENCED:
             raise self._fenced(code)
         if code is ErrorCode.INVALID_TXN_STATE and self._has_excuse():
@@ -439,6 +442,14 @@ class TransactionalClient:
         if not (has_expired or self._has_excuse()):
             self._violate("fenced without a reason", code)
         return FencedError()
+
+    def _check_coordinator(self, code: ErrorCode) -> None:
+        """GoneError where it was refused by a coordinator that is replaced and has not heard of that:
+        it knows what was, as Kafka's does.
+        """
+        is_refused = code in FENCED or code is ErrorCode.INVALID_TXN_STATE
+        if is_refused and not self._ledger.coordinates_id(self._id, self._coordinator.node):
+            raise GoneError
 
     def _has_excuse(self) -> bool:
         """Whether the brokers may have ended its transaction, or given its id to another."""

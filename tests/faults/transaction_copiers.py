@@ -5,7 +5,7 @@ their offset, all in transactions: each record is copied once, whatever happens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kbroker.coordinator.coordinator_finder import CoordinatorType
@@ -45,15 +45,10 @@ class Copier(TransactionalClient):
         manner: Manner,
         *,
         source: TopicPartition,
-        coordinates: Callable[[str, int | None], bool],
     ) -> None:
-        """`coordinates` says whether a broker coordinates a group by now: one that has lost a group
-        and not heard of it yet tells what it knew, as Kafka's does.
-        """
         super().__init__(machine, transactional_id, number, partitions, manner)
         self.group = group_of(transactional_id)
         self._source = source
-        self._coordinates = coordinates
         self._groups = CoordinatorLink(
             machine, f"{self.name} group", CoordinatorType.GROUP, self.group
         )
@@ -93,7 +88,7 @@ class Copier(TransactionalClient):
             code, answer = await self._groups.ask(request, 8, _code_of_offset)
             if code is not ErrorCode.NONE:
                 raise self._unexpected(code)
-            if self._coordinates(self.group, self._groups.node):
+            if self._ledger.coordinates_group(self.group, self._groups.node):
                 break
             self._groups.node = None
             await asyncio.sleep(BACKOFF_S)
@@ -215,6 +210,7 @@ class Copier(TransactionalClient):
         code, _ = await self._coordinator.ask(
             request, self._version, lambda found: int(found.error_code)
         )
+        self._check_coordinator(code)
         self._check_part(code)
 
     async def _end(self, txn: Txn, *, is_commit: bool) -> None:

@@ -74,7 +74,9 @@ class TransactionCounts:
 
 @dataclass(slots=True)
 class TransactionLedger(Ledger):
-    """`state_partition` and `group_partition` are where the brokers keep an id and a group."""
+    """`state_partition` and `group_partition` are where the brokers keep an id and a group; `leads`
+    says whether a broker leads a partition by now.
+    """
 
     txns: list[Txn] = field(default_factory=list)
     txn_of: dict[bytes, Txn] = field(default_factory=dict)  # by value
@@ -89,6 +91,7 @@ class TransactionLedger(Ledger):
     group_partition: Callable[[str], TopicPartition] = lambda _: TopicPartition(
         GROUP_METADATA_TOPIC, 0
     )
+    leads: Callable[[TopicPartition, int | None], bool] = lambda _partition, _broker: True
 
     def id_book(self, transactional_id: str) -> IdBook:
         return self.ids.setdefault(transactional_id, IdBook())
@@ -166,6 +169,16 @@ class TransactionLedger(Ledger):
             )
 
     # ---- what is forgiven
+
+    def coordinates_id(self, transactional_id: str, broker_id: int | None) -> bool:
+        """Whether a broker coordinates an id by now: one that has lost it without having heard of
+        that knows what was.
+        """
+        return self.leads(self.state_partition(transactional_id), broker_id)
+
+    def coordinates_group(self, group: str, broker_id: int | None) -> bool:
+        """As `coordinates_id`."""
+        return self.leads(self.group_partition(group), broker_id)
 
     def knows_id(self, transactional_id: str) -> bool:
         """Whether its coordinator must have kept all that it answered for."""

@@ -106,6 +106,7 @@ class TransactionHistory(ReplicationHistory):
         self.transactions = self.ledger
         self.transactions.state_partition = partial(_home_of, TRANSACTION_STATE_TOPIC)
         self.transactions.group_partition = partial(_home_of, GROUP_METADATA_TOPIC)
+        self.transactions.leads = self._leads
         self.lineages: list[Lineage] = []
         self.readers: list[CommittedReader] = []
         self.copied: list[tuple[TopicPartition, str]] = []  # source and transactional id
@@ -218,12 +219,10 @@ class TransactionHistory(ReplicationHistory):
             partitions,
             replace(manner, has_epochs=self._has_epochs()),
             source=source,
-            coordinates=self._coordinates,
         )
 
-    def _coordinates(self, group: str, broker_id: int | None) -> bool:
-        """Whether a broker leads the partition of a group in the epoch that the tree has."""
-        partition = _home_of(GROUP_METADATA_TOPIC, group)
+    def _leads(self, partition: TopicPartition, broker_id: int | None) -> bool:
+        """Whether a broker leads a partition in the epoch that the tree has."""
         process = self.processes.get(-1 if broker_id is None else broker_id)
         state = self.state_of(partition)
         if process is None or not process.is_listening or state is None:

@@ -274,8 +274,10 @@ def is_beyond_producers(transaction: Transaction) -> bool:
 
 
 def _asks_again(transaction: Transaction, producer: Producer) -> bool:
-    """Whether it was this producer before its last transaction ended."""
-    if producer.epoch == NO_PRODUCER_EPOCH:
+    """Whether it was this producer before its last transaction ended, and its epoch with that.
+    Where the end left the epoch, it is that of another producer, which has fenced this one.
+    """
+    if producer.epoch == NO_PRODUCER_EPOCH or transaction.client_version != WITH_EPOCHS:
         return False
     if producer.producer_id == transaction.producer.producer_id:
         return transaction.producer.epoch == producer.epoch + 1

@@ -94,11 +94,6 @@ def test_an_abort_of_nothing_ends_an_epoch(state: S) -> None:
         (S.EMPTY, EPOCH, COMMIT, INVALID),
         (S.COMPLETE_COMMIT, EPOCH, COMMIT, INVALID),
         (S.COMPLETE_ABORT, EPOCH, COMMIT, INVALID),
-        # the producer asks again
-        (S.COMPLETE_COMMIT, EPOCH - 1, COMMIT, None),
-        (S.COMPLETE_COMMIT, EPOCH - 1, ABORT, INVALID),
-        (S.COMPLETE_ABORT, EPOCH - 1, ABORT, None),
-        (S.COMPLETE_ABORT, EPOCH - 1, COMMIT, INVALID),
         # another one has come since, or it has begun the next one
         (S.EMPTY, EPOCH - 1, ABORT, FENCED),
         (S.ONGOING, EPOCH - 1, ABORT, FENCED),
@@ -113,6 +108,25 @@ def test_what_is_asked_out_of_turn_is_answered_as_kafka_does(
     state: S, epoch: int, is_commit: bool, code: ErrorCode | None
 ) -> None:
     assert outcome(transaction(state), Producer(ID, epoch), is_commit=is_commit) is code
+
+
+@pytest.mark.parametrize(
+    ("state", "is_commit", "code"),
+    [
+        (S.COMPLETE_COMMIT, COMMIT, None),
+        (S.COMPLETE_COMMIT, ABORT, INVALID),
+        (S.COMPLETE_ABORT, ABORT, None),
+        (S.COMPLETE_ABORT, COMMIT, INVALID),
+    ],
+)
+def test_who_asks_again_is_told_again_but_not_of_an_end_in_the_first_protocol(
+    state: S, is_commit: bool, code: ErrorCode | None
+) -> None:
+    own = transaction(state, client_version=WITH_EPOCHS)
+    of_another = transaction(state, client_version=WITHOUT_EPOCHS)
+
+    assert outcome(own, Producer(ID, EPOCH - 1), is_commit=is_commit) is code
+    assert outcome(of_another, Producer(ID, EPOCH - 1), is_commit=is_commit) is FENCED
 
 
 def test_another_producer_id_is_unknown() -> None:
@@ -316,8 +330,11 @@ async def test_what_takes_too_long_is_aborted_as_the_cluster_has_settled_on(
         Producer(1000, 1),
         client_version,
     )
-    assert await code_of(ended(broker, producer, is_commit=COMMIT)) is INVALID
-    assert await ended(broker, producer, is_commit=ABORT) == (1000, 1)
+    if client_version == WITH_EPOCHS:
+        assert await code_of(ended(broker, producer, is_commit=COMMIT)) is INVALID
+        assert await ended(broker, producer, is_commit=ABORT) == (1000, 1)
+    else:
+        assert await code_of(ended(broker, producer, is_commit=ABORT)) is FENCED
     broker.coordinator.shutdown()
 
 
