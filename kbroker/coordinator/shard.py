@@ -8,7 +8,8 @@ to the same state.
   replicas have it.
 * A write that the log refuses has not happened. Mostly that is known before the replay; where the
   write entered the state before (a large batch is checked on a thread), its changes are rolled
-  back, and so is every change that was decided on top of them.
+  back, and so is every later write, but for those that never change the state: also one that
+  changed nothing may have found nothing to change because of those before it.
 * A write that is in the log but not confirmed in time stays, and only its answer is an error: as
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
@@ -55,7 +56,8 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
 
 MachineT = TypeVar("MachineT")
-Replayed = Callable[[int], None]  # takes a write into the state; offset of its batch
+# Takes a write into the state; offset of its batch, for those in line the one that it will have.
+Replayed = Callable[[int], None]
 ReplayedPart = Callable[[slice], None]  # takes some of the records into the state
 Settled = Callable[[ErrorCode], None]  # NONE when it is stored, UNCONFIRMED, or why it never was
 
@@ -101,7 +103,9 @@ class _Write(NamedTuple):
     settled: Settled
     options: BatchOptions
     required_acks: int
+    end_offset: int  # where it ends in the log, if none before it is refused
     may_share: bool = True  # a batch with others
+    is_independent: bool = False  # of those before it: it changes nothing, whatever they did
 
     def goes_with(self, other: _Write) -> bool:
         """Whether both may be in one batch."""
@@ -169,7 +173,9 @@ class Shard(Generic[MachineT]):
             settled(error)
             return
         number = self._note(replay, begin_offset)
-        self._wait([_Write(number, records, settled, options, acks)], outcome, begin_offset)
+        end_offset = begin_offset + len(records)
+        write = _Write(number, records, settled, options, acks, end_offset)
+        self._wait([write], outcome, begin_offset)
 
     def write_in_parts(
         self, records: Sequence[KeyValue], replay: ReplayedPart, settled: Settled
@@ -284,9 +290,14 @@ class Shard(Generic[MachineT]):
         if len(batch) > 1 and error in _TOO_LARGE:
             self._line.extendleft(write._replace(may_share=False) for write in reversed(batch))
             return
-        undone = self.timeline.roll_back(batch[0].number)
-        on_top = [write for write in self._line if write.number in undone]
-        self._line = deque(write for write in self._line if write.number not in undone)
+        self.timeline.roll_back(batch[0].number)
+        on_top = [write for write in self._line if not write.is_independent]
+        left = [write for write in self._line if write.is_independent]
+        self._line.clear()
+        end_offset = self.log.log_end_offset
+        for write in left:
+            end_offset += len(write.records)
+            self._line.append(write._replace(end_offset=end_offset))
         try_again = ErrorCode.NOT_ENOUGH_REPLICAS
         self._settle(batch, try_again if error in UNCONFIRMED else error)
         self._settle(on_top, try_again)
@@ -304,9 +315,13 @@ class Shard(Generic[MachineT]):
         if self._is_resigned:
             settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        number = self._note(replay, self.log.log_end_offset)
+        before = self._line or self._sending
+        begin_offset = before[-1].end_offset if before else self.log.log_end_offset
+        number = self._note(replay, begin_offset)
         may_share = not options.flags & CONTROL_BIT  # a marker has a batch of its own
-        self._line.append(_Write(number, records, settled, options, acks, may_share))
+        end_offset = begin_offset + len(records)
+        write = _Write(number, records, settled, options, acks, end_offset, may_share)
+        self._line.append(write._replace(is_independent=replay is nothing))
 
     def _send_line(self) -> None:
         while self._line and self._sending is None:

@@ -56,15 +56,12 @@ class Timeline:
             change = changes.popleft()
             change.entries.forget_oldest(change.key)
 
-    def roll_back(self, write: int) -> set[int]:
-        """Undo a write, and all later ones, which rest on it; those that had changed something."""
-        undone = set()
+    def roll_back(self, write: int) -> None:
+        """Undo a write, and all later ones, which rest on it."""
         changes = self._changes
         while changes and changes[-1].write >= write:
             change = changes.pop()
             change.entries.undo_newest(change.key)
-            undone.add(change.write)
-        return undone
 
 
 class TimelineDict(MutableMapping[K, V], Generic[K, V]):

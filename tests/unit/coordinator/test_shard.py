@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -15,44 +14,11 @@ from kbroker.model import TopicPartition
 from kbroker.record.record_batch import records
 from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
+from tests.fakes.long_appends import LongAppends
 from tests.fakes.replication import Replication
 from tests.fakes.tally import PARTITION, Tally, TallyMachine
 
 NONE = ErrorCode.NONE
-
-
-class LongAppends:
-    """Replicas that check each batch for long, and append or refuse it when told."""
-
-    def __init__(self, replicas: OffsetsReplicas) -> None:
-        self._replicas = replicas
-        self._append = replicas.append_records
-        self._waiting: list[Callable[[ErrorCode], None]] = []
-        self.is_long = True
-        replicas.append_records = self.append_records  # type: ignore[method-assign]
-
-    def append_records(
-        self, entries: list, required_acks: int, timeout_ms: int, origin: object
-    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
-        if not self.is_long:
-            return self._append(entries, required_acks, timeout_ms, origin)  # type: ignore[arg-type]
-        future = asyncio.get_running_loop().create_future()
-
-        def finish(error: ErrorCode) -> None:
-            if error is NONE:
-                future.set_result(
-                    self._append(entries, required_acks, timeout_ms, origin)  # type: ignore[arg-type]
-                )
-            else:
-                future.set_result([PartitionProduceResult(PARTITION, error)])
-
-        self._waiting.append(finish)
-        return future
-
-    async def finish(self, error: ErrorCode = NONE) -> None:
-        """The oldest one is appended, or refused."""
-        self._waiting.pop(0)(error)
-        await turns()
 
 
 async def turns() -> None:

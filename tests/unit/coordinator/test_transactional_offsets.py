@@ -14,6 +14,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import ControlRecord, read_control, read_header, records
 from tests.fakes.group_broker import GroupBroker
+from tests.fakes.long_appends import LongAppends
 from tests.fakes.replication import Replication
 
 PRODUCER = Producer(41, 3)
@@ -354,13 +355,44 @@ async def test_a_marker_in_line_behind_a_write_that_is_refused_never_was() -> No
 
 
 async def test_markers_that_stand_in_line_have_a_batch_each() -> None:
-    broker = GroupBroker(mode=Replication.FAILING)
-    await commit(broker, {T0: 7})
-    await commit(broker, {T0: 7}, None)
-    refused = asyncio.ensure_future(commit(broker, {T0: 1}, None, group_id="h"))
-    lines = [asyncio.ensure_future(end(broker, OTHER)) for _ in range(2)]
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    commit(broker, {T0: 7})
+    long = LongAppends(broker.replicas)
+    lines = [commit(broker, {T0: 1}, None, "h"), end(broker, OTHER), end(broker, OTHER)]
+    long.is_long = False
 
-    await refused
+    await long.finish()
+
     await asyncio.wait(lines)
-
     assert [len(rows) for _, rows in broker.log().batches()] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("on_its_way", [{T0: 7}, {T1: 1}], ids=["the same", "another"])
+async def test_of_commits_that_stand_in_line_the_later_one_wins(
+    on_its_way: dict[TopicPartition, int],
+) -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    long = LongAppends(broker.replicas)
+    commits = [commit(broker, on_its_way), commit(broker, {T0: 8}), commit(broker, {T0: 9}, None)]
+    long.is_long = False
+    await long.finish()
+    assert [await each for each in commits] == [[NONE]] * 3
+
+    assert end(broker) is NONE
+
+    assert fetch(broker) == fetch(broker.restarted()) == [(9, NONE)]
+
+
+async def test_a_marker_that_found_nothing_to_end_because_of_one_that_never_was_never_was() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    commit(broker, {T0: 7})
+    long = LongAppends(broker.replicas)
+    answers = [commit(broker, {T0: 1}, None, "h"), end(broker), end(broker)]
+    long.is_long = False
+
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    assert [await each for each in answers[1:]] == [ErrorCode.NOT_ENOUGH_REPLICAS] * 2
+    assert fetch(broker) == fetch(broker.restarted()) == [(NO_OFFSET, UNSTABLE)]
+    assert end(broker) is NONE
+    assert fetch(broker) == fetch(broker.restarted()) == [(7, NONE)]
