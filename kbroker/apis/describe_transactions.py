@@ -38,7 +38,7 @@ Topic = DescribeTransactionsResponse.TopicData
         asked="transactional_ids",
         answered="transaction_states",
     ),
-    parts=Parts("transactional_ids", "transaction_states"),
+    parts=Parts("transactional_ids", "transaction_states", key=""),
 )
 async def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest

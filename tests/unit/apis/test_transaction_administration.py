@@ -10,6 +10,7 @@ from kbroker.apis import list_transactions
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.describe_transactions import TOLD_AGAIN
+from kbroker.apis.large_requests import LARGE_BYTES
 from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -90,6 +91,17 @@ async def test_partitions_of_an_id_that_is_named_again_and_again_are_bounded(
     assert [(each.error_code, len(topics(each).get("a", ()))) for each in found] == [
         *[(0, many)] * 3, *[(42, 0)] * 2, (0, 1), *[(105, 0)] * 2,
     ]  # fmt: skip
+
+
+async def test_so_they_are_in_a_request_that_is_large_enough_to_be_answered_in_parts(
+    broker: TransactionBroker, services: Services
+) -> None:
+    await broker.begun("x", *(TopicPartition("a", index) for index in range(TOLD_AGAIN // 2)))
+
+    found = await described(services, *["x"] * LARGE_BYTES)
+
+    assert len(found) == LARGE_BYTES
+    assert sum(each.error_code == 0 for each in found) == 3
 
 
 async def test_others_are_answered_while_ids_with_many_partitions_are_described(
