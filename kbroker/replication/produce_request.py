@@ -112,9 +112,12 @@ class ProduceWork:
         then, and looks nothing up. Those who know CONCURRENT_TRANSACTIONS send it again sooner.
         """
         knows_concurrent = version >= FIRST_VERSION_THAT_KNOWS_CONCURRENT
+        answers_of = dict(zip(self._entries, self._answers, strict=True))
         for topic_partition, code in refused.items():
-            answers = self._answers.pop(list(self._entries).index(topic_partition))
+            answers = answers_of.pop(topic_partition)
             del self._entries[topic_partition]
+            if topic_partition in self._refused:
+                continue
             result = PartitionProduceResult(topic_partition, code)
             is_known = knows_concurrent and code is ErrorCode.CONCURRENT_TRANSACTIONS
             if code in _PASSING and not is_known:
@@ -127,6 +130,7 @@ class ProduceWork:
                 result.error_message = "Partition was not added to the transaction"
             answers.append(self._refusal(topic_partition.partition, code))
             self._fill_error(answers[-1], result)
+        self._answers = list(answers_of.values())
 
     def let_go_of(self, request: ProduceRequest) -> None:
         """Everything is appended: an answer that waits must not keep the records received."""

@@ -185,6 +185,13 @@ def test_a_transactional_batch_without_transactional_id_refuses_the_whole_reques
     assert [p.log_end_offset for p in partitions] == [0, 0]
 
 
+def test_a_partition_named_twice_that_is_refused_twice_has_one_answer(call):
+    transactional = batch(flags=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    request = produce(None, transactional, partitions=[0, 0], transactional_id="x")
+
+    assert only(call(handle, request, 8)).error_code == ErrorCode.INVALID_RECORD
+
+
 def test_a_transactional_id_without_transactional_batches_is_fine(cluster, call):
     cluster.lead("t")
 
