@@ -9,7 +9,7 @@ once the first counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kbroker.apis.authorization import (
     REFUSALS,
@@ -67,16 +67,16 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     """Add the partitions of each transaction, or look for them there."""
     if ctx.api_version <= _LAST_OF_CLIENTS:
-        codes = await _codes(ctx, _of_client(request))
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(codes))
+        results = await _results(ctx, _of_client(request))
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     by_id = {each.transactional_id: each for each in reversed(request.transactions)}
-    all_codes = await asyncio.gather(*(_codes(ctx, each) for each in by_id.values()))
+    all_results = await asyncio.gather(*(_results(ctx, each) for each in by_id.values()))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
-                transactional_id=transactional_id, topic_results=_topic_results(codes)
+                transactional_id=transactional_id, topic_results=results
             )
-            for transactional_id, codes in zip(by_id, all_codes, strict=True)
+            for transactional_id, results in zip(by_id, all_results, strict=True)
         ]
     )
 
@@ -90,16 +90,42 @@ def _of_client(request: AddPartitionsToTxnRequest) -> Transaction:
     )
 
 
-async def _codes(ctx: RequestContext, asked: Transaction) -> Codes:
-    """The code of each partition of one transaction."""
-    partitions = _partitions(asked.topics)
-    refused: Codes = {}
-    await in_turns(_look_at(ctx, partitions, refused))
-    if refused:
-        return {
-            partition: refused.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            for partition in partitions
-        }
+async def _results(ctx: RequestContext, asked: Transaction) -> list[TopicResult]:
+    """The answer to one transaction: a code for each partition, each once."""
+    codes: Codes = {}
+    await in_turns(_look_at(ctx, asked.topics, codes))
+    of_accepted = ErrorCode.OPERATION_NOT_ATTEMPTED
+    if not any(codes.values()):
+        codes, of_accepted = await _outcome(ctx, asked, codes), ErrorCode.NONE
+    found: dict[str, TopicResult] = {}
+    await in_turns(_fill(codes, of_accepted, found))
+    return list(found.values())
+
+
+def _look_at(ctx: RequestContext, topics: Iterable[Topic], codes: Codes) -> Iterator[None]:
+    """Find those that cannot take part: clients may not write to internal topics."""
+    denied: frozenset[str] = frozenset()
+    if ctx.api_version <= _LAST_OF_CLIENTS:
+        names = frozenset(topic.name for topic in topics)
+        denied = names & INTERNAL_TOPICS
+        denied |= ctx.refused(AclOperation.WRITE, ResourceType.TOPIC, names - denied)
+    contains = ctx.services.metadata.contains
+    for topic in topics:
+        for index in topic.partitions:
+            partition = TopicPartition(topic.name, index)
+            if topic.name in denied:
+                codes[partition] = REFUSALS[ResourceType.TOPIC]
+            elif contains(partition):
+                codes[partition] = ErrorCode.NONE
+            else:
+                codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield
+
+
+async def _outcome(
+    ctx: RequestContext, asked: Transaction, partitions: Collection[TopicPartition]
+) -> Codes:
+    """Ask the coordinator; all of them can take part."""
     producer = Producer(asked.producer_id, asked.producer_epoch)
     transactions = ctx.services.transactions
     try:
@@ -118,34 +144,12 @@ async def _codes(ctx: RequestContext, asked: Transaction) -> Codes:
     return dict.fromkeys(partitions, ErrorCode.NONE)
 
 
-def _partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
-    """Each once."""
-    named = (TopicPartition(topic.name, index) for topic in topics for index in topic.partitions)
-    return list(dict.fromkeys(named))
-
-
-def _look_at(
-    ctx: RequestContext, partitions: list[TopicPartition], refused: Codes
-) -> Iterator[None]:
-    """Find those that cannot take part: clients may not write to internal topics."""
-    denied: frozenset[str] = frozenset()
-    if ctx.api_version <= _LAST_OF_CLIENTS:
-        names = frozenset(partition.topic for partition in partitions)
-        denied = names & INTERNAL_TOPICS
-        denied |= ctx.refused(AclOperation.WRITE, ResourceType.TOPIC, names - denied)
-    for partition in partitions:
-        if partition.topic in denied:
-            refused[partition] = REFUSALS[ResourceType.TOPIC]
-        elif not ctx.services.metadata.contains(partition):
-            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        yield
-
-
-def _topic_results(codes: Codes) -> list[TopicResult]:
-    topics: dict[str, TopicResult] = {}
+def _fill(codes: Codes, of_accepted: ErrorCode, found: dict[str, TopicResult]) -> Iterator[None]:
     for (name, index), code in codes.items():
-        topic = topics.setdefault(name, TopicResult(name=name))
+        topic = found.get(name)
+        if topic is None:
+            topic = found[name] = TopicResult(name=name)
         topic.results_by_partition.append(
-            PartitionResult(partition_index=index, partition_error_code=code)
+            PartitionResult(partition_index=index, partition_error_code=code or of_accepted)
         )
-    return list(topics.values())
+        yield

@@ -69,13 +69,13 @@ def _fill(
     for topic in request.topics:
         yield
         refusal = _topic_refusal(ctx, topic.name)
-        partitions = [Partition(partition_index=index) for index in topic.partition_indexes]
-        answers.append(
-            DescribeProducersResponse.TopicResponse(name=topic.name, partitions=partitions)
-        )
-        for partition in partitions:
+        answer = DescribeProducersResponse.TopicResponse(name=topic.name)
+        answers.append(answer)
+        for index in topic.partition_indexes:
             yield
-            place = TopicPartition(topic.name, partition.partition_index)
+            partition = Partition(partition_index=index)
+            answer.partitions.append(partition)
+            place = TopicPartition(topic.name, index)
             if refusal is not None:
                 partition.error_code, partition.error_message = refusal.code, refusal.message
             elif place in answered:

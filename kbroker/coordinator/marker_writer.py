@@ -10,7 +10,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from kbroker.coordinator.batch_append import Replicas, Results
@@ -29,6 +29,7 @@ from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 _NONE = ErrorCode.NONE
 _NOBODY = ErrorCode.UNKNOWN_SERVER_ERROR  # whose marker Kafka cannot make either
 _AT_ONCE = 100  # markers, some milliseconds; then others come in between
+_PARTITIONS_AT_ONCE = 256  # of one marker, the same
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
@@ -70,22 +71,28 @@ class MarkerWriter:
         by_producer: dict[int, Codes] = {}
         waiting: list[Awaitable[None]] = []
         for number, marker in enumerate(request.markers, 1):
-            waiting += self._write(marker, by_producer.setdefault(marker.producer_id, {}))
+            codes = by_producer.setdefault(marker.producer_id, {})
+            for part, partitions in enumerate(_parts(marker)):
+                if part:
+                    await asyncio.sleep(0)
+                waiting += self._write(marker, partitions, codes)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         if waiting:
             await asyncio.gather(*waiting)
-        return _response(by_producer)
+        return await _response(by_producer)
 
-    def _write(self, marker: Marker, codes: Codes) -> list[Awaitable[None]]:
-        """Append one marker to its partitions; what is returned fills in the codes that are not
-        known yet.
+    def _write(
+        self, marker: Marker, partitions: list[TopicPartition], codes: Codes
+    ) -> list[Awaitable[None]]:
+        """Append one marker to some of its partitions; what is returned fills in the codes that are
+        not known yet.
         """
         producer = Producer(marker.producer_id, marker.producer_epoch)
         control = ControlRecord(marker.transaction_result, marker.coordinator_epoch)
         waiting: list[Awaitable[None]] = []
         entries: list[tuple[TopicPartition, memoryview]] = []
-        for partition in _partitions(marker):
+        for partition in partitions:
             codes[partition] = self._refusal(partition) if _is_somebody(producer) else _NOBODY
             if codes[partition] is not _NONE:
                 continue
@@ -126,14 +133,21 @@ def _is_somebody(producer: Producer) -> bool:
     return producer.producer_id >= 0 and producer.epoch >= 0
 
 
-def _partitions(marker: Marker) -> list[TopicPartition]:
-    """Each once."""
-    named = (
-        TopicPartition(topic.name, index)
-        for topic in marker.topics
-        for index in topic.partition_indexes
-    )
-    return list(dict.fromkeys(named))
+def _parts(marker: Marker) -> Iterator[list[TopicPartition]]:
+    """Its partitions, each once."""
+    seen: set[TopicPartition] = set()
+    part: list[TopicPartition] = []
+    named = ((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+    for number, place in enumerate(named, 1):
+        partition = TopicPartition(*place)
+        if partition not in seen:
+            seen.add(partition)
+            part.append(partition)
+        if number % _PARTITIONS_AT_ONCE == 0:
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 async def _fill_one(codes: Codes, partition: TopicPartition, outcome: Awaitable[ErrorCode]) -> None:
@@ -148,12 +162,14 @@ def _fill(codes: Codes, results: Results) -> None:
     codes.update((result.topic_partition, result.error_code) for result in results)
 
 
-def _response(by_producer: dict[int, Codes]) -> WriteTxnMarkersResponse:
+async def _response(by_producer: dict[int, Codes]) -> WriteTxnMarkersResponse:
     response = WriteTxnMarkersResponse()
     for producer_id, codes in by_producer.items():
         topics: dict[str, _TopicResult] = {}
-        for (name, index), code in codes.items():
+        for number, ((name, index), code) in enumerate(codes.items(), 1):
             topic = topics.setdefault(name, _TopicResult(name=name))
             topic.partitions.append(_PartitionResult(partition_index=index, error_code=code))
+            if number % _PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         response.markers.append(_Result(producer_id=producer_id, topics=list(topics.values())))
     return response

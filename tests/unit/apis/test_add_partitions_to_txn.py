@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
@@ -191,3 +193,18 @@ async def test_brokers_need_the_cluster() -> None:
     call = TransactionCaller(is_peer=True)
     call.deny((AclOperation.CLUSTER_ACTION, CLUSTER))
     assert (await call(batch(True), 5)).error_code == E.CLUSTER_AUTHORIZATION_FAILED
+
+
+async def test_others_are_answered_while_many_partitions_are_looked_at_and_told() -> None:
+    call = TransactionCaller()
+    await call.init()
+    many = 4 * PART_ENTRIES
+
+    answer = asyncio.ensure_future(call.add({"t": [*range(many), 0]}))
+    turns = 0
+    while not answer.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert turns >= 2 * 4
+    assert await answer == {("t", n): 55 if n < 4 else 3 for n in range(many)}

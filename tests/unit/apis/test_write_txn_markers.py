@@ -102,6 +102,22 @@ def test_many_markers_do_not_hold_up_others(cluster: ReplicationCluster, call: A
     assert len(log.batches) == 500
 
 
+def test_a_marker_of_many_partitions_does_not_hold_up_others(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    cluster.lead("t", 1)
+    asked = request(marker({"t": [*range(1_000), 1]}))
+
+    answer = cluster.loop.create_task(call.start(write_txn_markers.handle, asked, 1))
+    cluster.run_callbacks()
+
+    assert not answer.done()
+    (topic,) = cluster.loop.run_until_complete(answer).markers[0].topics
+    codes = {each.partition_index: each.error_code for each in topic.partitions}
+    assert codes == {index: 0 if index == 1 else 3 for index in range(1_000)}
+    assert len(topic.partitions) == 1_000
+
+
 def test_a_request_without_markers_has_an_answer(
     cluster: ReplicationCluster, call: ApiCaller
 ) -> None:
