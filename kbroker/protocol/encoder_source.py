@@ -80,7 +80,7 @@ class EncoderSource:
         """string, bytes or records: a length, then the bytes."""
         nullable = self._version in field.nullable
         data = self._source.name("b")
-        encoded = f"{value}.encode('utf-8', 'replace')" if field.type_name == "string" else value
+        encoded = value if field.type_name != "string" else self._text(field, value)
         if nullable and field.type_name == "string":
             encoded = f"None if {value} is None else {encoded}"
         self._source.line(f"{data} = {encoded}")
@@ -99,6 +99,11 @@ class EncoderSource:
         self._run.append(("h" if field.type_name == "string" else "i", length))
         self._flush()
         self._content(field, data)
+
+    def _text(self, field: FieldSpec, value: str) -> str:
+        if field.name.endswith("error_message"):
+            return f"{self._source.constant('text', primitives.write_text)}({value})"
+        return f"{value}.encode('utf-8', 'replace')"
 
     def _content(self, field: FieldSpec, data: str) -> None:
         if field.type_name != "records":

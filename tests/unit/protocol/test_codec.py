@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import decode, encode, encode_pieces, keep_encoded
+from kbroker.protocol.messages.create_topics import CreateTopicsResponse
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -332,3 +333,18 @@ def test_a_compact_string_is_no_longer_than_an_old_one(field: str) -> None:
     assert decode(Everything, FLEXIBLE, encode(longest, FLEXIBLE))[0] == longest
     with pytest.raises(ProtocolError, match="string of 32768 bytes, 32767 are allowed"):
         decode(Everything, FLEXIBLE, encode(longer, FLEXIBLE))
+
+
+@pytest.mark.parametrize("version", [2, 5])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("x" * 32_767, "x" * 32_767), ("x" * 32_768, "x" * 32_767), ("xé" * 20_000, "xé" * 10_922 + "x")],
+    ids=["as long as may be", "longer", "cut amid a character"],
+)  # fmt: skip
+def test_the_text_of_an_error_ends_where_a_string_must(version: int, text: str, told: str) -> None:
+    topic = CreateTopicsResponse.CreatableTopicResult(name="t", error_message=text)
+    data = encode(CreateTopicsResponse(topics=[topic]), version)
+
+    (read,) = decode(CreateTopicsResponse, version, data)[0].topics
+
+    assert read.error_message == told
