@@ -71,7 +71,7 @@ class GroupReplay:
             self._offsets[group_id].end_transaction(producer_id, is_commit)
 
     def groups(self) -> Iterator[Group]:
-        """All groups, with their offsets."""
+        """All groups, with their offsets; nothing of what was read is kept here after them."""
         for group_id, group in self._groups.items():
             offsets = self._offsets.pop(group_id, None)
             group.offsets = GroupOffsets(self._timeline) if offsets is None else offsets
@@ -79,3 +79,5 @@ class GroupReplay:
         for group_id, offsets in self._offsets.items():
             if offsets:
                 yield Group(group_id, offsets=offsets)
+        self._groups, self._offsets = {}, {}
+        self._read_key.cache_clear()
