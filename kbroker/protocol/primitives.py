@@ -64,9 +64,6 @@ def write_uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-@lru_cache(
-    maxsize=4096
-)  # topic ids repeat in every fetch; UUID's constructor costs more than the rest of the entry
 def write_text(text: str) -> bytes:
     """A text for people as UTF-8, without its end where it is longer than a string may be: it may
     tell a name that is as long already.
@@ -77,6 +74,8 @@ def write_text(text: str) -> bytes:
     return data[:MAX_STRING_BYTES].decode("utf-8", "ignore").encode()
 
 
+# Topic ids repeat in every fetch; UUID's constructor costs more than the rest of the entry.
+@lru_cache(maxsize=4096)
 def uuid_from_bytes(data: bytes) -> UUID:
     """UUID of 16 bytes, most significant first."""
     return UUID(bytes=data) if any(data) else ZERO_UUID
