@@ -81,12 +81,14 @@ def strayed_coordinators(processes: Sequence[BrokerProcess]) -> Iterator[str]:
         for partition in process.replicas.hosted:
             if partition.is_leader and partition.topic_partition.topic == TRANSACTION_STATE_TOPIC:
                 written |= transactions_in(partition.log)
-        known = {
-            kept.transactional_id: kept.entry.transaction
-            for kept in process.parts.services.transactions.store
+        entries = {
+            kept.transactional_id: kept.entry for kept in process.parts.services.transactions.store
         }
-        for name in sorted({*written, *known}):
-            has, wants = known.get(name), written.get(name)
+        for name in sorted({*written, *entries}):
+            entry = entries.get(name)
+            if entry is not None and entry.pending is not None:
+                continue  # forgiven, or it would not be at rest
+            has, wants = entry and entry.transaction, written.get(name)
             if _recorded(has) != _recorded(wants):
                 yield f"{process} has {has}, its log {wants}"
 
