@@ -320,8 +320,10 @@ class Shard(Generic[MachineT]):
         number = self._note(replay, begin_offset)
         may_share = not options.flags & CONTROL_BIT  # a marker has a batch of its own
         end_offset = begin_offset + len(records)
-        write = _Write(number, records, settled, options, acks, end_offset, may_share)
-        self._line.append(write._replace(is_independent=replay is nothing))
+        is_independent = replay is nothing
+        self._line.append(
+            _Write(number, records, settled, options, acks, end_offset, may_share, is_independent)
+        )
 
     def _send_line(self) -> None:
         while self._line and self._sending is None:

@@ -20,9 +20,8 @@ from tests.faults.replication_clients import BACKOFF_S, RETRIABLE, ClientMachine
 from tests.faults.replication_ledger import shown
 
 FETCH_WAIT_MS = 300
-METADATA_MAX_AGE_S = (
-    60.0  # as clients have it: who was moved away may lead in its own view for good
-)
+# As clients have it: a broker that was moved away may lead in its own view for good.
+METADATA_MAX_AGE_S = 60.0
 EARLIEST = -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _FIRST_VERSION_WITH_IDS = 13

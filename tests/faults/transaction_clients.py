@@ -295,11 +295,11 @@ class TransactionalClient:
             ],
         )
         code, _ = await self._coordinator.ask(request, min(self._version, 3), _code_of_partitions)
-        self._check_coordinator(code)
         self._check_part(code)
 
     def _check_part(self, code: ErrorCode) -> None:
         """Go on where something is part of the transaction now. AbortError, FencedError."""
+        self._check_coordinator(code)
         if code in FENCED:
             raise self._fenced(code)
         if code is not ErrorCode.NONE:

@@ -210,7 +210,6 @@ class Copier(TransactionalClient):
         code, _ = await self._coordinator.ask(
             request, self._version, lambda found: int(found.error_code)
         )
-        self._check_coordinator(code)
         self._check_part(code)
 
     async def _end(self, txn: Txn, *, is_commit: bool) -> None:
