@@ -43,6 +43,7 @@ class Consumer:
         self._purpose = f"consumer {number}"
         self._version = self._random.choice((4, 9, 11, 12, 13, 16, 18))
         self._reads_followers = self._version >= 11 and self._random.random() < 0.5
+        self._cuts_before = 0  # of the broker that was asked last
         self._proved_epoch = -1  # of the leader that last served it
 
     def __repr__(self) -> str:
@@ -72,6 +73,7 @@ class Consumer:
         if self._reads_followers and self._random.random() < 0.5:
             target = self._random.choice(place.replicas)
         process = self._machine.network.processes.get(target)
+        self._cuts_before = self._cuts(process)
         answer = await self._machine.ask(
             target, self._request(place), purpose=self._purpose, version=self._version
         )
@@ -92,6 +94,13 @@ class Consumer:
             self._note(data, process)
         self._read(data, target)
         return False
+
+    def _cuts(self, process: BrokerProcess | None) -> int:
+        """How often a broker has cut off the end of its log."""
+        if process is None or not process.is_listening:
+            return 0
+        held = process.replicas.hosted.find(self.partition)
+        return held.log.cuts if held is not None else 0
 
     def _note(self, data: Any, process: BrokerProcess) -> None:
         """Enter into the book where a broker says that its log is committed."""

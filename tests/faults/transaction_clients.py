@@ -220,10 +220,11 @@ class TransactionalClient:
         self._become(Producer(answer.producer_id, answer.producer_epoch))
 
     def _become(self, producer: Producer) -> None:
-        """Go on under a new epoch: whatever is late belongs to an older one."""
+        """Go on under a new epoch: whatever is late belongs to an older one. GoneError."""
         self._producer = producer
         self._say(f"is {producer}")
-        self._ledger.identified(self._id, producer)
+        if not self._ledger.identified(self._id, producer):
+            raise GoneError  # its batches would pass for those of the other
         self._sequences.clear()
         self._is_tainted, self._lost_before = False, self._coordinator.lost
 

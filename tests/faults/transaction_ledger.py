@@ -38,13 +38,14 @@ class Txn:
 
 @dataclass(slots=True)
 class IdBook:
-    """One transactional id: requests for a producer id, their answers, and the last of them;
-    `producer_ids` in the order in which it got them.
+    """One transactional id: requests for a producer id, their answers, all that were told, and the
+    newest of them; `producer_ids` in the order in which it got them.
     """
 
     asked: int = 0
     answered: int = 0
     newest: Producer = NO_PRODUCER
+    told: set[Producer] = field(default_factory=set)
     producer_ids: list[int] = field(default_factory=list)
 
     def is_newer(self, producer: Producer, than: Producer) -> bool:
@@ -98,23 +99,27 @@ class TransactionLedger(Ledger):
 
     # ---- what was told
 
-    def identified(self, transactional_id: str, producer: Producer) -> None:
-        """A producer was told who it is from now on."""
+    def identified(self, transactional_id: str, producer: Producer) -> bool:
+        """A producer was told who it is from now on; False where another was told the same before:
+        a coordinator that has lost its log may do that, and partitions cannot tell the two apart.
+        """
         book = self.id_book(transactional_id)
-        before = book.newest
+        before, is_first = book.newest, producer not in book.told
+        book.told.add(producer)
         if producer.producer_id not in book.producer_ids:
             book.producer_ids.append(producer.producer_id)
         if book.is_newer(producer, before):
             book.newest = producer
         if not self.knows_id(transactional_id):
-            return
+            return is_first
         has_changed = before != NO_PRODUCER and producer.producer_id != before.producer_id
         if has_changed and not self.ids_expire:
             self.model.violate(
                 "producer id changed", f"{transactional_id}: {producer} after {before}"
             )
-        if producer == before:
+        if not is_first:
             self.model.violate("an epoch for two", f"{transactional_id}: {producer}")
+        return is_first
 
     def is_fenced(self, txn: Txn) -> bool:
         """Whether a successor of its producer has been told so."""

@@ -29,9 +29,14 @@ class CommittedReader(Consumer):
         self._purpose = f"committed reader {number}"
 
     def _note(self, data: Any, process: BrokerProcess) -> None:
+        """A broker that has started does not know, as Kafka's, which of the markers that it has wait
+        for replicas. Where one of these is cut off, its transaction is open again.
+        """
         super()._note(data, process)
-        observer = (process.number, f"{self._purpose}, last stable offset")
-        self._ledger.watermark(self.partition, observer, data.last_stable_offset)
+        cuts = self._cuts(process)
+        if cuts == self._cuts_before:
+            observer = (process.number, f"{self._purpose}, last stable offset after {cuts} cuts")
+            self._ledger.watermark(self.partition, observer, data.last_stable_offset)
 
     def _read(self, data: Any, target: int) -> None:
         """Take what is committed, and step over the rest."""

@@ -4,6 +4,7 @@ waits for no sync, and renames and removes no file of a segment itself.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -29,17 +30,20 @@ SLOW = ("fsync", "rename", "remove")
 
 class WatchedFileSystem(FailingFileSystem):
     """Counts (operation, is it on the main thread); neither of the tree's own files, nor of leader
-    epochs, which the log start changes once.
+    epochs, which the log start changes once. `removed` are names of files.
     """
 
     def __init__(self) -> None:
         super().__init__(RealFileSystem())
         self.counts: Counter[tuple[str, bool]] = Counter()
+        self.removed: set[str] = set()
 
     def check(self, operation: str, path: str) -> Fault | None:
         if operation in SLOW and "/kbroker-" not in path and "/leader-epoch-" not in path:
             is_main = threading.current_thread() is threading.main_thread()
             self.counts[operation, is_main] += 1
+            if operation == "remove":
+                self.removed.add(os.path.basename(path))
         return super().check(operation, path)
 
 
@@ -64,7 +68,7 @@ async def test_the_loop_removes_nothing_itself(tmp_path: Path) -> None:
         fill(server)
         disk.counts.clear()
 
-        await expire(server, tmp_path)
+        await expire(server, tmp_path, disk)
         retention = disk.counts.copy()
         disk.counts.clear()
         await delete(client, server, tmp_path)
@@ -107,12 +111,13 @@ def fill(server: KafkaServer) -> None:
     log.flush(and_closed=True)
 
 
-async def expire(server: KafkaServer, data: Path) -> None:
+async def expire(server: KafkaServer, data: Path, disk: WatchedFileSystem) -> None:
     now_ms = int(time.time() * 1000)
     server.parts.data.logs.cleanup(now_ms)
     await until(lambda: len(names(data, "old-0/*.log")) == 1)
     server.parts.data.logs.cleanup(now_ms + HOUR_MS)
-    await until(lambda: not names(data, "old-0/*.deleted"))
+    last_name = f"{SEGMENTS - 1:020}.txnindex"  # which nobody made
+    await until(lambda: last_name in disk.removed and not names(data, "old-0/*.deleted"))
 
 
 async def delete(client: BrokerClient, server: KafkaServer, data: Path) -> None:
