@@ -2,14 +2,17 @@
 
 A handler file is named as its API's key and registers itself with `@api`; nothing enumerates them.
 What is served is known by the names of the files, in which versions by the declarations of the
-messages: a handler is imported when it is first asked for. A broker asks for all of them before it
-serves clients (`ApiTable.load`), commands and tests for few. ApiVersions, the table of
-docs/compatibility.md and the golden tests are computed from this registry.
+messages: a handler is imported when it is first asked for. Law: a request that is served gets its
+answer, also when the process has no descriptor left for the handler's file (`keep_descriptor`), or
+that file is of another release by then (`load`). ApiVersions, the table of docs/compatibility.md
+and the golden tests are computed from this registry.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +31,7 @@ Shown = Callable[[Any, Any, Any], bool]
 Exempt = Callable[[Any], bool]
 """(request): whether a broker asks, whom clients' quotas leave alone."""
 HandlerT = TypeVar("HandlerT", bound=Handler)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -98,16 +102,17 @@ def api(
 class ApiTable(Mapping[int, Api]):
     """The served APIs by key, in rising order; each is imported when it is first asked for."""
 
-    __slots__ = ("_listed", "_modules")
+    __slots__ = ("_kept", "_listed", "_modules")
 
     def __init__(self, modules: Mapping[int, str]) -> None:
         """`modules` are the full names of the handlers' modules by key."""
         self._modules = dict(sorted(modules.items()))
         self._listed: tuple[Listed, ...] | None = None
+        self._kept: int | None = None  # a descriptor
 
     def __getitem__(self, key: int) -> Api:
         if key not in _apis:
-            importlib.import_module(self._modules[key])
+            self._read(lambda: importlib.import_module(self._modules[key]))
         return _apis[key]
 
     def __iter__(self) -> Iterator[int]:
@@ -117,18 +122,31 @@ class ApiTable(Mapping[int, Api]):
         return len(self._modules)
 
     def load(self) -> None:
-        """Import those that are not yet: a module's file cannot be read once the process has no
-        descriptor left, and may be of another release once the package was upgraded under it. A
-        request must be answered then too. All of them take about 30 ms.
-        """
+        """Import those that are not yet, which takes about 20 ms and a megabyte."""
         for key in self:
             self[key]
+
+    def keep_descriptor(self) -> None:
+        """Keep one back, with which all are imported once there is no other. Raises OSError."""
+        if self._kept is None:
+            self._kept = os.open(os.devnull, os.O_RDONLY)
 
     def listed(self) -> tuple[Listed, ...]:
         """Return an entry for each API that is served, built from the messages alone."""
         if self._listed is None:
-            self._listed = tuple(_listed(key) for key in self)
+            self._listed = self._read(lambda: tuple(_listed(key) for key in self))
         return self._listed
+
+    def _read(self, files: Callable[[], T]) -> T:
+        try:
+            return files()
+        except OSError as error:
+            kept, self._kept = self._kept, None
+            if kept is None or error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            os.close(kept)
+            self.load()
+            return files()
 
 
 @cache

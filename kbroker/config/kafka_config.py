@@ -197,10 +197,15 @@ class KafkaConfig:
             return self.end_points()
         return self._end_points("advertised.listeners", advertised)
 
+    @property
+    def is_for_development(self) -> bool:
+        """True for a broker that is started for a while, by one person or by tests."""
+        return self.kbroker.kbroker_profile == "dev"
+
     def advertises_per_connection(self) -> bool:
         """True where each client is given the address it came by."""
         return (
-            self.kbroker.kbroker_profile == "dev"
+            self.is_for_development
             and self.socket_server.advertised_listeners is None
             and self.kbroker.kbroker_advertise is None
         )

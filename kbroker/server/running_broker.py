@@ -85,8 +85,16 @@ async def run_parts(
     )
     start_background_services(background, undo)
     undo.push_async_callback(parts.socket_server.shutdown)
-    registered().load()
+    if _may_outlive_its_release(parts):
+        registered().load()
+    else:
+        registered().keep_descriptor()
     return RunningBroker(parts=parts, end_points=end_points)
+
+
+def _may_outlive_its_release(parts: BrokerParts) -> bool:
+    """Whether the package may be upgraded under it: a cluster's brokers restart one by one."""
+    return parts.storage.tree.is_ensemble or not parts.storage.config.is_for_development
 
 
 def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:

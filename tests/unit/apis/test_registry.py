@@ -31,6 +31,23 @@ def test_a_handler_is_imported_at_the_first_request_for_it() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.parametrize("asked", ["registered()[18]", "registered().listed()"])
+def test_a_kept_descriptor_reads_what_is_left_once_there_is_no_other(asked: str) -> None:
+    program = (
+        "import os, resource; from kbroker.apis.registry import registered; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); "
+        "apis = registered(); apis.keep_descriptor(); taken = []\n"
+        "while True:\n"
+        "    try: taken.append(os.open(os.devnull, os.O_RDONLY))\n"
+        "    except OSError: break\n"
+        f"{asked}; loaded = len([apis[key] for key in apis]); print(loaded, len(apis.listed()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+    loaded, listed = map(int, done.stdout.split())
+    assert loaded == listed == len(registry.registered())
+
+
 def test_a_key_cannot_be_registered_twice() -> None:
     assert registry.registered()[18].key == 18
     with pytest.raises(ValueError, match="18"):
