@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 
 import click
@@ -37,7 +37,6 @@ from kbroker.cli.send_report import SendReport
 from kbroker.cli.setting_changes import key_values
 from kbroker.cli.topic_changes import made_topics
 from kbroker.cli.topic_choice import existing_topic
-from kbroker.client.broker_link import readable
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.fetched_batches import FetchedBatch, records_in
@@ -141,7 +140,7 @@ def copy(  # one parameter per option
         fetcher = RecordFetcher(readers, [view], course, say)
         count = len(target_view.leaders) if by_key else None
         with report.watched():
-            _Copy(fetcher, sender, writers, report, count).run()
+            _Copy(fetcher, sender, report, count).run()
     say(f"{counted(report.read, 'record')} copied from {source} to {target}")
     tell_open(held)
 
@@ -192,12 +191,11 @@ class _Copy:
         self,
         fetcher: RecordFetcher,
         sender: RecordSender,
-        target: ClusterLinks,
         report: SendReport,
         count: int | None,
     ) -> None:
         """`count`: of partitions to choose from by key; None: partitions stay."""
-        self._fetcher, self._sender, self._target = fetcher, sender, target
+        self._fetcher, self._sender = fetcher, sender
         self._report, self._count = report, count
 
     def run(self) -> None:
@@ -206,8 +204,8 @@ class _Copy:
             for batch in batches:
                 self._put(batch)
             self._sender.complete(_now_ms())
-            self._send_until(lambda: self._sender.has_room)
-        self._send_until(lambda: self._sender.is_idle)
+            self._sender.send_until(lambda: self._sender.has_room, self._report.show)
+        self._sender.send_until(lambda: self._sender.is_idle, self._report.show)
 
     def _put(self, batch: FetchedBatch) -> None:
         header, data = batch.header, batch.data
@@ -241,18 +239,6 @@ class _Copy:
         for record in records:
             placed[unkeyed if record.key is None else next(by_key)].append(record)
         return placed
-
-    def _send_until(self, is_done: Callable[[], bool]) -> None:
-        """Send, and take what answers there are."""
-        while True:
-            wait_s = 0 if is_done() else self._sender.wait_s
-            ready = readable(self._target.busy(), wait_s)
-            for link in ready:
-                self._sender.take(link)
-            self._sender.pump()
-            self._report.show()
-            if is_done() and not ready:
-                return
 
 
 def _now_ms() -> int:

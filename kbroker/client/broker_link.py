@@ -34,8 +34,11 @@ _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older o
 _CODE_AT = 4  # in an answer to ApiVersions of any version: after the correlation id
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _WANTED: dict[int, Versions] = {
-    ApiKey.PRODUCE: Versions(3, 12),  # format 2; later ones name topics by id, as the next three do
-    ApiKey.FETCH: Versions(4, 12),
+    ApiKey.PRODUCE: Versions(3, 11),  # format 2; later ones are of KIP-890's transactions
+    ApiKey.ADD_PARTITIONS_TO_TXN: Versions(0, 3),  # later ones are for brokers
+    ApiKey.END_TXN: Versions(0, 4),
+    ApiKey.TXN_OFFSET_COMMIT: Versions(0, 4),
+    ApiKey.FETCH: Versions(4, 12),  # later ones name topics by id, as of the next two
     ApiKey.OFFSET_COMMIT: Versions(2, 9),
     ApiKey.OFFSET_FETCH: Versions(2, 9),
     ApiKey.LIST_OFFSETS: Versions(1, 11),

@@ -2,7 +2,7 @@
 
 Law: each PartitionQueue keeps the order and number of its records, and with acks=all the producer
 is idempotent, so that a batch sent twice is stored once. Trouble that passes, such as an election
-or a broker that is away, is tried again for 30 s. Blocks only where a broker does not read its
+or a broker that is away, is tried again for a while. Blocks only where a broker does not read its
 requests; owned by one thread.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kbroker.client.broker_link import BrokerLink
+from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
@@ -24,7 +25,7 @@ from kbroker.record.bulk_records import build_from_bodies
 from kbroker.record.compression import NONE
 from kbroker.record.default_record import Headers
 from kbroker.record.packed_batch import PackedBatch
-from kbroker.record.record_batch import BatchOptions
+from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions
 
 ALL, LEADER, NOBODY = -1, 1, 0  # who acknowledges
 
@@ -32,7 +33,6 @@ _BATCH_BYTES = 1_000_000  # below max.message.bytes as brokers have it by themse
 _GATHERED_BYTES = 8_000_000
 _WAITING_MAX = 4  # batches that are ready while others are in flight
 _ACKS_MS = 20_000
-_DELIVERY_S = 30.0  # a person waits, not a service
 _PAUSE_S = 0.1
 _LOOK_S = 1.0
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -42,6 +42,34 @@ _TOO_FEW_IN_SYNC = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+# Of a transaction that has ended, or whose records a partition has lost count of.
+_LOST = (
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,  # where they are is not known
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+)
+
+
+class RecordProducer(NamedTuple):
+    """Who writes; `transactional_id` where it does so in transactions."""
+
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    transactional_id: str | None = None
+
+
+class TransactionLostError(Exception):
+    """A transaction cannot be committed any more: it took too long, somebody else has its id, or a
+    broker has lost what it knew of it.
+    """
+
+    def __init__(self, transactional_id: str, code: ErrorCode) -> None:
+        super().__init__(f"the transaction of {transactional_id} is lost: {code.name}")
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +79,10 @@ class SendOptions:
     acks: int = ALL
     compression: int = NONE
     headers: Headers | None = ()  # of every record; None: each body ends with its own
+    patience_s: float = 30.0  # with trouble that passes: a person waits, not a service
+    producer: RecordProducer | None = None  # None: one without transactions
+    # (partition, records, offset of the first, -1 where it is not told) of each batch, in order
+    on_written: Callable[[int, int, int], None] = lambda _partition, _records, _offset: None
 
 
 class RecordSender:
@@ -78,8 +110,8 @@ class RecordSender:
         self._is_stale = False  # leaders are to be looked up again
         self._reason = "no answer in time"  # of the last trouble that may go away by itself
         self._trouble: Trouble | None = Trouble.NO_ANSWER
-        self._producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-        if options.acks == ALL:
+        self._producer = options.producer or RecordProducer()
+        if options.acks == ALL and options.producer is None:
             self._producer = self._new_producer()
 
     @property
@@ -131,7 +163,7 @@ class RecordSender:
         while queue.is_gathering:
             self._cut(queue, timestamp_ms)
         self.batches += 1
-        queue.add(packed, self._now_s() + _DELIVERY_S)
+        queue.add(packed, self._now_s() + self._options.patience_s)
 
     def complete(self, timestamp_ms: int) -> None:
         """Batches that are not full wait to be sent too."""
@@ -159,13 +191,28 @@ class RecordSender:
             self._pause(str(error), Trouble.ADVERTISED_ADDRESS)
 
     def take(self, link: BrokerLink) -> None:
-        """Take an answer that has come."""
+        """Take an answer that has come. Raises TransactionLostError."""
         try:
             batch, answer = link.take()
         except OSError as error:
             self._lose(link, str(error))
             return
         self._settle(batch, answer.responses[0].partition_responses[0])
+
+    def send_until(
+        self, is_done: Callable[[], bool], after_turn: Callable[[], None] = lambda: None
+    ) -> None:
+        """Send, and take what answers there are, for as long as it takes. Raises as `pump` and
+        `take`.
+        """
+        while True:
+            ready = readable(self._cluster.busy(), 0 if is_done() else self.wait_s)
+            for link in ready:
+                self.take(link)
+            self.pump()
+            after_turn()
+            if is_done() and not ready:
+                return
 
     def _queue(self, partition: int) -> PartitionQueue:
         queue = self._queues.get(partition)
@@ -177,15 +224,15 @@ class RecordSender:
 
     def _cut(self, queue: PartitionQueue, timestamp_ms: int) -> None:
         self.batches += 1
-        queue.cut(self._batch_bytes, timestamp_ms, self._now_s() + _DELIVERY_S)
+        queue.cut(self._batch_bytes, timestamp_ms, self._now_s() + self._options.patience_s)
 
-    def _new_producer(self) -> tuple[int, int]:
-        give_up_s = self._now_s() + _DELIVERY_S
+    def _new_producer(self) -> RecordProducer:
+        give_up_s = self._now_s() + self._options.patience_s
         while True:
             answer = self._cluster.ask_any(InitProducerIdRequest(transactional_id=None))
             code = ErrorCode(answer.error_code)
             if code == ErrorCode.NONE:
-                return answer.producer_id, answer.producer_epoch
+                return RecordProducer(answer.producer_id, answer.producer_epoch)
             if not code.retriable or self._now_s() > give_up_s:
                 raise ClientError(f"the cluster gives no producer id: {code.name}")
             time.sleep(_PAUSE_S)
@@ -221,12 +268,13 @@ class RecordSender:
             self._lose(link, str(error))
             return False
         if not is_answered:
-            self._accept(queue, batch)
+            self._accept(queue, batch, -1)
         return True
 
     def _request(self, batch: SentBatch) -> ProduceRequest:
-        producer_id, producer_epoch = self._producer
+        producer_id, producer_epoch, transactional_id = self._producer
         options = BatchOptions(
+            flags=0 if transactional_id is None else TRANSACTIONAL_BIT,
             compression=self._options.compression,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -242,16 +290,24 @@ class RecordSender:
             index=batch.partition, records=memoryview(records)
         )
         topic = ProduceRequest.TopicProduceData(name=self._topic.name, partition_data=[data])
-        return ProduceRequest(acks=self._options.acks, timeout_ms=_ACKS_MS, topic_data=[topic])
+        return ProduceRequest(
+            transactional_id=transactional_id,
+            acks=self._options.acks,
+            timeout_ms=_ACKS_MS,
+            topic_data=[topic],
+        )
 
     def _settle(self, batch: SentBatch, answer: ProduceResponse.PartitionProduceResponse) -> None:
         queue = self._queues[batch.partition]
         code = ErrorCode(answer.error_code)
         is_disordered = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        if code in _WRITTEN:
-            self._accept(queue, batch)
-        elif is_disordered and queue.fails_by_another(batch):
+        transactional_id = self._producer.transactional_id
+        if is_disordered and queue.fails_by_another(batch):
             queue.fail(batch, may_be_written=False)
+        elif transactional_id is not None and code in _LOST:
+            raise TransactionLostError(transactional_id, code)
+        elif code in _WRITTEN:
+            self._accept(queue, batch, answer.base_offset)
         elif code.retriable:
             queue.fail(batch, may_be_written=code in _UNSURE)
             self._pause(*_describe_lack(code))
@@ -265,9 +321,10 @@ class RecordSender:
             queue.refuse(batch)
             self.refusal = self.refusal or _refusal(code, answer.error_message)
 
-    def _accept(self, queue: PartitionQueue, batch: SentBatch) -> None:
+    def _accept(self, queue: PartitionQueue, batch: SentBatch, base_offset: int) -> None:
         queue.accept(batch)
         self.acknowledged += batch.count
+        self._options.on_written(batch.partition, batch.count, base_offset)
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         for asked in link.in_flight:
