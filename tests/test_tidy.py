@@ -257,6 +257,12 @@ def test_no_module_carries_a_name_that_says_nothing() -> None:
     assert not names & {"utils", "helpers", "common", "misc"}
 
 
+def test_nothing_in_the_project_is_a_link_to_something_of_one_machine() -> None:
+    found = [path.name for path in ROOT.iterdir() if path.is_symlink()]
+
+    assert [name for name in found if not name.startswith(".")] == []
+
+
 def test_nothing_is_left_for_later_in_the_code() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     assert not [relative(path) for path in MODULES if marks.search(path.read_text())]
