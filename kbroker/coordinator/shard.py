@@ -9,7 +9,8 @@ to the same state.
 * A write that the log refuses has not happened. Mostly that is known before the replay; where the
   write entered the state before (a large batch is checked on a thread), its changes are rolled
   back, and so is every later write, but for those that never change the state: also one that
-  changed nothing may have found nothing to change because of those before it.
+  changed nothing may have found nothing to change because of those before it. Where the refused one
+  comes again in parts, none of them is left: it would overtake what it was decided on top of.
 * A write that is in the log but not confirmed in time stays, and only its answer is an error: as
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
@@ -54,6 +55,7 @@ UNCONFIRMED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLI
 _NONE = ErrorCode.NONE
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
+_NOBODY_WAITS = 0  # for replicas: the acks of what is written in parts
 
 MachineT = TypeVar("MachineT")
 # Takes a write into the state; offset of its batch, for those in line the one that it will have.
@@ -106,6 +108,11 @@ class _Write(NamedTuple):
     end_offset: int  # where it ends in the log, if none before it is refused
     may_share: bool = True  # a batch with others
     is_independent: bool = False  # of those before it: it changes nothing, whatever they did
+
+    @property
+    def goes_in_parts(self) -> bool:
+        """Whether it comes again in parts where it is too large; see `write_in_parts`."""
+        return self.required_acks == _NOBODY_WAITS and len(self.records) > 1
 
     def goes_with(self, other: _Write) -> bool:
         """Whether both may be in one batch."""
@@ -204,7 +211,7 @@ class Shard(Generic[MachineT]):
             self._write_part(records, slice(part.start, middle), replay, half_settled)
             self._write_part(records, slice(middle, part.stop), replay, half_settled)
 
-        self.write(records[part], lambda _: replay(part), attempted, METADATA_BATCH, 0)
+        self.write(records[part], lambda _: replay(part), attempted, METADATA_BATCH, _NOBODY_WAITS)
 
     def catch_up(self) -> None:
         """Take notice of what has been stored though nobody waited for it any more."""
@@ -291,8 +298,9 @@ class Shard(Generic[MachineT]):
             self._line.extendleft(write._replace(may_share=False) for write in reversed(batch))
             return
         self.timeline.roll_back(batch[0].number)
-        on_top = [write for write in self._line if not write.is_independent]
-        left = [write for write in self._line if write.is_independent]
+        comes_again = error in _TOO_LARGE and batch[0].goes_in_parts
+        on_top = [write for write in self._line if comes_again or not write.is_independent]
+        left = [write for write in self._line if write.is_independent and not comes_again]
         self._line.clear()
         end_offset = self.log.log_end_offset
         for write in left:

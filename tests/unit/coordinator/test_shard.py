@@ -207,6 +207,26 @@ def test_of_records_that_go_in_parts_each_part_enters_the_state_by_itself(
     assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == sums(tally)
 
 
+async def test_what_comes_again_in_parts_is_not_overtaken() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    long = LongAppends(tally.replicas)
+    tombstones = [KeyValue(b"a", None), KeyValue(b"b", None)]
+    heard: list[tuple[str, ErrorCode]] = []
+    tally.shard.write_in_parts(
+        tombstones, lambda _: None, lambda error: heard.append(("parts", error))
+    )
+    tally.shard.write(
+        [KeyValue(b"a", b"5")], nothing, lambda error: heard.append(("on top", error))
+    )
+    long.is_long = False
+
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    assert heard == [("on top", ErrorCode.NOT_ENOUGH_REPLICAS), ("parts", NONE)]
+    assert batches(tally) == [[b"1"], [None, None]]
+
+
 async def test_who_fails_to_hear_how_a_write_ended_holds_up_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
