@@ -186,7 +186,7 @@ class GroupCoordinator:
         step = self.store.step(coordinated)
         join(step, attempt)
         self.store.run(coordinated, step.effects)
-        self.store.drop_if_untouched(coordinated)
+        self.store.drop_if_untouched(request.group_id)
         return reply.outcome()
 
     def _allows_session_timeout(self, session_timeout_ms: int) -> bool:

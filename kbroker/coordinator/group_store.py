@@ -79,13 +79,13 @@ class GroupStore:
     def __iter__(self) -> Iterator[CoordinatedGroup]:
         return iter(list(self._groups.values()))
 
-    def create(self, group_id: str) -> CoordinatedGroup:
-        """A new, empty group; the runtime's `status` must have been NONE."""
+    def create(self, group_id: str, offsets: GroupOffsets | None = None) -> CoordinatedGroup:
+        """A new group without members; the runtime's `status` must have been NONE."""
         home = self.runtime.shard_for(group_id)
         assert home is not None
         assert home.is_loaded
         assert group_id not in self._groups
-        group = Group(group_id, offsets=GroupOffsets(home.timeline))
+        group = Group(group_id, offsets=offsets or GroupOffsets(home.timeline))
         created = self._groups[group_id] = CoordinatedGroup(group, home)
         return created
 
@@ -96,13 +96,26 @@ class GroupStore:
         close(step, code)
         self.run(coordinated, step.effects)
 
-    def drop_if_untouched(self, coordinated: CoordinatedGroup) -> None:
-        """A group made for a member or a commit that was refused would only take up room."""
+    def bury(self, coordinated: CoordinatedGroup) -> None:
+        """The log says that the group is gone. Offsets that came after that, or come back if the
+        log refuses their end, are what the next load finds: a group that only keeps offsets.
+        """
+        self.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
+        if coordinated.group.offsets:
+            self.create(coordinated.group.group_id, coordinated.group.offsets)
+
+    def drop_if_untouched(self, group_id: str) -> None:
+        """A group of which the log has nothing, and will have nothing by what is on its way, would
+        only take up room: made for a member or a commit that was refused, or left without offsets.
+        """
+        coordinated = self.find(group_id)
+        if coordinated is None:
+            return
         group = coordinated.group
-        if self._groups.get(group.group_id) is coordinated and not (
+        if not (
             group.generation_id or group.members or group.pending_members or bool(group.offsets)
         ):
-            self._groups.pop(group.group_id, None)
+            del self._groups[group_id]
 
     # ---- drive
 
@@ -171,6 +184,7 @@ class GroupStore:
                     "Tombstones of group %s not stored: %s", coordinated.group.group_id, error.name
                 )
             written(error)
+            self.drop_if_untouched(coordinated.group.group_id)
 
         if tombstones:
             coordinated.home.write_in_parts(tombstones, replay, settled)
@@ -245,7 +259,11 @@ class GroupMachine:
                 offsets.end_transaction(producer_id, control.is_commit)
 
         def ended(error: ErrorCode) -> None:
+            groups = self._in_transaction.get(producer_id, ())
             self._forget_groups_without(producer_id)
+            if error is ErrorCode.NONE:
+                for group_id in groups:
+                    self._store.drop_if_untouched(group_id)
             settled(error)
 
         options = BatchOptions(producer_id=producer_id, producer_epoch=producer.epoch)

@@ -115,7 +115,7 @@ class OffsetCommits:
             committer.generation_id,
         )
         if error is not _NONE:
-            self._store.drop_if_untouched(coordinated)
+            self._store.drop_if_untouched(committer.group_id)
             return [error] * len(offsets)
         return self._append(coordinated, offsets, producer)
 
@@ -143,7 +143,7 @@ class OffsetCommits:
                 codes.append(_NONE)
                 accepted.append(entry)
         if not accepted:
-            self._store.drop_if_untouched(coordinated)
+            self._store.drop_if_untouched(group.group_id)
             return codes
         reply: PendingReply[list[ErrorCode]] = PendingReply()
 
@@ -154,7 +154,7 @@ class OffsetCommits:
 
         def settled(error: ErrorCode) -> None:
             error = _COMMIT_ERRORS.get(error, error)
-            self._store.drop_if_untouched(coordinated)
+            self._store.drop_if_untouched(group.group_id)
             reply.answer(codes if error is _NONE else [code or error for code in codes])
 
         records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
@@ -310,12 +310,13 @@ class OffsetCommits:
         refused it stays: it would be there again after the next load.
         """
         group = coordinated.group
+        last_generation_id = group.generation_id
 
         def written(error: ErrorCode) -> None:
-            # Somebody may have come while this was on its way to the log.
-            is_over = group.state is GroupState.EMPTY and not group.offsets.partitions()
+            # Members who came while this was on its way, be they gone again, have later records.
+            is_over = group.state is GroupState.EMPTY and group.generation_id == last_generation_id
             if error is _NONE and is_over and self._store.find(group.group_id) is coordinated:
-                self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
+                self._store.bury(coordinated)
             buried(error)
 
         tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)

@@ -237,7 +237,7 @@ class Shard(Generic[MachineT]):
             replay(base_offset)
             return
         number = self._note(replay, base_offset)
-        self._ends.append((number, self.log.log_end_offset))
+        self._take(number)
         if acks:
             self._store(number)
 
@@ -249,6 +249,11 @@ class Shard(Generic[MachineT]):
         finally:
             self.timeline.end()
         return self._last_number
+
+    def _take(self, number: int) -> None:
+        """The log has it."""
+        self.timeline.take(number)
+        self._ends.append((number, self.log.log_end_offset))
 
     def _store(self, number: int) -> None:
         self.timeline.store(number)
@@ -263,9 +268,8 @@ class Shard(Generic[MachineT]):
         """The batch is in the log and not confirmed yet, or still on its way there."""
         last_number = batch[-1].number
         self._unconfirmed[last_number] = batch
-        end_offset = self.log.log_end_offset
-        if end_offset > begin_offset:
-            self._ends.append((last_number, end_offset))
+        if self.log.log_end_offset > begin_offset:
+            self._take(last_number)
         else:
             self._sending = batch
             self._is_open = False
@@ -283,7 +287,7 @@ class Shard(Generic[MachineT]):
                 self._refused(batch, error)
                 self._send_line()
                 return
-            self._ends.append((last_number, self.log.log_end_offset))
+            self._take(last_number)
         if error is _NONE:
             self._store(last_number)
         else:
@@ -359,7 +363,7 @@ class Shard(Generic[MachineT]):
         elif outcome.error_code is not _NONE:
             self._refused(batch, outcome.error_code)
         else:
-            self._ends.append((last.number, self.log.log_end_offset))
+            self._take(last.number)
             if last.required_acks:
                 self._store(last.number)
             self._settle(batch, _NONE)

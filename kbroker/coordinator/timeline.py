@@ -2,8 +2,9 @@
 
 Law: the newest value is what the next decision rests on, the stored one is what the outside may be
 told. A write that is not stored yet notes what was there before each entry that it changes: undone,
-the newest first, the entries are as they were; stored, the oldest first, they are final. With
-nothing on its way an entry is a plain entry of a dict.
+the newest first, the entries are as they were; stored, the oldest first, they are final. What the
+log has taken is not undone, be it stored or not. With nothing on its way an entry is a plain entry
+of a dict.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ class _Change(NamedTuple):
 class Timeline:
     """The changes that are not stored yet, of all entries of one partition."""
 
-    __slots__ = ("_changes", "_write", "is_noting")
+    __slots__ = ("_changes", "_last_taken", "_write", "is_noting")
 
     def __init__(self) -> None:
         self._changes: deque[_Change] = deque()
         self._write = 0
+        self._last_taken = 0
         self.is_noting = False  # between `begin` and `end`
 
     def __bool__(self) -> bool:
@@ -48,6 +50,19 @@ class Timeline:
     def note(self, entries: TimelineDict[Any, Any], key: Hashable) -> None:
         """An entry is about to change."""
         self._changes.append(_Change(self._write, entries, key))
+
+    def take(self, write: int) -> None:
+        """The log has a write, and every earlier one: they are not undone any more."""
+        self._last_taken = write
+
+    def may_undo(self, entries: TimelineDict[Any, Any]) -> bool:
+        """Whether a change of some of these entries is on its way to the log."""
+        for change in reversed(self._changes):
+            if change.write <= self._last_taken:
+                return False
+            if change.entries is entries:
+                return True
+        return False
 
     def store(self, write: int) -> None:
         """A write is stored, and every earlier one with it: they are before it in the log."""
@@ -117,6 +132,11 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     def are_stored(self) -> bool:
         """False while a change of any entry is on its way."""
         return not self._before
+
+    @property
+    def may_change_back(self) -> bool:
+        """True while a change of any entry is on its way to the log, which may refuse it."""
+        return bool(self._before) and self._timeline.may_undo(self)
 
     # ---- for the timeline
 

@@ -40,6 +40,11 @@ class LongAppends:
         self._waiting.append(finish)
         return future
 
+    @property
+    def waits(self) -> bool:
+        """Whether an append is on its way."""
+        return bool(self._waiting)
+
     async def finish(self, error: ErrorCode = ErrorCode.NONE) -> None:
         """The oldest one is appended, or refused."""
         self._waiting.pop(0)(error)

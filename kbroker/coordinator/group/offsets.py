@@ -61,10 +61,11 @@ class GroupOffsets:
         self.pending_transactional: dict[int, Offsets] = {}  # by producer id, until its marker
 
     def __bool__(self) -> bool:
-        """True when something is committed or on its way, be it the end of what was committed."""
-        return bool(
-            self.committed or any(self.pending_transactional.values()) or not self.are_stored
-        )
+        """True when something is committed or pending, or will be again if the log refuses a write
+        that is on its way there.
+        """
+        kept = (self.committed, *self.pending_transactional.values())
+        return any(kept) or any(offsets.may_change_back for offsets in kept)
 
     @property
     def are_stored(self) -> bool:

@@ -227,6 +227,26 @@ async def test_what_comes_again_in_parts_is_not_overtaken() -> None:
     assert batches(tally) == [[b"1"], [None, None]]
 
 
+async def test_only_what_is_on_its_way_to_the_log_may_change_back() -> None:
+    tally = Tally()
+    entries = tally.machine.sums
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+    assert entries.may_change_back
+    long.is_long = False
+    tally.replicas.holds = True
+    tally.add("b", 1)
+    assert entries.may_change_back
+
+    tally.replicas.holds = False
+    await long.finish()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+
+    assert not entries.are_stored
+    assert not entries.may_change_back
+
+
 async def test_who_fails_to_hear_how_a_write_ended_holds_up_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
