@@ -324,3 +324,20 @@ async def test_a_member_id_handed_out_is_not_known_to_a_group_that_is_no_more() 
 
     assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert case.broker.time.armed() == 0
+
+
+async def test_an_abort_that_is_not_confirmed_in_time_removes_the_group_when_it_is() -> None:
+    case = Case()
+    case.commit_in_transaction()
+    case.broker.replicas.holds = True
+    case.abort_marker()
+    case.broker.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    await case.settle()
+    unstable = case.broker.groups.offsets.fetch("g", [T0], True)
+    case.broker.replicas.holds = False
+
+    case.abort_marker()
+
+    assert [value.error for _, value in unstable] == [ErrorCode.UNSTABLE_OFFSET_COMMIT]
+    assert known(case.broker, all_of) == {}
+    assert case.differences(is_exact=True) == {}
