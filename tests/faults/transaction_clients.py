@@ -344,6 +344,7 @@ class TransactionalClient:
         """Ask for the other end; an answer without an error would be a lie."""
         self._say(f"regrets the end of {txn}")
         code, _ = await self._ask_for_end(txn, is_commit=True)
+        self._check_coordinator(code)
         if code in FENCED:
             raise self._fenced(code)
         if code is not ErrorCode.INVALID_TXN_STATE and self._ledger.knows_id(self._id):

@@ -121,8 +121,11 @@ class Copier(TransactionalClient):
         )
         data = answer.responses[0].partitions[0]
         code = ErrorCode(data.error_code)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE and self._ledger.is_excused(self._source):
-            raise GoneError
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._ledger.is_excused(self._source):
+                raise GoneError
+            if not self._ledger.leads(self._source, place.leader):
+                return True  # its log ends earlier, and it has not heard that it was replaced
         if code not in RETRIABLE | {ErrorCode.NONE}:
             raise self._unexpected(code)
         if code is ErrorCode.NONE:
