@@ -88,7 +88,11 @@ Batches = Iterable[tuple[TopicPartition, list[Record]]]
     show_default=True,
     help="read_committed leaves out records of transactions that are open or aborted.",
 )
-@click.option("--group", help="Join this consumer group, begin at its offsets and commit them.")
+@click.option(
+    "--group",
+    help="Join this consumer group, begin at its offsets and commit them: at the end, and with "
+    "--follow every 5 s too.",
+)
 @click.option(
     "--output",
     type=click.Choice(["table", "json", "jsonl", "csv"]),

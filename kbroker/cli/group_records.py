@@ -1,7 +1,8 @@
 """GroupRecords: reads topics as a member of a consumer group, with the client library.
 
 Law: a member commits offsets only of partitions that it has, for who has them now may be further;
-so it commits before others take them over.
+so it commits before others take them over. One that follows also commits now and then, for it may
+be killed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kbroker.record.default_record import Record
 
 _JOIN_MS = 30_000
 _HANDOVER_MS = 3_000
+_COMMIT_S = 5.0  # Kafka's default of auto.commit.interval.ms
 _POLL_MS = 1_000
 _LOOK_MS = 2_000
 _PATIENCE_S = 10.0  # without --follow
@@ -68,6 +70,7 @@ class GroupRecords:
         self._there: set[str] = set()  # topics that the cluster has told of
         self._deleted: set[str] = set()
         self._behind: dict[TopicPartition, int] = {}  # what `batches` gave of partitions it has
+        self._commits_at_s = time.monotonic() + _COMMIT_S
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
             "group_id": group,
@@ -90,6 +93,8 @@ class GroupRecords:
         consumer.subscribe(self._topics, listener=_Handover(self._hand_over, self._behind.clear))
         ends: dict[Any, int] = {}
         while True:
+            if follow:
+                self._commit_when_due()
             if not consumer.assignment():
                 self._wait_for_coordinator(follow=follow)
                 # A poll whose time ends amid a join forgets that it joined: this one has time.
@@ -121,6 +126,18 @@ class GroupRecords:
                 raise
             return {}
         return found
+
+    def _commit_when_due(self) -> None:
+        """Have what was given committed, all of which is done with when it comes between polls. One
+        that fails is made up for by the next. It is left out without a coordinator: the library
+        would send it when it has one, and its partitions may be others by then.
+        """
+        now_s = time.monotonic()
+        if now_s < self._commits_at_s or self._consumer._coordinator.coordinator_unknown():
+            return
+        self._commits_at_s = now_s + _COMMIT_S
+        if self._behind:
+            self._consumer.commit_async(_commits(self._behind), callback=lambda *_: None)
 
     def _look_for_gaps(self, assigned: set[LibraryPartition]) -> None:
         """Tell where the group was, in a partition that came, before records there are now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaTimeoutError
@@ -20,6 +20,7 @@ END = KeyboardInterrupt()
 
 
 PLACE = LibraryPartition("t", 0)
+FOUND = SimpleNamespace(offset=4, timestamp=0, key=None, value=b"v", headers=())
 
 
 class Library:
@@ -29,9 +30,14 @@ class Library:
     committed_offset: int | None = 2
     has_joined = True
     troubles: tuple[Exception, ...] = ()
+    found: tuple[Any, ...] = ()
+    coordinator_is_away = False
+    commits: ClassVar[list[dict[LibraryPartition, int]]] = []
 
     def __init__(self, *is_there: bool) -> None:
-        self._coordinator = SimpleNamespace(poll=lambda **_: None)
+        self._coordinator = SimpleNamespace(
+            poll=lambda **_: None, coordinator_unknown=lambda: self.coordinator_is_away
+        )
         self._troubles = deque(self.troubles)
         self._is_there = deque(is_there)
         self._cluster = SimpleNamespace(config={}, partitions_for_topic=self._partitions)
@@ -59,7 +65,11 @@ class Library:
             raise self._troubles.popleft()
         if not self._is_there:
             raise END
-        return {}
+        return {PLACE: list(self.found)} if self.found else {}
+
+    def commit_async(self, offsets: Any, callback: Any) -> None:
+        assert callback is not None, "the library's own one prints"
+        self.commits.append({place: kept.offset for place, kept in offsets.items()})
 
     def _partitions(self, _: str) -> set[int] | None:
         return {0} if self._is_there.popleft() else None
@@ -143,6 +153,35 @@ def test_records_that_are_gone_before_the_group_read_them_are_told_once(
 
     gone = "offset 2 of t-0, where the group is, is no longer there: its records begin at 7"
     assert said == [gone] * is_told
+
+
+@pytest.mark.parametrize(
+    ("follow", "is_away", "commits"),
+    [
+        (True, False, [{PLACE: 5}, {PLACE: 5}]),
+        (False, False, []),
+        (True, True, []),
+    ],
+)
+def test_a_member_that_follows_commits_what_was_taken_from_it_every_5_s(
+    follow: bool,
+    is_away: bool,
+    commits: list[dict[LibraryPartition, int]],
+    member: Callable[..., tuple[GroupRecords, list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = iter(range(0, 1000, 2))
+    made: list[dict[LibraryPartition, int]] = []
+    monkeypatch.setattr(Library, "commits", made)
+    monkeypatch.setattr(Library, "found", (FOUND,))
+    monkeypatch.setattr(Library, "coordinator_is_away", is_away)
+    monkeypatch.setattr(group_records.time, "monotonic", lambda: next(seconds))
+    group, _ = member(*[True] * 6)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(group.batches(follow=follow))
+
+    assert made == commits
 
 
 def test_a_member_whose_group_has_no_coordinator_says_so_and_waits_for_it(
