@@ -284,7 +284,8 @@ class KafkaConfig:
             self.log.log_message_format_version,
             self.server.inter_broker_protocol_version,
         )
-        return [*lines, ignored] if ignored else lines
+        quorum = self.quorum.warning(self.zk.zookeeper_connect)
+        return [*lines, *filter(None, (ignored, quorum))]
 
     def _end_points(self, name: str, text: str) -> tuple[EndPoint, ...]:
         protocols = parse_security_protocol_map(

@@ -18,7 +18,8 @@ class QuorumConfig(ConfigGroup):
     )
     process_roles: tuple[str, ...] = define(
         (),
-        "KRaft roles; empty means ZooKeeper's way, the only one here.",
+        "KRaft roles; there is no quorum here: a broker is one of the cluster at "
+        "zookeeper.connect, else alone.",
         list_of=("broker", "controller"),
         importance="high",
         support="accepted",
@@ -120,3 +121,19 @@ class QuorumConfig(ConfigGroup):
         importance="high",
         support="accepted",
     )
+
+    def warning(self, zookeeper_connect: str | None) -> str | None:
+        """Say what becomes of a node where the quorum has others; None for one that is the whole
+        quorum, for it is alone here too.
+        """
+        servers = self.controller_quorum_voters or self.controller_quorum_bootstrap_servers
+        is_alone = "controller" in self.process_roles and len(servers) <= 1
+        if not self.process_roles or (is_alone and not zookeeper_connect):
+            return None
+        place = (
+            "is one of the cluster at zookeeper.connect"
+            if zookeeper_connect
+            else "starts as a cluster of its own; brokers that belong together need "
+            "zookeeper.connect"
+        )
+        return "process.roles has no effect: kbroker has no KRaft quorum, so this broker " + place
