@@ -67,6 +67,14 @@ class ControllerChannelManager:
         if broker.end_points != sender.broker.end_points:
             sender.move(broker, self._connect(broker))
 
+    def expect_end(self, broker_id: int) -> None:
+        """A broker has said that it stops: until it registers again, nobody needs a warning that
+        it cannot be reached.
+        """
+        sender = self._senders.get(broker_id)
+        if sender is not None:
+            sender.is_ending = True
+
     async def remove_broker(self, broker_id: int) -> None:
         """Stop sending to a broker; what is queued for it is dropped."""
         sender = self._senders.pop(broker_id, None)
@@ -123,6 +131,7 @@ class _Sender:
         self, broker: Broker, channel: BrokerChannel, on_response: ResponseHandler
     ) -> None:
         self.broker = broker
+        self.is_ending = False
         self._channel = channel
         self._on_response = on_response
         self.queue: deque[ControlRequest] = deque()
@@ -200,4 +209,5 @@ class _Sender:
     def _report(self, error: Exception, failures: int) -> None:
         """One line at the first failure, and again when their number has doubled."""
         if failures & (failures - 1) == 0:
-            log.warning("broker %d cannot be reached: %r", self.broker.broker_id, error)
+            level = logging.INFO if self.is_ending else logging.WARNING
+            log.log(level, "broker %d cannot be reached: %r", self.broker.broker_id, error)

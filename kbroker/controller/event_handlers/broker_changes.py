@@ -226,6 +226,7 @@ class BrokerChanges:
                 f"{broker.epoch}.",
             )
         context.shutting_down.add(broker_id)
+        self._states.channels.expect_end(broker_id)
         shared = [r for r in context.replicas_on([broker_id]) if self._is_shared(r)]
         led = [r.topic_partition for r in shared if self._leader(r.topic_partition) == broker_id]
         followed = [r for r in shared if self._leader(r.topic_partition) != broker_id]

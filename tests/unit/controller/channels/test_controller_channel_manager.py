@@ -228,6 +228,29 @@ async def test_a_failing_broker_is_reported_less_and_less_often(
     assert "broker 1 can be reached again" in caplog.text
 
 
+async def test_a_broker_that_stops_worries_nobody_until_it_has_come_again(
+    caplog: pytest.LogCaptureFixture, manager: ControllerChannelManager, network: Network
+) -> None:
+    caplog.set_level(logging.INFO)
+    network.errors = [ConnectionResetError("stopping")]
+
+    manager.add_broker(broker())
+    manager.expect_end(1)
+    manager.send([request(1)])
+    await turns()
+    network.errors = [ConnectionResetError("failing")]
+    await manager.set_brokers([broker(epoch=2)])
+    manager.send([request(2)])
+    await turns()
+    await manager.stop()
+
+    reports = [r for r in caplog.records if "cannot be reached" in r.getMessage()]
+    assert [(r.levelname, "stopping" in r.getMessage()) for r in reports] == [
+        ("INFO", True),
+        ("WARNING", False),
+    ]
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 async def test_what_is_on_its_way_when_all_begins_anew_is_neither_repeated_nor_told_of(
     is_cut: bool, manager: ControllerChannelManager, network: Network
