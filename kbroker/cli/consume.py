@@ -235,10 +235,12 @@ class _Choice:
             raise click.UsageError(
                 "--group and --partition exclude each other: the group shares out the partitions"
             )
-        if self.end is not None or self.start not in (START, END):
+        if self.end is not None:
+            raise click.UsageError("--group and --to exclude each other: a group reads to the end")
+        if self.start not in (START, END):
             raise click.UsageError(
-                "a group begins at its own offsets: leave out --to, and give --from only as "
-                "start or end, for partitions where it has none"
+                "a group begins at its own offsets: give --from as start or end, for partitions "
+                "where it has none (kbroker group reset moves its offsets)"
             )
 
     def views(self, cluster: ClusterLinks) -> list[TopicView]:

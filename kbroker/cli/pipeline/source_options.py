@@ -48,8 +48,10 @@ def source_of(ctx: click.Context) -> Source:
     """The source that the options of this call name."""
     values = ctx.params
     topics, pattern = values["topics"] or (), values["pattern"]
-    if bool(topics) == bool(pattern):
-        raise click.UsageError("give --topics A,B or --pattern REGEX, not both")
+    if topics and pattern:
+        raise click.UsageError("--topics and --pattern exclude each other")
+    if not topics and not pattern:
+        raise click.UsageError("say which topics: --topics A,B or --pattern REGEX")
     if pattern is not None:
         _check_pattern(pattern)
     bootstrap = wished_bootstrap(ctx, has_other_source=bool(values["data"]))

@@ -93,8 +93,9 @@ def _every_s(ctx: click.Context) -> float | None:
             return None
         if sources == (ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE):
             return every
-    if once == (every is not None) and not ctx.params["dry_run"]:
-        raise click.UsageError("give --once, or --every DURATION such as 30s, not both")
+        raise click.UsageError("--once and --every exclude each other")
+    if not once and every is None and not ctx.params["dry_run"]:
+        raise click.UsageError("say how long it runs: --once, or --every DURATION such as 30s")
     return every
 
 

@@ -6,8 +6,9 @@ import io
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
-from kbroker.cli.consume import print_all
+from kbroker.cli.consume import consume, print_all
 from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.cli.value_decoder import ValueForm
 from kbroker.model import TopicPartition
@@ -37,3 +38,20 @@ def test_one_that_does_not_tells_that_it_was_interrupted() -> None:
     with pytest.raises(KeyboardInterrupt):
         print_all(interrupted(), None, printer(out), follow=False)
     assert out.getvalue() == b"a\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--from", "1"), "give --from as start or end"),
+        (("--to", "end"), "--group and --to exclude each other"),
+    ],
+)
+def test_a_member_of_a_group_is_told_which_option_it_cannot_have(
+    options: tuple[str, ...], said: str
+) -> None:
+    result = CliRunner().invoke(consume, ["t", "--group", "g", *options])
+
+    assert result.exit_code == 2
+    assert said in result.output
+    assert ("--to" in result.output) == ("--to" in options)

@@ -94,8 +94,8 @@ def test_a_cluster_is_read_through_kafka(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--bootstrap", "h:1", *RUN), "give --topics A,B or --pattern REGEX, not both"),
-        ((*KAFKA, "--pattern", "a.*", *RUN), "give --topics A,B or --pattern REGEX, not both"),
+        (("--bootstrap", "h:1", *RUN), "say which topics: --topics A,B or --pattern REGEX"),
+        ((*KAFKA, "--pattern", "a.*", *RUN), "--topics and --pattern exclude each other"),
         (("--bootstrap", "h:1", "--pattern", "a(", *RUN), "is not a regular expression"),
         (("--topics", "a", *RUN), "give one source: --bootstrap HOST:PORT, or --data DIR"),
         ((*KAFKA, "--data", "/d", *RUN), "give one source"),
@@ -108,8 +108,8 @@ def test_a_cluster_is_read_through_kafka(
         ((*KAFKA, *RUN, "--kafka-option", "kafka.sasl.kerberos.service.name=k"), "cannot use it"),
         (("--data", "/d", "--topics", "a", "--commit-offsets", *RUN), "--commit-offsets is for"),
         ((*KAFKA, "--once"), "Missing option '--checkpoint'"),
-        ((*KAFKA, "--checkpoint", "/c"), "give --once, or --every DURATION such as 30s"),
-        ((*KAFKA, *RUN, "--every", "1s"), "give --once, or --every DURATION such as 30s"),
+        ((*KAFKA, "--checkpoint", "/c"), "say how long it runs: --once, or --every DURATION"),
+        ((*KAFKA, *RUN, "--every", "1s"), "--once and --every exclude each other"),
         ((*KAFKA, *RUN, "--batch-records", "0"), "--batch-records"),
         ((*KAFKA, *RUN, "--spark-conf", "x"), "'x' is not KEY=VALUE"),
     ],
