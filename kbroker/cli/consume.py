@@ -164,11 +164,16 @@ def consume(  # one parameter per option
     if is_all and not follow:
         tell_open(ends.held)
     if printer.failures:
-        raise CommandError(
-            f"{counted(printer.failures, 'field')} could not be decoded and are printed "
-            f"as they are; the first is {printer.first_failure}",
-            ExitCode.ITEM_FAILED,
-        )
+        raise CommandError(_failed_decoding(printer), ExitCode.ITEM_FAILED)
+
+
+def _failed_decoding(printer: RecordPrinter) -> str:
+    if printer.failures == 1:
+        return f"1 field could not be decoded and is printed as it is: {printer.first_failure}"
+    return (
+        f"{counted(printer.failures, 'field')} could not be decoded and are printed as they are; "
+        f"the first is {printer.first_failure}"
+    )
 
 
 def _print_as_member(

@@ -122,5 +122,8 @@ class RecordPrinter:
             ):
                 reason = form.reason(data)
                 if reason is not None:
-                    return f"the {name} at offset {record.offset} of {place}: {reason}"
+                    return (
+                        f"the {name} at offset {record.offset} of {place}: {reason}; choose "
+                        f"another --{name}-decoder, or none"
+                    )
         return None

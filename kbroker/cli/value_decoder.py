@@ -22,6 +22,7 @@ Decoder = Callable[[bytes], Any]
 
 DECODERS = "utf-8|int|hex|base64|json|avro:FILE.avsc"
 _INT_SIZES = (1, 2, 4, 8)
+_SHOWN_LETTERS = 40
 
 
 class ValueForm:
@@ -97,7 +98,10 @@ def _int(data: bytes) -> int:
 
 def _json(data: bytes) -> Any:
     try:
-        return json.loads(data.decode())
+        return json.loads(text := data.decode())
+    except json.JSONDecodeError as error:
+        shown = text if len(text) <= _SHOWN_LETTERS else f"{text[:_SHOWN_LETTERS]}..."
+        raise ValueError(f"{shown!r} is not JSON") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -112,7 +116,12 @@ def _avro(path: str) -> Decoder:
         ) from error
     try:
         return avro_decoder(Path(path).read_bytes())
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise click.UsageError(
+            f"cannot read the schema of avro:{path}: {error.strerror}; give the path of an Avro "
+            "schema in JSON"
+        ) from error
+    except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from error
 
 

@@ -33,6 +33,7 @@ _BATCH_BYTES = 1_000_000  # below max.message.bytes as brokers have it by themse
 _GATHERED_BYTES = 8_000_000
 _WAITING_MAX = 4  # batches that are ready while others are in flight
 _ACKS_MS = 20_000
+_WITHOUT_KEY = "cannot accept message without key"  # Kafka's words
 _PAUSE_S = 0.1
 _LOOK_S = 1.0
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -319,7 +320,7 @@ class RecordSender:
             queue.halve(batch)
         else:
             queue.refuse(batch)
-            self.refusal = self.refusal or _refusal(code, answer.error_message)
+            self.refusal = self.refusal or _refusal(code, answer)
 
     def _accept(self, queue: PartitionQueue, batch: SentBatch, base_offset: int) -> None:
         queue.accept(batch)
@@ -346,11 +347,16 @@ def _describe_lack(code: ErrorCode) -> tuple[str, Trouble | None]:
     return code.name, None
 
 
-def _refusal(code: ErrorCode, message: str | None) -> str:
+def _refusal(code: ErrorCode, answer: ProduceResponse.PartitionProduceResponse) -> str:
     """Why records were not taken."""
     if code in _TOO_LARGE:
         setting = (
             "segment.bytes" if code is ErrorCode.RECORD_LIST_TOO_LARGE else "max.message.bytes"
         )
         return f"a record is larger than {setting} of the topic allows ({code.name})"
+    message = answer.error_message
+    if answer.record_errors:  # of which the message is a list in Java's words
+        message = answer.record_errors[0].batch_index_error_message or message
+    if code is ErrorCode.INVALID_RECORD and message and _WITHOUT_KEY in message:
+        message = "the topic is compacted, so each record needs a key"
     return f"{message} ({code.name})" if message else code.name

@@ -63,6 +63,11 @@ def test_what_is_something_else_stays_and_is_counted(decoder: str, data: bytes) 
     assert form.reason(data)
 
 
+def test_what_is_not_json_is_told_with_its_beginning() -> None:
+    assert ValueForm("json").reason(b"hello") == "'hello' is not JSON"
+    assert ValueForm("json").reason(b"x" * 41) == f"'{'x' * 40}...' is not JSON"
+
+
 def test_json_takes_several_lines_where_it_is_to_be_pretty() -> None:
     assert ValueForm("json", pretty=True).text(b'{"a":1}') == b'{\n  "a": 1\n}'
     assert ValueForm("json").text(b'{"a":1}') == b'{"a": 1}'
@@ -117,12 +122,21 @@ def test_an_avro_datum_that_begins_with_a_zero_is_read(tmp_path: Path) -> None:
     assert ValueForm(f"avro:{path}").json(b"\0") == "[]"
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"type": "nonsense"}'])
-def test_a_schema_that_is_none_is_told(tmp_path: Path, content: str | None) -> None:
+def test_a_schema_that_is_not_there_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+
+    with pytest.raises(
+        click.UsageError,
+        match=r"cannot read the schema of avro:\S+none\.avsc: No such file or directory; give",
+    ):
+        ValueForm(f"avro:{tmp_path / 'none.avsc'}")
+
+
+@pytest.mark.parametrize("content", ["{", '{"type": "nonsense"}'])
+def test_a_schema_that_is_none_is_told(tmp_path: Path, content: str) -> None:
     pytest.importorskip("fastavro")
     path = tmp_path / "bad.avsc"
-    if content is not None:
-        path.write_text(content)
+    path.write_text(content)
 
     with pytest.raises(click.UsageError, match=r"bad\.avsc"):
         ValueForm(f"avro:{path}")

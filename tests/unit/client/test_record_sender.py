@@ -31,6 +31,7 @@ class FakeBroker:
         self.in_flight: deque[Asked] = deque()
         self._requests: deque[ProduceRequest] = deque()
         self.codes: list[ErrorCode] = []
+        self.reasons: list[str] = []  # of records that are refused
         self.is_cut = False
         self.written: list[tuple[int, list[bytes | None]]] = []
         self.batches_sent = 0
@@ -50,7 +51,15 @@ class FakeBroker:
         if code == ErrorCode.NONE:
             found = [record.value for record in records(batch)]
             self.written.append((read_header(batch).base_sequence, found))
-        data = ProduceResponse.PartitionProduceResponse(index=0, error_code=int(code))
+        data = ProduceResponse.PartitionProduceResponse(
+            index=0,
+            error_code=int(code),
+            record_errors=[
+                ProduceResponse.BatchIndexAndErrorMessage(batch_index_error_message=reason)
+                for reason in self.reasons
+            ],
+            error_message=f"{len(self.reasons)} record errors in total" if self.reasons else None,
+        )
         topic = ProduceResponse.TopicProduceResponse(name="t", partition_responses=[data])
         return context, ProduceResponse(responses=[topic])
 
@@ -160,6 +169,34 @@ def test_one_refused_record_stops_no_other() -> None:
     assert setting.sender.acknowledged == 3
     assert setting.sender.refusal is not None
     assert "max.message.bytes" in setting.sender.refusal
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "refusal"),
+    [
+        (
+            ErrorCode.INVALID_RECORD,
+            "Compacted topic cannot accept message without key in topic partition t-0.",
+            "the topic is compacted, so each record needs a key (INVALID_RECORD)",
+        ),
+        (
+            ErrorCode.INVALID_TIMESTAMP,
+            "Timestamp 1 of message with offset 0 is out of range",
+            "Timestamp 1 of message with offset 0 is out of range (INVALID_TIMESTAMP)",
+        ),
+    ],
+)
+def test_a_refused_record_is_told_with_its_own_reason(
+    code: ErrorCode, reason: str, refusal: str
+) -> None:
+    setting = Setting()
+    setting.broker.codes = [code]
+    setting.broker.reasons = [reason]
+
+    setting.put(b"a")
+    setting.run()
+
+    assert setting.sender.refusal == refusal
 
 
 def test_a_lost_link_loses_no_record() -> None:
