@@ -294,6 +294,7 @@ def test_a_second_look_tells_what_is_consumed_and_who_catches_up(
     assert second["falls_behind"] is False
     assert 0 < second["catch_up_s"] < 6_000
     assert plot.read_text().lstrip().startswith("<?xml")
+    assert f"wrote {plot}" in done.err
 
 
 def test_a_watch_goes_on_when_the_broker_is_back(own_broker: Callable[..., BrokerProcess]) -> None:

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kbroker.cli.output import say
+from kbroker.client.addresses import addresses_of
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import (
@@ -41,6 +42,8 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
     if source is not ParameterSource.COMMANDLINE:
         is_default = source in (ParameterSource.DEFAULT, None)
         address = given.get(BOOTSTRAP) or (is_default and saved.get(BOOTSTRAP)) or address
+        if source is ParameterSource.ENVIRONMENT and BOOTSTRAP not in given:
+            _check_variable(address)
     return Bootstrap(address or "", settings)
 
 
@@ -64,6 +67,15 @@ def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap
     if not found and is_named:
         raise click.UsageError("--command-config and -X are for a cluster: give --bootstrap too")
     return found or None
+
+
+def _check_variable(address: str) -> None:
+    """Blame the variable for an address that is none: nobody gave an option."""
+    try:
+        for _ in addresses_of(address, "KBROKER_BOOTSTRAP"):
+            pass
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error
 
 
 def _read(file: str | None) -> dict[str, str]:

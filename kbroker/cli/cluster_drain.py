@@ -61,15 +61,16 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
         begun, refusals = (work.targets, []) if dry_run else begin_moves(links, work.targets)
         print_rows(move_rows(work.replicas, begun), MOVE_COLUMNS, output)
         failures = [*work.failures, *refusals]
-        if dry_run:
+        if dry_run and begun:
             say("nothing was moved: leave out --dry-run to do it")
-        elif wait and (begun or work.leaving):
+        elif wait and not dry_run and (begun or work.leaving):
             failures += wait_for_moves(links, {**work.leaving, **begun})
         elif begun or work.leaving:
             count = len(begun) + len(work.leaving)
             leave = "leaves" if count == 1 else "leave"
             say(f"{counted(count, 'partition')} {leave} broker {broker}; {LOOK_AT_THEM}")
-    if not failures and not dry_run and (wait or not (begun or work.leaving)):
+    is_done = wait and not dry_run
+    if not failures and (is_done or not (begun or work.leaving)):
         say(_empty(broker, {each.node_id for each in described.brokers}))
     refuse(failures, work.trouble)
 

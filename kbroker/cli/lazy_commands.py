@@ -42,8 +42,8 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Knows subcommands by a table, `commands_by_name`, in the order of the help; before them those
-    that were added.
+    """Knows subcommands by a table, `commands_by_name`, in the order of the help; where others were
+    added, that is the alphabet's.
     """
 
     def __init__(
@@ -53,8 +53,9 @@ class LazyGroup(CommandGroup):
         self._table = dict(commands_by_name or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names that were added, then those of the table in its order."""
-        return [*super().list_commands(ctx), *self._table]
+        """Names in the order of the help."""
+        added = super().list_commands(ctx)
+        return sorted([*added, *self._table]) if added else list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The subcommand, imported now where the table has it."""
@@ -81,6 +82,9 @@ class LazyGroup(CommandGroup):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def _lines(self, ctx: click.Context) -> list[tuple[str, str]]:
-        added = super().list_commands(ctx)
-        lines = [(name, self.commands[name].get_short_help_str(_LINE)) for name in added]
-        return lines + [(name, place.help) for name, place in self._table.items()]
+        return [(name, self._line_of(name)) for name in self.list_commands(ctx)]
+
+    def _line_of(self, name: str) -> str:
+        if name in self._table:
+            return self._table[name].help
+        return self.commands[name].get_short_help_str(_LINE)

@@ -54,7 +54,12 @@ _MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
     metavar="KEY=VALUE",
     help="A header of every record; may be repeated.",
 )
-@click.option("--partition", type=int, help="Partition to write to (default: by key, else spread).")
+@click.option(
+    "--partition",
+    type=int,
+    help="Partition to write to (default: by key; without keys, each batch of up to 1 MB to "
+    "another one, so that few lines all go to one).",
+)
 @click.option(
     "--timestamp",
     metavar="MS|-1h|DATE",

@@ -14,6 +14,7 @@ from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import NO_CONTROLLER
 
 _RETRY_S = 0.05
+_NO_LEADER = "has no leader"
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -67,7 +68,12 @@ def health(bootstrap: str) -> None:
     """
     problems = _problems(bootstrap, None)
     if problems:
-        raise CommandError("; ".join(problems), ExitCode.ITEM_FAILED)
+        is_leaderless = any(problem.endswith(_NO_LEADER) for problem in problems)
+        raise CommandError(
+            "; ".join(problems),
+            ExitCode.ITEM_FAILED,
+            Trouble.NO_LEADER if is_leaderless else None,
+        )
     say(f"{bootstrap} is healthy")
 
 
@@ -87,7 +93,7 @@ def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
         f"no such topic: {topic.name}" for topic in described.topics if topic.error_code in _MISSING
     ]
     problems += [
-        f"{topic.name}-{partition.partition_index} has no leader"
+        f"{topic.name}-{partition.partition_index} {_NO_LEADER}"
         for topic in described.topics
         for partition in topic.partitions
         if partition.leader_id < 0

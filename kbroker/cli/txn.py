@@ -52,7 +52,7 @@ def txn() -> None:
     """Show transactions and their producers, find and abort hanging ones."""
 
 
-@txn.command("list")
+@txn.command("list", short_help="Print state, producer and coordinator of transactions.")
 @click.option(
     "--state",
     "states",

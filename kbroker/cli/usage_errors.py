@@ -78,6 +78,8 @@ def _bad_value(error: click.BadParameter) -> str:
     name = _name_of(error)
     kind = error.param.type if error.param is not None else None
     if isinstance(kind, click.Choice):
+        if isinstance(error.param, click.Argument):
+            name = error.param.human_readable_name.upper()  # its metavar lists the choices
         found = re.match(r"'(.*)' is not one of ", error.message, re.DOTALL)
         if found is not None:
             return none_of(name, found[1], map(str, kind.choices))

@@ -76,7 +76,8 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
             + " ".join(brokers)
         )
     view = view_log_directory(file_system, path)
-    if not view.is_used:
+    is_by_name = view.partitions and not (view.moved or view.meta or view.offsets)
+    if not view.is_used or (is_by_name and not _has_logs(file_system, view)):
         raise NotALogError(
             f"{path} is neither a data directory (with meta.properties or partitions in it) nor "
             "a partition directory (named TOPIC-PARTITION, with segments in it)"
@@ -98,6 +99,12 @@ def partition_directories(
         and partition in (None, directory.topic_partition.partition)
         and not is_moved_directory(directory.path)
     ]
+
+
+def _has_logs(file_system: FileSystem, view: LogDirectoryView) -> bool:
+    """Whether what is named as a partition is one: so is many a directory that has no log."""
+    paths = (f"{view.path}/{name}" for name in view.partitions)
+    return any(file_system.is_directory(p) and _holds_a_log(file_system.list(p)) for p in paths)
 
 
 def _holds_a_log(names: list[str]) -> bool:

@@ -325,6 +325,8 @@ def test_wrong_paths_are_said_in_one_sentence(command: str, tmp_path: Path) -> N
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("x")
+    (tmp_path / "named" / "dbus-1").mkdir(parents=True)
+    (tmp_path / "named" / "dbus-1" / "session.conf").write_text("x")
     (tmp_path / "cluster" / "broker-0").mkdir(parents=True)
     (tmp_path / "cluster" / "broker-0" / "meta.properties").write_text("broker.id=0\n")
 
@@ -332,6 +334,7 @@ def test_wrong_paths_are_said_in_one_sentence(command: str, tmp_path: Path) -> N
         ("missing", "does not exist"),
         ("empty", "is empty"),
         ("other", "neither a data directory"),
+        ("named", "neither a data directory"),
         ("cluster", f"has those of brokers in it: give {tmp_path}/cluster/broker-0"),
         ("other/notes.txt", "not a directory" if command != "dump" else "not a file of a log"),
     ]:

@@ -123,16 +123,19 @@ def lag(
         raise click.UsageError("--looks needs --every")
     draw = _plotter(plot) if plot else None
     wanted = Wanted(topics=topics, groups=groups, window_ms=round(window * 1_000))
-    report = None
+    report, gap = None, ""
     for look in _looks(bootstrap, wanted, every, looks):
         report = _report(look, report.look if report else None)
         if report.partitions or not (look.unknown_topics or look.unknown_groups):
             if every is not None and output == "table":
                 moment = datetime.fromtimestamp(look.taken_ms / 1_000, UTC)
-                click.echo(f"{moment:%Y-%m-%d %H:%M:%S} UTC")
+                click.echo(f"{gap}{moment:%Y-%m-%d %H:%M:%S} UTC")
+                gap = "\n"  # between two looks
             _print(report, output)
         if draw is not None:
             draw(report)
+    if plot is not None:
+        say(f"wrote {plot}")
     if report is not None:
         _check(report, max_lag)
 
@@ -226,7 +229,6 @@ def _print_tables(report: Report) -> None:
         click.echo()
         standings = [asdict(row) for row in report.standings]
         print_rows(standings, filled(standings, _STANDING_COLUMNS), "table")
-    click.echo()
 
 
 def _say_what_is_missing(report: Report) -> None:

@@ -126,6 +126,14 @@ def test_a_cluster_of_the_shell_is_no_wish_of_a_command_with_another_source(file
     assert run(of=other).output == "None\n"
 
 
+def test_a_variable_that_names_no_address_is_told_by_its_name() -> None:
+    result = run(KBROKER_BOOTSTRAP="nonsense")
+
+    assert result.exit_code == 2
+    assert "KBROKER_BOOTSTRAP 'nonsense' is not HOST:PORT" in result.output
+    assert address("-X", "bootstrap.servers=h:2", KBROKER_BOOTSTRAP="nonsense") == "h:2"
+
+
 def test_settings_without_a_cluster_are_refused() -> None:
     result = run("--data", "d", "-X", "client.id=me", of=other)
 

@@ -67,6 +67,21 @@ def test_a_dry_run_shows_the_moves_and_begins_none(monkeypatch: pytest.MonkeyPat
     assert (cluster.wishes, result.exception) == ({}, None)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "said"),
+    [((1, 2, 3), ""), ((2, 3), "broker 1 holds no replicas: it can be stopped\n")],
+)
+def test_a_dry_run_without_moves_does_not_offer_them(
+    replicas: tuple[int, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = MovingCluster({"orders": [replicas]}, dict.fromkeys((1, 2, 3)))
+
+    result = drain(monkeypatch, cluster, "1", "--dry-run")
+
+    assert result.stderr == said
+    assert (1 in replicas) == ("orders-0 stays" in str(result.exception))
+
+
 def test_a_replica_without_another_broker_stays_and_the_others_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,8 @@ import click
 import pytest
 
 from kbroker.cli.__main__ import cli
+from kbroker.cli.topic import topic
+from kbroker.cli.txn import txn
 
 LISTS_COMMANDS = """
 import sys
@@ -42,6 +44,21 @@ def test_a_short_help_is_everywhere() -> None:
     done = subprocess.run(program, capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("Usage: kbroker topic list")
+
+
+def test_commands_stand_in_the_order_of_the_alphabet_where_some_are_imported_later() -> None:
+    names = topic.list_commands(click.Context(topic))
+
+    assert "copy" in names
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize("group", [topic, txn])
+def test_no_line_of_a_list_of_commands_is_cut(group: click.Group) -> None:
+    _, _, lines = group.get_help(click.Context(group)).partition("Commands:")
+
+    assert lines
+    assert "..." not in lines
 
 
 def test_help_and_completion_import_no_command() -> None:

@@ -28,6 +28,7 @@ from kbroker.cli.usage_errors import sentence_of_usage
         ("topic alter orders --partitions many", "--partitions 'many' is not a whole number"),
         ("consume orders --count 0", "--count 0 is less than 1"),
         ("wait --timeout soon", "--timeout 'soon' is not a number"),
+        ("completion tcsh", "SHELL 'tcsh' is none of bash, zsh, fish"),
         ("health --command-config /no/file", "--command-config '/no/file' does not exist"),
         (
             "health -X security.protocol",
