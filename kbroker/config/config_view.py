@@ -13,7 +13,13 @@ from typing import NamedTuple
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_resources import ConfigSource
 from kbroker.config.config_values import ConfigType, to_text
-from kbroker.config.kafka_config import KafkaConfig, config_key, config_keys, dynamic_only_key
+from kbroker.config.kafka_config import (
+    ORIGIN_PROFILE,
+    KafkaConfig,
+    config_key,
+    config_keys,
+    dynamic_only_key,
+)
 from kbroker.config.topic_config import TopicConfig, sound_overrides
 
 
@@ -132,11 +138,12 @@ def _synonyms(config: KafkaConfig, name: str) -> tuple[ConfigSynonym, ...]:
     key = config_key(name) or dynamic_only_key(name)
     names = key.synonyms if key is not None and key.synonyms else (name,)
     sensitive = key is None or key.sensitive
+    defaults = _default_texts(names)
     sources = (
         (ConfigSource.DYNAMIC_BROKER_CONFIG, config.dynamic_broker),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, config.dynamic_default),
-        (ConfigSource.STATIC_BROKER_CONFIG, config.texts),
-        (ConfigSource.DEFAULT_CONFIG, _default_texts(names)),
+        (ConfigSource.STATIC_BROKER_CONFIG, _static_texts(config, names, defaults)),
+        (ConfigSource.DEFAULT_CONFIG, defaults),
     )
     found = [
         ConfigSynonym(other, None if sensitive else texts[other], source)
@@ -146,6 +153,18 @@ def _synonyms(config: KafkaConfig, name: str) -> tuple[ConfigSynonym, ...]:
     ]
     own = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
     return tuple(found[own:])
+
+
+def _static_texts(
+    config: KafkaConfig, names: Iterable[str], defaults: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what was set at the start; a profile that repeats a default has set nothing."""
+    return {
+        name: text
+        for name in names
+        if (text := config.texts.get(name)) is not None
+        and (config.origins.get(name) != ORIGIN_PROFILE or text != defaults.get(name))
+    }
 
 
 def _default_texts(names: Iterable[str]) -> dict[str, str]:

@@ -113,6 +113,26 @@ def test_our_own_settings_are_described_too(config: KafkaConfig) -> None:
     assert "kbroker.record.validation" in own
 
 
+@pytest.mark.parametrize(
+    ("values", "source"),
+    [
+        ({}, ConfigSource.DEFAULT_CONFIG),
+        ({"min.insync.replicas": "1"}, ConfigSource.STATIC_BROKER_CONFIG),
+    ],
+)
+def test_a_default_that_a_profile_repeats_is_not_told_as_set(
+    values: dict[str, str], source: ConfigSource
+) -> None:
+    config = KafkaConfig.for_profile("dev", values)
+
+    of_topic = select(describe_topic(config, {}), ["min.insync.replicas"])
+    of_broker = select(describe_broker(config), ["min.insync.replicas"])
+
+    assert [(entry.value, entry.source) for entry in (*of_topic, *of_broker)] == [("1", source)] * 2
+    (changed,) = select(describe_broker(config), ["offsets.topic.num.partitions"])
+    assert changed.source is ConfigSource.STATIC_BROKER_CONFIG
+
+
 def test_a_secret_shows_neither_value_nor_synonym_value() -> None:
     config = KafkaConfig({"ssl.key.password": "hush"})
     (entry,) = select(describe_broker(config), ["ssl.key.password"])
