@@ -17,6 +17,7 @@ from typing import Any
 
 from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.spark_job.artifacts import artifacts_of, has_artifacts, remove_artifacts
 from kbroker.pipeline.spark_job.ivy_cache import ivy_cache
 from kbroker.pipeline.spark_job.java import check_java
 from kbroker.pipeline.spark_job.java_start import start_java
@@ -88,7 +89,9 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
     with java_sentence():
         if not settings.verbose:
             quiet_python_start()
+        keeps_parent = has_artifacts()
         spark = open_session(settings)
+        artifacts = artifacts_of(spark)
         if not settings.verbose:
             quiet_python_side(spark)
         try:
@@ -96,6 +99,8 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
         finally:
             if not has_ended(java_process()):
                 stop_quietly(spark)
+            if artifacts is not None:
+                remove_artifacts(artifacts, keeps_parent=keeps_parent)
             remove_temporary_folders()
 
 
