@@ -1,0 +1,178 @@
+"""`kbroker pipeline restore` of archives made from rows at hand, without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+
+from kbroker.testing import Broker
+from tests.fakes.arrow_records import BASE_MS, record
+from tests.fakes.parquet_archive import archive_rows
+
+ROWS = [record(offset, key=b"k%d" % (offset % 3)) for offset in range(0, 600, 2)]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as made:
+        yield made
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "archive"
+    archive_rows(str(path), ROWS[:200], ROWS[200:])
+    return path
+
+
+def command(broker: Broker, archive: Path, *options: str) -> list[str]:
+    checkpoint = archive.parent / "checkpoint"
+    return [
+        sys.executable, "-m", "kbroker.cli", "pipeline", "restore", "--archive", str(archive),
+        "--bootstrap", broker.bootstrap, "--checkpoint", str(checkpoint), *options,
+    ]  # fmt: skip
+
+
+def run(broker: Broker, archive: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(broker, archive, *options), capture_output=True, text=True)
+
+
+def values(broker: Broker, topic: str) -> list[bytes]:
+    with closing(
+        KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
+    ) as consumer:
+        place = TopicPartition(topic, 0)
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        (end,) = consumer.end_offsets([place]).values()
+        found = []
+        while consumer.position(place) < end:
+            for records in consumer.poll(500).values():
+                found += [each.value for each in records]
+    return found
+
+
+def wanted(rows: list[dict[str, Any]]) -> list[bytes]:
+    return [row["value"] for row in rows]
+
+
+def test_an_archive_is_written_into_a_new_topic_once(broker: Broker, archive: Path) -> None:
+    first = run(broker, archive, "--rename", "t=once", "--output", "json")
+    assert first.returncode == 0, first.stderr
+    assert "once: created" in first.stderr
+    assert "restore reached the end: 300 rows" in first.stderr
+    assert json.loads(first.stdout) == [
+        {"topic": "once", "partition": 0, "start_offset": 0, "end_offset": 300, "rows": 300}
+    ]
+
+    again = run(broker, archive, "--rename", "t=once")
+    assert again.returncode == 0, again.stderr
+    assert "restore reached the end: 0 rows" in again.stderr
+    more = [record(offset) for offset in range(600, 620)]
+    archive_rows(str(archive), more)
+    later = run(broker, archive, "--rename", "t=once")
+    assert later.returncode == 0, later.stderr
+
+    assert values(broker, "once") == wanted([*ROWS, *more])
+
+
+def test_only_what_was_asked_for_is_written(broker: Broker, archive: Path) -> None:
+    moment = BASE_MS / 1000 + 0.3
+    options = ("--rename", "t=some", "--key", "k1", "--to", time_text(moment))
+    done = run(broker, archive, *options)
+
+    assert done.returncode == 0, done.stderr
+    chosen = [row for row in ROWS if row["key"] == b"k1" and row["offset"] < 300]
+    assert values(broker, "some") == wanted(chosen)
+
+
+def time_text(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{round(moment % 1 * 1000):03}"
+
+
+def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
+    broker: Broker, archive: Path, tmp_path: Path
+) -> None:
+    assert run(broker, archive, "--rename", "t=full").returncode == 0
+    other = tmp_path / "other"
+    (tmp_path / "checkpoint").rename(other)
+
+    refused = run(broker, archive, "--rename", "t=full")
+    assert refused.returncode == 1
+    assert "topic full has records already, in partition 0 up to offset 30" in refused.stderr
+    added = run(broker, archive, "--rename", "t=full", "--append")
+    assert added.returncode == 0, added.stderr
+
+    assert values(broker, "full") == wanted([*ROWS, *ROWS])
+
+
+def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archive: Path) -> None:
+    assert run(broker, archive, "--rename", "t=own").returncode == 0
+
+    refused = run(broker, archive, "--rename", "t=own", "--key", "k1")
+    assert refused.returncode == 1
+    assert "belongs to another source" in refused.stderr
+
+
+def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
+    slow = command(broker, archive, "--rename", "t=slow", "--max-rate", "1kB")
+    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as process:
+        board = archive.parent / "checkpoint" / "board"
+        while not board.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert "stopping after this transaction" in said
+    assert "restore stopped" in said
+
+    done = run(broker, archive, "--rename", "t=slow")
+    assert done.returncode == 0, done.stderr
+    assert values(broker, "slow") == wanted(ROWS)
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
+    slow = command(broker, archive, "--rename", "t=killed", "--max-rate", "1kB")
+    with subprocess.Popen(slow, stderr=subprocess.PIPE) as process:
+        board = archive.parent / "checkpoint" / "board"
+        while not board.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+
+    done = run(broker, archive, "--rename", "t=killed")
+    assert done.returncode == 0, done.stderr
+    assert values(broker, "killed") == wanted(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--topics", "u"), "has no topic u: it has t"),
+        (("--rename", "u=t"), "has no topic u: it has t"),
+        (("--partitions", "x"), "'x' is not the number of a partition"),
+        (("--from", "soon"), "'soon' is not a moment"),
+        (("--max-rate", "fast"), "'fast' is not a size such as"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    broker: Broker, archive: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    refused = run(broker, archive, *options)
+
+    assert refused.returncode == 2
+    assert sentence in refused.stderr
+    assert not (archive.parent / "checkpoint").exists()
