@@ -37,7 +37,7 @@ from kbroker.cli.send_report import SendReport
 from kbroker.cli.setting_changes import key_values
 from kbroker.cli.topic_changes import made_topics
 from kbroker.cli.topic_choice import existing_topic
-from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_configs import Resource, describe_configs, own_settings
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.fetched_batches import FetchedBatch, records_in
 from kbroker.client.partitioner import partitions_of
@@ -53,7 +53,6 @@ from kbroker.record.packed_batch import PackedBatch, can_be_passed_on
 
 _SMALL_BYTES = 32 * 1024  # several smaller batches go together
 _TIME_TYPE, _CREATE_TIME = "message.timestamp.type", "CreateTime"
-_OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
 
 
 @click.command()
@@ -163,11 +162,7 @@ def _make(
 ) -> None:
     """Make the target as the source is. CommandError where that is refused."""
     resource = Resource(ResourceType.TOPIC, view.name)
-    settings = {
-        setting.name: setting.value
-        for setting in describe_configs(readers, [resource])[resource]
-        if setting.origin in _OWN_ORIGINS and setting.value is not None
-    }
+    settings = own_settings(describe_configs(readers, [resource])[resource])
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
         say(f"{target}: {_TIME_TYPE} of {view.name} is not copied: the times of records stay")
     count = len(view.leaders)

@@ -4,7 +4,7 @@ from, and changes to them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,8 +19,10 @@ from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kbroker.protocol.schema import Message
 
 DEFAULT_ORIGIN = "default"
+_OF_TOPIC, _SET = "topic", "set"  # the second is what old brokers say
+_OWN_ORIGINS = (_OF_TOPIC, _SET)
 _ORIGINS = {
-    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: _OF_TOPIC,
     ConfigSource.DYNAMIC_BROKER_CONFIG: "broker (dynamic)",
     ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster (dynamic)",
     ConfigSource.STATIC_BROKER_CONFIG: "broker (static)",
@@ -61,10 +63,25 @@ def describe_configs(
 
     Raises OSError, and KafkaError for the first resource that is refused.
     """
+    found: dict[Resource, list[Setting]] = {}
+    for resource, settings in describe_each(links, resources, names).items():
+        if isinstance(settings, KafkaError):
+            raise settings
+        found[resource] = settings
+    return found
+
+
+def describe_each(
+    links: ClusterLinks, resources: Collection[Resource], names: Sequence[str] = ()
+) -> dict[Resource, list[Setting] | KafkaError]:
+    """As `describe_configs`, with the refusal in the place of the settings where there is one.
+
+    Raises OSError, and KafkaError where the broker does not know the request.
+    """
     topics = [resource for resource in resources if _node_of(resource) is None]
     questions = [topics] if topics else []
     questions += [[resource] for resource in resources if _node_of(resource) is not None]
-    found: dict[Resource, list[Setting]] = {}
+    found: dict[Resource, list[Setting] | KafkaError] = {}
     for question in questions:
         request = DescribeConfigsRequest(
             resources=[
@@ -78,10 +95,19 @@ def describe_configs(
         )
         for result in _ask(links, question[0], request).results:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
-            _check(resource, result)
             settings = [_setting(row) for row in result.configs]
-            found[resource] = sorted(settings, key=lambda setting: setting.name)
+            ordered = sorted(settings, key=lambda setting: setting.name)
+            found[resource] = _refusal(resource, result) or ordered
     return found
+
+
+def own_settings(settings: Iterable[Setting]) -> dict[str, str]:
+    """Those that a topic has of its own, with their values; secrets are left out."""
+    return {
+        each.name: each.value
+        for each in settings
+        if each.origin in _OWN_ORIGINS and each.value is not None and not each.is_secret
+    }
 
 
 def alter_configs(
@@ -101,7 +127,9 @@ def alter_configs(
         validate_only=only_checks,
     )
     (result,) = _ask(links, resource, request).responses
-    _check(resource, result)
+    refusal = _refusal(resource, result)
+    if refusal is not None:
+        raise refusal
 
 
 def _ask(links: ClusterLinks, resource: Resource, request: Message) -> Any:
@@ -116,15 +144,16 @@ def _node_of(resource: Resource) -> int | None:
     return int(resource.name)
 
 
-def _check(resource: Resource, result: Any) -> None:
+def _refusal(resource: Resource, result: Any) -> KafkaError | None:
     code = ErrorCode(result.error_code)
-    if code != ErrorCode.NONE:
-        raise KafkaError(code, f"{resource}: {result.error_message or code.name}")
+    if code == ErrorCode.NONE:
+        return None
+    return KafkaError(code, f"{resource}: {result.error_message or code.name}")
 
 
 def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Setting:
     if row.config_source in _ORIGINS:
         origin = _ORIGINS[ConfigSource(row.config_source)]
     else:  # of a version before sources were told, or a source that is newer than this
-        origin = DEFAULT_ORIGIN if row.is_default else "set"
+        origin = DEFAULT_ORIGIN if row.is_default else _SET
     return Setting(name=row.name, value=row.value, origin=origin, is_secret=row.is_sensitive)
