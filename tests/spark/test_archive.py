@@ -10,18 +10,22 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientPartition
 
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
+from kbroker.inspection.finding import Findings
+from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest
 from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
+from kbroker.pipeline.audit.archives.archive_history import read_history
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -131,6 +135,15 @@ class Topic:
         assert producer.flush(30) == 0
 
 
+def set_config(bootstrap: str, topic: str, operation: AlterConfigOpType, value: str = "") -> None:
+    """Set or delete the topic's own retention.ms."""
+    entry = ConfigEntry("retention.ms", value, incremental_operation=operation)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    for done in client.incremental_alter_configs([resource]).values():
+        done.result(30)
+
+
 def many(count: int, **fields: Any) -> Iterator[dict[str, Any]]:
     for number in range(count):
         yield {"key": b"k", "value": b"%d" % number, "partition": number % 2} | fields
@@ -235,6 +248,38 @@ def test_what_retention_took_is_refused_and_with_allow_loss_noted(
     state = read_archive(str(tmp_path / "archive"))
     assert missing_by_reason(state.holes[partition]) == {"retention": 5}
     assert [row[2] for row in archived(spark, tmp_path)] == [*range(10), *range(15, 20)]
+
+
+def test_the_archive_keeps_own_settings_and_partitions_of_topics(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic, partitions=3)
+    archive = str(tmp_path / "archive")
+
+    written.write(*many(20))
+    run_archive(spark, written.source, tmp_path)
+    with_defaults = read_archive(archive)
+    set_config(bootstrap, topic, AlterConfigOpType.SET, "600000000")
+    written.write(*many(40))
+    batches = run_archive(spark, written.source, tmp_path, batch_records=15).batches
+    changed = read_archive(archive)
+    set_config(bootstrap, topic, AlterConfigOpType.DELETE)
+    written.write(*many(2))
+    run_archive(spark, written.source, tmp_path)
+
+    assert with_defaults.topic_settings == {topic: {}}
+    assert changed.topic_settings == {topic: {"retention.ms": "600000000"}}
+    assert batches > 1
+    state = read_archive(archive)
+    said = [read_manifest(archive, number, RealFileSystem()) for number in range(state.number + 1)]
+    assert [each.topic_settings.get(topic) for each in said] == [
+        {}, {"retention.ms": "600000000"}, *[None] * (batches - 1), {},
+    ]  # fmt: skip
+    assert [each.partition_counts for each in said] == [{topic: 3}, *[{}] * (batches + 1)]
+    assert state.topic_settings == {topic: {}}
+    findings = Findings()
+    assert read_history(archive, findings) == state
+    assert findings.all() == []
 
 
 @contextmanager

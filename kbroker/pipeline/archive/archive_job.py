@@ -32,6 +32,7 @@ from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.tasks.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_on_frame
 from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
+from kbroker.pipeline.archive.topic_settings import ToldTopics, TopicSettings
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -60,6 +61,8 @@ class ArchiveJob:
         witness: HoleWitness,
         identity: SourceIdentity,
         options: ArchiveOptions,
+        *,
+        settings: TopicSettings | None = None,  # where the source knows them
         directories: LogDirectorySource | None = None,  # where the records are read from these
     ) -> None:
         self.missing: Counter[str] = Counter()  # offsets by reason, of this run
@@ -70,6 +73,7 @@ class ArchiveJob:
         self._options = options
         self._directories = directories
         self._identity = identity
+        self._settings = settings or TopicSettings(lambda _: ToldTopics())
         self._cluster_id: str | None = None
         self._writer: ArchiveWriter | None = None
         self._schemas: JsonSchemas | None = None
@@ -96,6 +100,7 @@ class ArchiveJob:
             self._schemas = parse_schemas(self._options.schema_texts)
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
         facts, holes, leader_epochs = self._staged(writer, batch, schemas)
+        told = self._settings.told(topics)
         writer.publish(
             Step(
                 kind="batch",
@@ -107,12 +112,14 @@ class ArchiveJob:
                 topic_ids=topic_ids,
                 cluster_ids=cluster_ids,
                 leader_epochs=leader_epochs,
+                topic_settings=told.settings,
+                partition_counts=told.partition_counts,
             )
         )
         self.missing += missing_by_reason(holes)
         self.files += len(facts.files)
         kept = [kept_sentence(each) for each in leader_epochs if each.replaced_from >= 0]
-        return self._result(facts, holes, kept)
+        return self._result(facts, holes, [*kept, *self._settings.notes(told.refusals)])
 
     def _staged(
         self, writer: ArchiveWriter, batch: Batch, schemas: Mapping[str, str]
@@ -198,12 +205,12 @@ class ArchiveJob:
             )
 
     def _result(
-        self, facts: BatchFacts, holes: Iterable[HoleEntry], kept: Iterable[str]
+        self, facts: BatchFacts, holes: Iterable[HoleEntry], more_notes: Iterable[str]
     ) -> BatchResult:
         rejected = sum(f.entry.rows for f in facts.files if f.entry.kind == "rejected")
         self.rejected += rejected
         notes = [hole_note(hole) for hole in holes if hole.reason in (RETENTION, UNEXPLAINED)]
-        notes += kept
+        notes += more_notes
         if rejected:
             notes.append(f"{rejected} values did not parse; see the files below rejected/")
         return BatchResult(

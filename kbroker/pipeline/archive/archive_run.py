@@ -15,6 +15,7 @@ from kbroker.pipeline.archive.evidence.same_source import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
+from kbroker.pipeline.archive.topic_settings import TopicSettings
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
@@ -52,7 +53,12 @@ def archive_run(
     return ArchiveRun(
         source=ContinuedSource(source, state, allows_loss=allows_loss, identity=identity),
         job=ArchiveJob(
-            lambda job: ArchiveWriter(path, job), witness, identity, options, directories
+            lambda job: ArchiveWriter(path, job),
+            witness,
+            identity,
+            options,
+            settings=_settings(source),
+            directories=directories,
         ),
     )
 
@@ -61,3 +67,8 @@ def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, S
     if isinstance(source, KafkaSource):
         return ClusterWitness(source.cluster), ClusterIdentity(source.cluster)
     return LogWitness(source.directories), LogIdentity(source.directories)
+
+
+def _settings(source: KafkaSource | LogDirectorySource) -> TopicSettings | None:
+    """A data directory holds replicas of one broker; what their topics are is not in them."""
+    return TopicSettings.of_cluster(source.cluster) if isinstance(source, KafkaSource) else None

@@ -31,10 +31,10 @@ def check_continuity(
             raise PipelineError(removed(str(partition), offset, first))
 
 
-def named(partitions: Sequence[TopicPartition]) -> str:
-    """Names of the first five, and how many more there are."""
-    names = ", ".join(str(partition) for partition in partitions[:5])
-    return names + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+def named(places: Sequence[TopicPartition] | Sequence[str]) -> str:
+    """Names of the first five partitions or topics, and how many more there are."""
+    names = ", ".join(map(str, places[:5]))
+    return names + (f" and {len(places) - 5} more" if len(places) > 5 else "")
 
 
 def _gone(partitions: list[TopicPartition]) -> str:

@@ -40,6 +40,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     topic_ids: dict[str, str] = {}
     cluster_ids: dict[str, str] = {}
     leader_epochs: tuple[EpochEntry, ...] = ()
+    topic_settings: dict[str, dict[str, str]] = {}
+    partition_counts: dict[str, int] = {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +60,9 @@ class ArchiveState:
     topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, where it has one
     cluster_ids: dict[str, str] = field(default_factory=dict)  # topic -> that of its cluster
     leader_epochs: dict[TopicPartition, EpochEntry] = field(default_factory=dict)  # the newest
+    # Topic -> its own settings, as last told. Not there: unknown; empty: it has only defaults.
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    partition_counts: dict[str, int] = field(default_factory=dict)  # topic -> as last told
 
     @classmethod
     def restored(cls, path: str, snapshot: Snapshot) -> Self:
@@ -73,6 +78,8 @@ class ArchiveState:
             topic_ids=snapshot.topic_ids,
             cluster_ids=snapshot.cluster_ids,
             leader_epochs={each.topic_partition: each for each in snapshot.leader_epochs},
+            topic_settings=snapshot.topic_settings,
+            partition_counts=snapshot.partition_counts,
         )
         state._cover(snapshot.ranges)
         state._leave_out(snapshot.holes)
@@ -120,6 +127,8 @@ class ArchiveState:
         self.topic_ids.update(manifest.topic_ids)
         self.cluster_ids.update(manifest.cluster_ids)
         self.leader_epochs.update((each.topic_partition, each) for each in manifest.leader_epochs)
+        self.topic_settings.update(manifest.topic_settings)
+        self.partition_counts.update(manifest.partition_counts)
 
     def snapshot(self) -> Snapshot:
         """The state as a value, for a file."""
@@ -139,6 +148,8 @@ class ArchiveState:
             topic_ids=self.topic_ids,
             cluster_ids=self.cluster_ids,
             leader_epochs=tuple(self.leader_epochs.values()),
+            topic_settings=self.topic_settings,
+            partition_counts=self.partition_counts,
         )
 
     def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:

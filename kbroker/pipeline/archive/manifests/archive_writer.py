@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Self
+from typing import Self, TypeVar
 
 from kbroker.log.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import (
@@ -49,6 +49,8 @@ from kbroker.pipeline.archive.manifests.manifest import (
 )
 from kbroker.pipeline.errors import PipelineError
 
+_T = TypeVar("_T")
+
 _SNAPSHOTS_KEPT = 2  # the one before the last is for readers that have just found it
 
 
@@ -62,7 +64,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a manifest is to say."""
+    """What a manifest is to say; of settings and counts of partitions, what is new in them."""
 
     kind: ManifestKind
     batch: int
@@ -75,6 +77,8 @@ class Step:
     topic_ids: Mapping[str, str] | None = None
     cluster_ids: Mapping[str, str] | None = None
     leader_epochs: tuple[EpochEntry, ...] = ()
+    topic_settings: Mapping[str, dict[str, str]] | None = None
+    partition_counts: Mapping[str, int] | None = None
 
 
 def system_ms() -> int:
@@ -221,6 +225,8 @@ class ArchiveWriter:
             topic_ids=dict(step.topic_ids or {}),
             cluster_ids=dict(step.cluster_ids or {}),
             leader_epochs=step.leader_epochs,
+            topic_settings=_news(step.topic_settings, self.state.topic_settings),
+            partition_counts=_news(step.partition_counts, self.state.partition_counts),
         )
 
     def _refuse(self, manifest: Manifest) -> None:
@@ -300,6 +306,11 @@ class ArchiveWriter:
                 self._disk.unlink(snapshot_path(self._path, old_number))
         except StorageError:
             pass  # it only saves time, and the step is published
+
+
+def _news(told: Mapping[str, _T] | None, known: Mapping[str, _T]) -> dict[str, _T]:
+    """Keep what no manifest says yet: a run of many batches would say it with each."""
+    return {topic: each for topic, each in (told or {}).items() if known.get(topic) != each}
 
 
 def _with_parents(folders: Iterable[str]) -> set[str]:

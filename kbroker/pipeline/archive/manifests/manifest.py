@@ -140,6 +140,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     topic_ids: dict[str, str] = {}  # topic -> id, of topics in `ranges` that have one
     cluster_ids: dict[str, str] = {}  # topic -> id of its cluster, the same
     leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, where they are known
+    # Of topics in `ranges`, where they are known and no manifest before says the same.
+    topic_settings: dict[str, dict[str, str]] = {}  # topic -> those of its own; none: all defaults
+    partition_counts: dict[str, int] = {}  # topic -> how many partitions it has
 
 
 class _Version(msgspec.Struct):

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archive import archive_job as module
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
 from kbroker.pipeline.archive.evidence.hole_reasons import Surroundings
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.archive.topic_settings import ToldTopics, TopicSettings
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import Batch
 from kbroker.pipeline.spark_job.offsets import OffsetRange
@@ -29,6 +31,13 @@ class NoWitness:
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         raise AssertionError(partition)
+
+
+class AllCompacted:
+    """No record is left in any hole."""
+
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+        return Surroundings(covers=[], log_start_offset=0, compacted_end_offset=1_000)
 
 
 @pytest.fixture
@@ -154,3 +163,53 @@ def test_a_closed_job_lets_the_next_run_in(disk: RecordingArchiveDisk) -> None:
         job_on(disk).work(batch(1, 10, 25))
     first.close()
     job_on(disk).work(batch(1, 10, 25))
+
+
+def test_a_manifest_says_settings_once_and_again_when_they_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = RecordingArchiveDisk()
+    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    now_s = iter((0.0, 20.0, 70.0, 140.0))
+    answers = iter(
+        (
+            ToldTopics(settings={"t": {"retention.ms": "5"}}, partition_counts={"t": 2}),
+            ToldTopics(refusals={"t": "TOPIC_AUTHORIZATION_FAILED"}),
+            ToldTopics(settings={"t": {}}, partition_counts={"t": 2}),
+        )
+    )
+    settings = TopicSettings(lambda _: next(answers), lambda: next(now_s))
+    job = ArchiveJob(
+        lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions(),
+        settings=settings,
+    )  # fmt: skip
+
+    results = [job.work(batch(number, 10 * number, 10 * number + 10, "b")) for number in range(4)]
+
+    job.close()
+    said = [read_manifest(PATH, number, disk) for number in range(4)]
+    assert [(each.topic_settings, each.partition_counts) for each in said] == [
+        ({"t": {"retention.ms": "5"}}, {"t": 2}),
+        ({}, {}),
+        ({}, {}),
+        ({"t": {}}, {}),
+    ]
+    note = "the archive goes on without the settings of t: TOPIC_AUTHORIZATION_FAILED"
+    assert [result.notes for result in results] == [(), (), (note,), ()]
+    assert read_archive(PATH, disk).topic_settings == {"t": {}}
+
+
+def test_a_source_that_knows_no_settings_leaves_them_unknown(
+    disk: RecordingArchiveDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    job = ArchiveJob(
+        lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions()
+    )
+
+    result = job.work(batch(2, 25, 40))
+
+    job.close()
+    state = read_archive(PATH, disk)
+    assert (state.number, state.topic_settings, state.partition_counts) == (2, {}, {})
+    assert result.notes == ()

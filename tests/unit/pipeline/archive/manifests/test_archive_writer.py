@@ -6,6 +6,7 @@ import contextlib
 import errno
 from random import Random
 
+import msgspec
 import pytest
 
 from kbroker.log.file_system import StorageError
@@ -22,7 +23,9 @@ from kbroker.pipeline.archive.manifests.manifest import (
     EXPIRED,
     EpochEntry,
     Manifest,
+    checksum_of,
     encode_manifest,
+    unseal,
 )
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from tests.fakes.archive_disk import RecordingArchiveDisk
@@ -457,3 +460,63 @@ def test_a_snapshot_keeps_clusters_and_leader_epochs(monkeypatch: pytest.MonkeyP
     assert quick == read_archive(PATH, disk)
     assert quick.cluster_ids == {"t": "one"}
     assert quick.leader_epochs == {second.topic_partition: second}
+
+
+def settings_step(batch: int, settings: dict[str, dict[str, str]], **counts: int) -> Step:
+    return Step(kind="batch", batch=batch, topic_settings=settings, partition_counts=counts)
+
+
+def test_settings_are_written_when_they_are_new_or_changed() -> None:
+    disk = new_disk()
+    with writer(disk) as hand:
+        said = [
+            hand.publish(step)
+            for step in (
+                settings_step(0, {"t": {"retention.ms": "5"}, "u": {}}, t=2, u=1),
+                settings_step(1, {"t": {"retention.ms": "5"}, "u": {}}, t=2, u=1),
+                settings_step(2, {"t": {}, "u": {}}, t=2, u=4),
+                Step(kind="batch", batch=3),
+            )
+        ]
+
+    assert [(each.topic_settings, each.partition_counts) for each in said] == [
+        ({"t": {"retention.ms": "5"}, "u": {}}, {"t": 2, "u": 1}),
+        ({}, {}),
+        ({"t": {}}, {"u": 4}),
+        ({}, {}),
+    ]
+    state = read_archive(PATH, disk)
+    assert state.topic_settings == {"t": {}, "u": {}}
+    assert state.partition_counts == {"t": 2, "u": 4}
+
+
+def test_a_snapshot_keeps_settings_and_knows_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.pipeline.archive.manifests.archive_writer.SNAPSHOT_EVERY", 1)
+    disk = new_disk()
+    with writer(disk) as hand:
+        hand.publish(settings_step(0, {"t": {"retention.ms": "5"}, "u": {}}, t=2))
+
+    quick = read_archive(PATH, disk)
+    disk.write_bytes(snapshot(0), b"spoiled")
+
+    assert quick == read_archive(PATH, disk)
+    assert quick.topic_settings == {"t": {"retention.ms": "5"}, "u": {}}
+    assert quick.partition_counts == {"t": 2}
+
+
+def test_a_snapshot_of_a_version_that_kept_no_settings_is_used() -> None:
+    disk = new_disk()
+    history(disk, SNAPSHOT_EVERY)
+    known = msgspec.json.decode(unseal(disk.read_bytes(snapshot(SNAPSHOT_EVERY - 1))))
+    del known["topic_settings"], known["partition_counts"]
+    content = msgspec.json.encode(known)
+    sealed = {"checksum": checksum_of(content), "content": msgspec.Raw(content)}
+    disk.write_bytes(snapshot(SNAPSHOT_EVERY - 1), msgspec.json.encode(sealed))
+    read = FailingFileSystem(disk)
+    read.log = []
+
+    state = read_archive(PATH, read)
+
+    manifests_read = [path for what, path in read.log if what == "read" and "manifests" in path]
+    assert manifests_read == [snapshot(SNAPSHOT_EVERY - 1)]
+    assert (state.topic_settings, state.partition_counts) == ({}, {})

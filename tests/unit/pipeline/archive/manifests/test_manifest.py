@@ -11,6 +11,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     NO_HOUR,
     Manifest,
     ManifestError,
+    checksum_of,
     decode_manifest,
     encode_manifest,
     file_path,
@@ -33,12 +34,27 @@ def manifest(**fields: Any) -> Manifest:
         "holes": (hole(4, 5),),
         "added": (file_entry(0, 11, rows=10),),
         "json_schemas": {"t": "{}"},
+        "topic_settings": {"t": {"retention.ms": "5"}, "u": {}},
+        "partition_counts": {"t": 3},
     } | fields
     return Manifest(**values)
 
 
 def test_what_is_written_is_read() -> None:
     assert decode_manifest(encode_manifest(manifest())) == manifest()
+
+
+def test_a_manifest_of_a_version_that_kept_no_settings_says_nothing_of_them() -> None:
+    sealed = msgspec.json.decode(encode_manifest(manifest()))
+    content = sealed["content"]
+    del content["topic_settings"], content["partition_counts"]
+    raw = msgspec.json.encode(content)
+
+    found = decode_manifest(
+        msgspec.json.encode({"checksum": checksum_of(raw), "content": msgspec.Raw(raw)})
+    )
+
+    assert (found.topic_settings, found.partition_counts) == ({}, {})
 
 
 @pytest.mark.parametrize("size", [0, 1, 20, 60, 300])
