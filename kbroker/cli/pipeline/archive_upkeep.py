@@ -6,14 +6,13 @@ None of them needs Java. They may run while a job archives; two of them at a tim
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import click
 
-from kbroker.cli.output import counted, output_option, print_rows, say
-from kbroker.cli.pipeline.parameters import directory, names
+from kbroker.cli.output import counted, named, output_option, print_rows, say
+from kbroker.cli.pipeline.parameters import directory, names, size
 from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.cli.time_argument import duration
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
@@ -24,16 +23,9 @@ _COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
     "first_hour", "last_hour",
 )  # fmt: skip
+_SETTING_COLUMNS = ("topic", "partitions", "settings")
 _HOUR_MS: Final = 3_600_000
 _MB: Final = 1024 * 1024
-
-
-def _size(text: str) -> int:
-    """Bytes of `256MB`, `64kB` or `1GB`."""
-    matched = re.fullmatch(r"(\d+)\s*(k|M|G)B", str(text).strip())
-    if matched is None or int(matched[1]) == 0:
-        raise click.BadParameter(f"'{text}' is not a size such as 64kB, 256MB or 1GB")
-    return int(matched[1]) << (10 + 10 * "kMG".index(matched[2]))
 
 
 def _archive_option(command: Any) -> Any:
@@ -48,11 +40,28 @@ def _topics_option(command: Any) -> Any:
 
 @click.command("list")
 @_archive_option
+@click.option(
+    "--settings",
+    "shows_settings",
+    is_flag=True,
+    help="List topics instead, with how many partitions they have and the settings of their own.",
+)
 @output_option
-def list_archive(target: str, output: str) -> None:
+def list_archive(target: str, output: str, *, shows_settings: bool) -> None:
     """List partitions with offsets, rows, files, bytes and hours."""
     with pipeline_errors():
         state = read_archive(os.path.abspath(target))
+    if shows_settings:
+        _list_settings(state, output)
+    else:
+        _list_partitions(state, output)
+    say(
+        f"archive {state.archive_id}: {counted(len(state.files), 'file')}, "
+        f"{counted(state.number + 1, 'manifest')}"
+    )
+
+
+def _list_partitions(state: ArchiveState, output: str) -> None:
     rows = [_row(state, topic_partition) for topic_partition in state.partitions()]
     print_rows(rows, _COLUMNS, output)
     for topic_partition in state.partitions():
@@ -60,10 +69,24 @@ def list_archive(target: str, output: str) -> None:
         if holes and output == "table":
             told = ", ".join(f"{count:,} {reason}" for reason, count in sorted(holes.items()))
             say(f"{topic_partition}: offsets without record: {told}")
-    say(
-        f"archive {state.archive_id}: {counted(len(state.files), 'file')}, "
-        f"{counted(state.number + 1, 'manifest')}"
-    )
+
+
+def _list_settings(state: ArchiveState, output: str) -> None:
+    is_text = output in ("table", "csv")
+    rows = []
+    for topic in state.topics():
+        settings = state.topic_settings.get(topic)
+        shown = _setting_text(settings) if is_text and settings is not None else settings
+        count = state.partition_counts.get(topic)
+        rows.append({"topic": topic, "partitions": count, "settings": shown})
+    print_rows(rows, _SETTING_COLUMNS, output)
+    unknown = [topic for topic in state.topics() if topic not in state.topic_settings]
+    if unknown:
+        say(f"the settings of {named(unknown)} are not known: no cluster has told them")
+
+
+def _setting_text(settings: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}={value}" for name, value in sorted(settings.items()))
 
 
 @click.command("merge")
@@ -79,7 +102,7 @@ def list_archive(target: str, output: str) -> None:
 )
 @click.option(
     "--target-size",
-    type=_size,
+    type=size,
     default="256MB",
     show_default=True,
     metavar="SIZE",

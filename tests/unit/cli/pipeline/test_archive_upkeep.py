@@ -65,6 +65,69 @@ def test_list_says_why_offsets_are_missing(path: str) -> None:
     assert "2 files, 2 manifests" in result.stderr
 
 
+@pytest.fixture
+def settings_path(tmp_path: Path) -> str:
+    """An archive of a topic with settings, of one with defaults, and of one of which none are told."""
+    target = str(tmp_path / "settings")
+    names = ("own", "plain", "silent")
+    with ArchiveWriter(target, "job") as writer:
+        writer.publish(
+            Step(
+                kind="batch",
+                batch=0,
+                ranges=tuple(offsets(0, 5, topic=name) for name in names),
+                holes=tuple(hole(0, 4, topic=name) for name in names),
+                topic_settings={"own": {"retention.ms": "5", "cleanup.policy": "compact,delete"}, "plain": {}},
+                partition_counts={"own": 3, "plain": 1},
+            )
+        )  # fmt: skip
+    return target
+
+
+def test_settings_are_listed_by_topic_and_unknown_ones_are_null(settings_path: str) -> None:
+    result = call("list", "--to", settings_path, "--settings", "--output", "json")
+
+    own = {"retention.ms": "5", "cleanup.policy": "compact,delete"}
+    assert json.loads(result.stdout) == [
+        {"topic": "own", "partitions": 3, "settings": own},
+        {"topic": "plain", "partitions": 1, "settings": {}},
+        {"topic": "silent", "partitions": None, "settings": None},
+    ]
+    assert "the settings of silent are not known: no cluster has told them\n" in result.stderr
+    assert "0 files, 1 manifest" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "lines"),
+    [
+        (
+            "table",
+            [
+                "TOPIC   PARTITIONS  SETTINGS",
+                "own     3           cleanup.policy=compact,delete; retention.ms=5",
+                "plain   1",
+                "silent",
+            ],
+        ),
+        (
+            "csv",
+            [
+                "topic,partitions,settings",
+                'own,3,"cleanup.policy=compact,delete; retention.ms=5"',
+                'plain,1,""',
+                "silent,,",
+            ],
+        ),
+    ],
+)
+def test_settings_are_one_text_where_a_cell_is_one(
+    output: str, lines: list[str], settings_path: str
+) -> None:
+    result = call("list", "--to", settings_path, "--settings", "--output", output)
+
+    assert [line.rstrip() for line in result.stdout.splitlines()] == lines
+
+
 def test_merge_says_what_it_did(path: str) -> None:
     result = call("merge", "--to", path, "--older-than", "1ms", "--target-size", "1MB")
 
