@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_configs import Resource, describe_each, own_settings
+from kbroker.client.cluster_configs import Resource, Setting, describe_each, own_settings
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.pipeline.spark_job.continuity import named
 
 _ASK_AGAIN_S = 60.0  # a setting may change while a job runs for weeks
+_TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,16 +79,12 @@ class TopicSettings:
 
 def ask_cluster(bootstrap: str, topics: Collection[str]) -> ToldTopics:
     """Ask any broker of a cluster. Raises ClientError and OSError where none answers."""
-    resources = [Resource(ResourceType.TOPIC, topic) for topic in topics]
     with closing(ClusterLinks(bootstrap)) as links:
         views = links.topics(topics)
-        try:
-            found = describe_each(links, resources)
-        except KafkaError as refusal:  # of a broker from before DescribeConfigs
-            found = dict.fromkeys(resources, refusal)
+        answers = _described(links, sorted(topics))
     settings: dict[str, dict[str, str]] = {}
     refusals: dict[str, str] = {}
-    for (_, topic), answer in found.items():
+    for topic, answer in answers.items():
         if isinstance(answer, KafkaError):
             refusals[topic] = answer.code.name
         else:
@@ -97,3 +94,15 @@ def ask_cluster(bootstrap: str, topics: Collection[str]) -> ToldTopics:
         partition_counts={view.name: len(view.leaders) for view in views if view.leaders},
         refusals=refusals,
     )
+
+
+def _described(links: ClusterLinks, topics: list[str]) -> dict[str, list[Setting] | KafkaError]:
+    found: dict[str, list[Setting] | KafkaError] = {}
+    for at in range(0, len(topics), _TOPICS_AT_ONCE):
+        some = topics[at : at + _TOPICS_AT_ONCE]
+        try:
+            answers = describe_each(links, [Resource(ResourceType.TOPIC, each) for each in some])
+        except KafkaError as refusal:  # of a broker from before DescribeConfigs
+            return dict.fromkeys(topics, refusal)
+        found |= {topic: answer for (_, topic), answer in answers.items()}
+    return found
