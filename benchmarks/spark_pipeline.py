@@ -58,7 +58,7 @@ def header_audit() -> Load:
     def load(broker: RunningBroker) -> Figures:
         from kbroker.pipeline.audit.audit_job import Means, run_audit
         from kbroker.pipeline.audit.audit_report import AuditRequest
-        from kbroker.pipeline.audit.spread import OverSpark
+        from kbroker.pipeline.spark_job.spread import OverSpark
 
         request = AuditRequest(
             directories=(str(broker.data),), topics=(TOPIC,), window_ms=60_000,

@@ -51,6 +51,9 @@ class Position(NamedTuple):
     metadata: str = ""
 
 
+NOTHING = Position(-1)
+
+
 class TransactionalProducer:
     """`producer` is for a RecordSender, which writes between `add_partitions` and `commit`."""
 

@@ -18,8 +18,8 @@ from kbroker.pipeline.audit.audit_finding import AuditFinding
 from kbroker.pipeline.audit.audit_job import Means, run_audit
 from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
-from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS
+from kbroker.pipeline.spark_job.spread import InProcess
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, CRC_POSITION, MAGIC, BatchHeader
 

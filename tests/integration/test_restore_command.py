@@ -17,6 +17,7 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
+from compat_tests.waiting import until
 from kbroker.testing import Broker
 from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
@@ -46,7 +47,8 @@ def command(broker: Broker, archive: Path, *options: str) -> list[str]:
 
 
 def run(broker: Broker, archive: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(broker, archive, *options), capture_output=True, text=True)
+    called = command(broker, archive, *options)
+    return subprocess.run(called, check=False, capture_output=True, text=True)
 
 
 def values(broker: Broker, topic: str) -> list[bytes]:
@@ -99,7 +101,9 @@ def test_only_what_was_asked_for_is_written(broker: Broker, archive: Path) -> No
 
 
 def time_text(moment: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{round(moment % 1 * 1000):03}"
+    return (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment)) + f".{round(moment % 1 * 1000):03}"
+    )
 
 
 def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
@@ -129,10 +133,7 @@ def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archiv
 def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
     slow = command(broker, archive, "--rename", "t=slow", "--max-rate", "1kB")
     with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as process:
-        board = archive.parent / "checkpoint" / "board"
-        while not board.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
+        until((archive.parent / "checkpoint" / "board").exists)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130, said
@@ -147,10 +148,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Pat
 def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
     slow = command(broker, archive, "--rename", "t=killed", "--max-rate", "1kB")
     with subprocess.Popen(slow, stderr=subprocess.PIPE) as process:
-        board = archive.parent / "checkpoint" / "board"
-        while not board.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
+        until((archive.parent / "checkpoint" / "board").exists)
         os.kill(process.pid, signal.SIGKILL)
 
     done = run(broker, archive, "--rename", "t=killed")

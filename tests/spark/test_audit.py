@@ -14,9 +14,9 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_job import Means, run_audit
 from kbroker.pipeline.audit.audit_report import AuditRequest, window_rows
 from kbroker.pipeline.audit.clusters.cluster_counts import check_counts
-from kbroker.pipeline.audit.spread import InProcess, OverSpark
 from kbroker.pipeline.audit.window_counts import HOUR_MS
 from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
+from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
 

@@ -139,7 +139,7 @@ def _different(paths: Iterable[str]) -> tuple[str, ...]:
 @contextmanager
 def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Means]:
     from kbroker.pipeline.audit.audit_job import Means
-    from kbroker.pipeline.audit.spread import InProcess, OverSpark
+    from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
 
     if session is None:
         progress = CountedProgress("auditing")

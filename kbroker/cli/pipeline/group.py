@@ -15,6 +15,9 @@ _COMMANDS = {
         "audit",
         "Check data directories, archive and cluster against each other.",
     ),
+    "restore": LazyCommand(
+        "kbroker.cli.pipeline.restore", "restore", "Write an archive back into topics."
+    ),
     "lag": LazyCommand(
         "kbroker.cli.pipeline.lag", "lag", "Show how far behind groups and Spark queries are."
     ),

@@ -1,10 +1,14 @@
-"""Types of options that jobs have: lists of names, directories, pairs `KEY=VALUE`."""
+"""Types of options that jobs have: names, directories, pairs `KEY=VALUE`, sizes, moments."""
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
 
 import click
+
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:
@@ -28,3 +32,32 @@ def pair(text: str) -> tuple[str, str]:
     if not sign or not key.strip():
         raise click.BadParameter(f"'{text}' is not KEY=VALUE")
     return (key.strip(), value)
+
+
+def size(text: str) -> int:
+    """Bytes of `256MB`, `64kB` or `1GB`."""
+    matched = re.fullmatch(r"(\d+)\s*(k|M|G)B", str(text).strip())
+    if matched is None or int(matched[1]) == 0:
+        raise click.BadParameter(f"'{text}' is not a size such as 64kB, 256MB or 1GB")
+    return int(matched[1]) << (10 + 10 * "kMG".index(matched[2]))
+
+
+def moment(text: str) -> int:
+    """Unix ms of a date, or of a time ago."""
+    found = timestamp_ms(str(text), time.time_ns() // 1_000_000)
+    if found is None:
+        raise click.BadParameter(f"'{text}' is not a moment: give {MOMENTS}")
+    return found
+
+
+def number(text: str) -> int:
+    """The number of a partition."""
+    if not str(text).strip().isdecimal():
+        raise click.BadParameter(f"'{text}' is not the number of a partition")
+    return int(text)
+
+
+def numbers(text: str | Sequence[object]) -> tuple[int, ...]:
+    """The numbers of partitions in `0,1`; a configuration file may have a list."""
+    parts = names(text) if isinstance(text, str) else [str(part) for part in text]
+    return tuple(map(number, parts))

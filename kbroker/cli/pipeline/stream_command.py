@@ -6,18 +6,15 @@ way the report is printed. A batch that was cut is run again by the next call.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
-from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.job_display import JobDisplay, duration_text
 from kbroker.cli.pipeline.job_plan import print_plan
+from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.client.connection import client_options
@@ -27,7 +24,6 @@ from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.offsets import Offsets
 from kbroker.pipeline.spark_job.session import running_session
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
-from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders
 
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows")
 
@@ -58,16 +54,16 @@ def run_stream_job(
     display = JobDisplay(sys.stderr, options.name, metrics)
     session = options.session.settings(f"kbroker {kind}", options.source.needs_connector)
     display.starting()
-    with running_session(session) as spark, _signals(job) as stopped_by:
+    with running_session(session) as spark, stopping(job) as stopped_by:
         try:
             with _committing(spark, options):
                 report = job.run(spark, display)
         finally:
             display.end()
         print_report(report, options.output)
-        code = _exit_code(report, stopped_by)
+        code = exit_code(stopped_by, is_at_end=report.ending is Ending.REACHED)
         if report.ending is Ending.CUT:
-            _leave(code)
+            leave(code)
     return code
 
 
@@ -94,12 +90,6 @@ def print_report(report: JobReport, output: str) -> None:
     )
 
 
-def _exit_code(report: JobReport, stopped_by: list[int]) -> ExitCode:
-    if report.ending is Ending.REACHED or not stopped_by:
-        return ExitCode.FINE
-    return ExitCode.TERMINATED if stopped_by[0] == signal.SIGTERM else ExitCode.INTERRUPTED
-
-
 @contextmanager
 def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
     """Lets the cluster know of finished batches, where that is wanted."""
@@ -113,34 +103,3 @@ def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
         yield
     finally:
         listener.close()
-
-
-@contextmanager
-def _signals(job: StreamJob) -> Iterator[list[int]]:
-    """Signals stop the job; yields those that came."""
-    came: list[int] = []
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        came.append(number)
-        if len(came) == 1:
-            job.stop()
-            say("\nstopping after this batch; once more stops at once")
-        else:
-            job.cut()
-
-    before: dict[int, Any] = {
-        number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(code: int) -> None:
-    """End the process while Spark still works: it ends when its driver is gone."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    remove_temporary_folders()
-    os._exit(code)

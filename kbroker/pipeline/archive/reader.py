@@ -58,7 +58,7 @@ def read_archive_frame(
     """
     wanted = selection or ArchiveSelection()
     state = read_archive(os.path.abspath(path))
-    _check_topics(state, wanted.topics)
+    check_topics(state, wanted.topics)
     entries = state.entries(kind="rejected" if rejected else "data")
     paths = [f"{state.path}/{entry.path}" for entry in entries if wanted.wants(entry)]
     schema = _schema(state, wanted.topics, rejected=rejected)
@@ -67,7 +67,8 @@ def read_archive_frame(
     return _filtered(spark.read.schema(schema).parquet(*paths), wanted)
 
 
-def _check_topics(state: ArchiveState, topics: Iterable[str]) -> None:
+def check_topics(state: ArchiveState, topics: Iterable[str]) -> None:
+    """PipelineError for topics that the archive does not have."""
     known = state.topics()
     missing = [topic for topic in topics if topic not in known]
     if missing:

@@ -33,10 +33,10 @@ from kbroker.pipeline.audit.logs.log_side import (
     side_of,
 )
 from kbroker.pipeline.audit.logs.log_tasks import LogResult, LogTask
-from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.spread import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

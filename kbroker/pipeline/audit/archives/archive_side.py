@@ -15,9 +15,9 @@ from kbroker.pipeline.audit.archives.archive_history import ReadArchive, foreign
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.audit.audit_report import ArchiveSide, AuditRequest
-from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.audit.window_counts import merged
 from kbroker.pipeline.finding_codes import AuditCode
+from kbroker.pipeline.spark_job.spread import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,12 +35,12 @@ from kbroker.pipeline.audit.logs.log_tasks import (
     content_tasks,
     segments_of,
 )
-from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.audit.window_counts import Windows, merged
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.spread import Spread
 
 SPLIT_BYTES = 512 * 1024 * 1024  # of a partition whose bytes are one task's
 

@@ -44,10 +44,10 @@ from kbroker.pipeline.audit.comparison.contents_compared import ContentsTask, co
 from kbroker.pipeline.audit.comparison.offsets_compared import ComparedLog, compare_offsets
 from kbroker.pipeline.audit.logs.log_batches import CONTROL, LogBatches
 from kbroker.pipeline.audit.logs.log_side import other_topics, plan_logs, run_logs
-from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS, WindowCount
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.spread import InProcess
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
 

@@ -21,9 +21,9 @@ from kbroker.pipeline.audit.logs.log_side import (
     side_of,
 )
 from kbroker.pipeline.audit.logs.log_tasks import check_log, check_segments, content_tasks
-from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.spark_job.spread import InProcess
 from tests.golden import golden_logs
 
 NOW_MS = 4_102_444_800_000

@@ -1,4 +1,4 @@
-"""Where the tasks of an audit run: one after the other in this process, or spread over Spark.
+"""Where the tasks of a job run: one after the other in this process, or spread over Spark.
 
 Functions and tasks are values of modules, so that they can be sent anywhere. The results come in
 the order of the tasks.
@@ -79,7 +79,7 @@ class OverSpark:
             lines = str(error.java_exception).splitlines()
             causes = [line for line in lines if "Error" in line or "Exception" in line]
             raise PipelineError(
-                f"a Spark task of the audit failed: {' '.join(causes[-1:])[:300]} "
+                f"a Spark task failed: {' '.join(causes[-1:])[:300]} "
                 "(every worker needs kbroker[spark], and sees the directories by the same paths)"
             ) from error
         by_hand = dict(found)

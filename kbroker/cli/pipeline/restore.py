@@ -1,0 +1,144 @@
+"""`kbroker pipeline restore`: an archive written back into the topics of a cluster.
+
+    kbroker pipeline restore --archive DIR --bootstrap HOST:PORT --checkpoint DIR
+
+Archives of up to 1 GiB are written back in this process, without Java: Spark would take longer to
+start. More, or a `--master` that was given, goes over Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.bootstrap_reading import wished_bootstrap
+from kbroker.cli.connection import link_errors, security_options
+from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.parameters import directory, moment, names, numbers, pair, size
+from kbroker.cli.pipeline.session_options import SessionOptions, session_options
+from kbroker.cli.produce import CODECS
+from kbroker.record.compression import CODEC_IDS
+
+if TYPE_CHECKING:
+    from kbroker.pipeline.restore.restore_plan import PartitionPlan
+
+IN_PROCESS_BYTES = 1024 * 1024 * 1024
+_PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
+
+
+@click.command("restore")
+@click.option("--archive", required=True, type=directory, metavar="DIR", help="The archive.")
+@click.option(
+    "--bootstrap", envvar="KBROKER_BOOTSTRAP", metavar="HOST:PORT",
+    help="The cluster to write to (or KBROKER_BOOTSTRAP).",
+)  # fmt: skip
+@click.option(
+    "--checkpoint", required=True, type=click.Path(file_okay=False), metavar="DIR",
+    help="Where the job notes how far it is, with the offset maps: a directory of its own.",
+)  # fmt: skip
+@click.option("--topics", type=names, default="", metavar="A,B", help="Only these topics.")
+@click.option(
+    "--partitions", type=numbers, default="", metavar="0,1",
+    help="Only partitions of these numbers.",
+)  # fmt: skip
+@click.option(
+    "--from", "start_ms", type=moment, metavar="TIME", help="Only records of this time or later."
+)
+@click.option(
+    "--to", "end_ms", type=moment, metavar="TIME",
+    help="Only records before this time: the topics as they were then.",
+)  # fmt: skip
+@click.option(
+    "--key", "keys", multiple=True, metavar="TEXT",
+    help="Only records with this key; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--rename", "renamed", type=pair, multiple=True, metavar="TOPIC=NAME",
+    help="Write a topic under another name; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--append", "appends", is_flag=True, help="Write behind the records that a topic has."
+)
+@click.option(
+    "--setting", "settings", type=pair, multiple=True, metavar="KEY=VALUE",
+    help="A setting for new topics, which wins over that in the archive; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--replication-factor", type=int, default=-1, metavar="N",
+    help="Replicas of new topics (default: the cluster's).",
+)  # fmt: skip
+@click.option(
+    "--compression", type=click.Choice(CODECS), default="lz4", show_default=True,
+    help="For the batches that are made.",
+)  # fmt: skip
+@click.option(
+    "--max-rate", type=size, metavar="SIZE", help="Write at most so much a second, such as 10MB."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
+@security_options
+@output_option
+@config_option
+@session_options
+@click.pass_context
+def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int:
+    """Write an archive back into the topics of a cluster, every record once.
+
+    Keys, values, headers, times and partitions stay, offsets do not: CHECKPOINT/offsets has a map
+    for each partition. A run that was killed goes on where it was.
+    """
+    from kbroker.cli.pipeline.restore_run import RestoreRun  # Arrow: 0.3 s, and the extra
+    from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+    from kbroker.pipeline.archive.reader import ArchiveSelection
+    from kbroker.pipeline.restore.restore_plan import RestoreWish, plan_restore
+    from kbroker.pipeline.restore.topic_restore import TopicTargets
+
+    bootstrap = wished_bootstrap(ctx, has_other_source=False)
+    if not bootstrap:
+        raise click.UsageError("give --bootstrap HOST:PORT: the cluster to write to")
+    chosen = {name: given[name] for name in ("topics", "partitions", "start_ms", "end_ms")}
+    wish = RestoreWish(
+        wanted=ArchiveSelection(**chosen),
+        keys=frozenset(key.encode() for key in given["keys"]),
+        renamed=dict(given["renamed"]),
+    )
+    state = read_archive(os.path.abspath(given["archive"]))
+    plans = plan_restore(state, wish)
+    is_named = ctx.get_parameter_source("master") not in (ParameterSource.DEFAULT, None)
+    over_spark = is_named or sum(plan.size_bytes for plan in plans) > IN_PROCESS_BYTES
+    if given["dry_run"]:
+        _print_plan(plans, session.master if over_spark else None, given["output"])
+        return 0
+    targets = TopicTargets(
+        bootstrap=bootstrap,
+        appends=given["appends"],
+        settings=dict(given["settings"]),
+        replication_factor=given["replication_factor"],
+        compression=CODEC_IDS[given["compression"]],
+        bytes_per_s=float(given["max_rate"] or 0),
+    )
+    with link_errors(bootstrap):
+        run = RestoreRun(state, plans, wish, targets)
+        return run.run(given["checkpoint"], session if over_spark else None, given["output"])
+
+
+def _print_plan(plans: Sequence[PartitionPlan], master: str | None, output: str) -> None:
+    rows = [
+        {
+            "topic": plan.source.topic,
+            "partition": plan.source.partition,
+            "target": plan.target.topic,
+            "files": len(plan.files),
+            "rows": plan.rows,
+            "size_bytes": plan.size_bytes,
+        }
+        for plan in plans
+    ]
+    print_rows(rows, _PLAN_COLUMNS, output)
+    where = f"over Spark, master {master}" if master else "in this process"
+    total = sum(plan.rows for plan in plans)
+    say(f"at most {counted(total, 'row')} of {counted(len(rows), 'partition')}, {where}")

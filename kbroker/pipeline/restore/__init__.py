@@ -1,0 +1,1 @@
+"""An archive written back: into the topics of a cluster, or into data directories."""

@@ -1,0 +1,78 @@
+"""What a restore keeps beside its offset maps: into which topics it writes, and how far the runs
+came that reached the end.
+
+Law: a topic is noted before the first record is written into it, so that what is in it later may be
+the restore's own. Where a run has reached the end, the target may forget how far it was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from kbroker.log.directories.checkpoint import write_atomically
+from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.restore.offset_map import OffsetMap
+
+MAPS = "offsets"
+_FILE, _BOARD = "kbroker-restore.json", "board"
+
+
+class _Content(msgspec.Struct, frozen=True, kw_only=True):
+    topics: tuple[str, ...] = ()  # of the target
+    transactions: dict[str, int] = {}  # partition -> how many, where a run has reached the end
+
+
+class RestoreCheckpoint:
+    """Below the directory of the job's checkpoint. Raises PipelineError where the disk refuses."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.maps = Path(directory) / MAPS
+        self.board = Path(directory) / _BOARD
+        self._path = Path(directory) / _FILE
+
+    def topics(self) -> frozenset[str]:
+        """The topics that this restore writes into."""
+        return frozenset(self._read().topics)
+
+    def claim(self, topics: frozenset[str]) -> None:
+        """These too, from now on."""
+        content = self._read()
+        names = tuple(sorted(topics.union(content.topics)))
+        self._write(msgspec.structs.replace(content, topics=names))
+
+    def reached(self, partition: TopicPartition) -> tuple[int, int]:
+        """Where in the source a run goes on that follows one which has reached the end, and how
+        many transactions were committed by then; (-1, 0) where none has.
+        """
+        number = self._read().transactions.get(str(partition), 0)
+        lines = OffsetMap(self.maps, partition).lines(number)
+        return (lines[-1].next_offset, number) if lines else (-1, 0)
+
+    def note_end(self, partitions: list[TopicPartition]) -> None:
+        """A run has written all there is for these."""
+        content = self._read()
+        ends = {str(each): OffsetMap(self.maps, each).last() for each in partitions}
+        numbers = {name: line.number for name, line in ends.items() if line is not None}
+        transactions = {**content.transactions, **numbers}
+        self._write(msgspec.structs.replace(content, transactions=transactions))
+
+    def _read(self) -> _Content:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Content)
+        except FileNotFoundError:
+            return _Content()
+        except (OSError, msgspec.DecodeError) as error:
+            raise PipelineError(
+                f"{self._path} cannot be read ({error}): put it back from a copy of the checkpoint"
+            ) from error
+
+    def _write(self, content: _Content) -> None:
+        try:
+            text = msgspec.json.encode(content).decode()
+            write_atomically(RealFileSystem(), str(self._path), text)
+        except StorageError as error:
+            raise PipelineError(f"{self._path} cannot be written: {error}") from error

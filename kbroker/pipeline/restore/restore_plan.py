@@ -1,0 +1,90 @@
+"""What a restore has to do: which partitions of an archive go where, and which of their rows. Pure.
+
+A plan follows from what a person asked for and from the archive as it is then: a run that goes on
+later makes its own, and takes from the target how far the last one came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archive.manifests.manifest import FileEntry
+from kbroker.pipeline.archive.reader import ArchiveSelection, check_topics
+from kbroker.pipeline.errors import ExitCode, PipelineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreWish:
+    """What a person asked for; everything by default. `keys`: only records with one of these."""
+
+    wanted: ArchiveSelection = field(default_factory=ArchiveSelection)
+    keys: frozenset[bytes] = frozenset()
+    renamed: Mapping[str, str] = field(
+        default_factory=dict
+    )  # topic of the archive -> of the target
+
+    def text(self) -> str:
+        """The same for the same wish: a checkpoint belongs to one."""
+        chosen = {
+            "topics": ",".join(sorted(self.wanted.topics)),
+            "partitions": ",".join(map(str, sorted(self.wanted.partitions))),
+            "from": self.wanted.start_ms,
+            "to": self.wanted.end_ms,
+            "keys": ",".join(sorted(key.hex() for key in self.keys)),
+            "rename": ",".join(f"{old}={new}" for old, new in sorted(self.renamed.items())),
+        }
+        return " ".join(f"{name}={value}" for name, value in chosen.items() if value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlan:
+    """One partition; `rows` of its files may be more than what is wanted of them."""
+
+    source: TopicPartition
+    target: TopicPartition
+    files: tuple[FileEntry, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows its files have."""
+        return sum(entry.rows for entry in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """How large its files are."""
+        return sum(entry.size_bytes for entry in self.files)
+
+
+def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
+    """One for each wanted partition, also for one without rows: the target has it, too.
+
+    Raises PipelineError for a topic that the archive does not have, and for two with one name.
+    """
+    check_topics(state, (*wish.wanted.topics, *wish.renamed))
+    sources = [
+        partition
+        for partition in state.partitions()
+        if partition.topic in (wish.wanted.topics or state.topics())
+        and (not wish.wanted.partitions or partition.partition in wish.wanted.partitions)
+    ]
+    by_target: dict[str, str] = {}
+    for topic in sorted({partition.topic for partition in sources}):
+        target = wish.renamed.get(topic, topic)
+        other = by_target.setdefault(target, topic)
+        if other != topic:
+            raise PipelineError(
+                f"{other} and {topic} would both be written to {target}: give one of them another "
+                "name with --rename",
+                ExitCode.USAGE,
+            )
+    return [
+        PartitionPlan(
+            source=source,
+            target=source._replace(topic=wish.renamed.get(source.topic, source.topic)),
+            files=tuple(entry for entry in state.entries(source) if wish.wanted.wants(entry)),
+        )
+        for source in sources
+    ]

@@ -1,0 +1,48 @@
+"""A folder through which the driver and the tasks of a restore speak while they work: how many rows
+are there for good, and whether it is time to stop. Nothing in it outlives a run.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+
+_STOP = "stop"
+
+
+class TaskBoard:
+    """On a disk that driver and workers see. Raises PipelineError where it refuses."""
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+
+    def clear(self) -> None:
+        """Forget the last run."""
+        try:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory.mkdir(parents=True)
+        except OSError as error:
+            raise PipelineError(
+                f"{self.directory} cannot be written: {error.strerror or error}"
+            ) from error
+
+    def stop(self) -> None:
+        """Have all tasks end after the rows they are at."""
+        (self.directory / _STOP).touch()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether tasks should end."""
+        return (self.directory / _STOP).exists()
+
+    def note(self, partition: TopicPartition, rows: int) -> None:
+        """Say how many rows this run has committed in a partition of the target."""
+        (self.directory / f"{partition}.rows").write_text(f"{rows:020}")
+
+    def rows(self) -> int:
+        """How many rows this run has committed so far."""
+        texts = (path.read_text() for path in self.directory.glob("*.rows"))
+        return sum(int(text) for text in texts if text)  # empty while it is written

@@ -1,0 +1,168 @@
+"""A restore into the topics of a cluster, from the driver's side: what it refuses, the topics it
+needs, the tasks it spreads, and what is left behind.
+
+Law: records are written only into topics that the checkpoint names, and it names those that were
+empty, that this restore makes, or that it was told to write into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.consumer_groups import delete_group
+from kbroker.client.transactional_producer import Position
+from kbroker.errors import KafkaError
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.restore.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.pipeline.restore.topic_task import TopicResult, TopicTask, restore_partition
+from kbroker.pipeline.spark_job.spread import Spread
+from kbroker.record.compression import NONE
+
+_TIME_TYPE = "message.timestamp.type"  # the times of records stay
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTargets:
+    """How topics are written. `settings` win over those that the archive has of a topic."""
+
+    bootstrap: str
+    appends: bool = False  # into topics that have records
+    settings: Mapping[str, str] = field(default_factory=dict)
+    replication_factor: int = -1  # of new topics; -1: the cluster's
+    compression: int = NONE
+    bytes_per_s: float = 0.0  # of all tasks together; 0: as fast as it goes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingTopic:
+    """A topic as it was where it was archived, as far as the archive knows."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+
+
+class TopicRestore:
+    """One run; `prepare` before `run`."""
+
+    def __init__(
+        self,
+        state: ArchiveState,
+        plans: Sequence[PartitionPlan],
+        wish: RestoreWish,
+        targets: TopicTargets,
+        job_id: str,
+        checkpoint: RestoreCheckpoint,
+    ) -> None:
+        self.group = f"kbroker-restore-{job_id}"
+        self.board = TaskBoard(checkpoint.board)
+        self._state = state
+        self._plans = plans
+        self._wish = wish
+        self._targets = targets
+        self._checkpoint = checkpoint
+
+    def prepare(self, links: ClusterLinks) -> list[MissingTopic]:
+        """Take the topics for this restore; those that are to be made before it runs.
+
+        Raises PipelineError, ClientError, KafkaError and OSError.
+        """
+        claimed = self._checkpoint.topics()
+        missing: list[MissingTopic] = []
+        for name, plans in self._by_topic().items():
+            view = links.ready_topic(name)
+            if view is None:
+                missing.append(self._missing(name, plans[0].source.topic))
+            elif name not in claimed:
+                self._check_target(links, view, plans[0].source.topic)
+        self._checkpoint.claim(frozenset(self._by_topic()))
+        return missing
+
+    def check_partitions(self, links: ClusterLinks) -> None:
+        """Raises PipelineError where a topic has too few partitions, and as `prepare`."""
+        for name, plans in self._by_topic().items():
+            view = links.ready_topic(name)
+            has = set() if view is None else set(view.leaders)
+            needed = max(plan.target.partition for plan in plans) + 1
+            if not has.issuperset(plan.target.partition for plan in plans):
+                raise PipelineError(
+                    f"topic {name} has {len(has)} partitions, and {needed} are needed: "
+                    f"`kbroker topic alter {name} --partitions {needed}` adds them"
+                )
+
+    def tasks(self, at_once: int) -> list[TopicTask]:
+        """The largest partition first; `at_once` of them share the rate."""
+        ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
+        sharing = max(min(at_once, len(ordered)), 1)
+        return [
+            TopicTask(
+                archive=self._state.path,
+                plan=plan,
+                wanted=self._wish.wanted,
+                keys=self._wish.keys,
+                bootstrap=self._targets.bootstrap,
+                group=self.group,
+                maps=str(self._checkpoint.maps),
+                board=str(self.board.directory),
+                reached=_position(*self._checkpoint.reached(plan.target)),
+                compression=self._targets.compression,
+                bytes_per_s=self._targets.bytes_per_s / sharing,
+            )
+            for plan in ordered
+        ]
+
+    def end(self, links: ClusterLinks) -> None:
+        """All is written: the target need not remember how far the restore was."""
+        self._checkpoint.note_end([plan.target for plan in self._plans])
+        with suppress(ClientError, KafkaError, OSError):  # else the group expires
+            delete_group(links, self.group)
+
+    def _by_topic(self) -> dict[str, list[PartitionPlan]]:
+        found: dict[str, list[PartitionPlan]] = {}
+        for plan in self._plans:
+            found.setdefault(plan.target.topic, []).append(plan)
+        return found
+
+    def _missing(self, name: str, source: str) -> MissingTopic:
+        archived = max(each.partition for each in self._state.partitions(source)) + 1
+        known = dict(self._state.topic_settings.get(source) or {})
+        known.pop(_TIME_TYPE, None)
+        return MissingTopic(
+            name=name,
+            partitions=max(archived, self._state.partition_counts.get(source, 0)),
+            settings={**known, **self._targets.settings},
+        )
+
+    def _check_target(self, links: ClusterLinks, view: TopicView, source: str) -> None:
+        if self._targets.appends:
+            return
+        starts = links.offsets(view, list(view.leaders), EARLIEST)
+        ends = links.offsets(view, list(view.leaders), LATEST)
+        full = [number for number in sorted(ends) if ends[number] > starts[number]]
+        if full:
+            raise PipelineError(
+                f"topic {view.name} has records already, in partition {full[0]} up to offset "
+                f"{ends[full[0]]}: give --append to write behind them, --rename "
+                f"{source}=NAME to write elsewhere, or the --checkpoint of the run that wrote "
+                "them, to go on"
+            )
+
+
+def _position(offset: int, number: int) -> Position:
+    return Position(offset, str(number))
+
+
+def run_tasks(spread: Spread, tasks: Sequence[TopicTask]) -> list[TopicResult]:
+    """Do all; PipelineError with the first refusal where one could not go on."""
+    results = spread(restore_partition, tasks)
+    for result in results:
+        if result.refusal is not None:
+            raise PipelineError(result.refusal, result.code, result.trouble)
+    return results

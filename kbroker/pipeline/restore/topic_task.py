@@ -1,0 +1,120 @@
+"""What a task of a restore into topics does, in this process or a worker's: one partition."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbroker.client.client_error import EndingError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.exit_code import ExitCode
+from kbroker.client.transactional_producer import Position
+from kbroker.errors import KafkaError, Trouble
+from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.archive.reader import ArchiveSelection
+from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.restore_plan import PartitionPlan
+from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTask:
+    """All that a worker has to know. `bytes_per_s` 0: as fast as it goes."""
+
+    archive: str
+    plan: PartitionPlan
+    wanted: ArchiveSelection
+    keys: frozenset[bytes]
+    bootstrap: str
+    group: str
+    maps: str
+    board: str
+    reached: Position
+    compression: int
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicResult:
+    """What a task has done; `refusal` is why it could not go on."""
+
+    rows: int
+    is_complete: bool
+    refusal: str | None = None
+    code: ExitCode = ExitCode.ITEM_FAILED
+    trouble: Trouble | None = None
+
+
+def restore_partition(task: TopicTask) -> TopicResult:
+    """Write what is not there yet. Trouble is a result: Spark would try it again, and say it in
+    Java's words.
+    """
+    board = TaskBoard(task.board)
+    target = task.plan.target
+    rows = 0
+
+    def on_commit(more: int) -> None:
+        nonlocal rows
+        rows += more
+        board.note(target, rows)
+
+    options = WriterOptions(
+        group=task.group,
+        transactional_id=f"{task.group}-{target}",
+        reached=task.reached,
+        compression=task.compression,
+        on_bytes=_paced(task.bytes_per_s, lambda: not board.is_stopped),
+        on_commit=on_commit,
+    )
+    try:
+        if board.is_stopped:
+            return TopicResult(rows=0, is_complete=False)
+        with closing(ClusterLinks(task.bootstrap)) as links:
+            writer = TopicWriter(links, target, OffsetMap(task.maps, target), options)
+            is_complete = writer.write(lambda offset: _rows_from(task, offset))
+        return TopicResult(rows=rows, is_complete=is_complete)
+    except EndingError as error:
+        return TopicResult(
+            rows=rows,
+            is_complete=False,
+            refusal=error.sentence,
+            code=error.code,
+            trouble=error.trouble,
+        )
+    except (KafkaError, OSError) as error:
+        return TopicResult(rows=rows, is_complete=False, refusal=f"{target}: {error}")
+
+
+def _rows_from(task: TopicTask, offset: int) -> Iterator[pa.RecordBatch]:
+    wanted = replace(task.wanted, start_offset=max(offset, task.wanted.start_offset or 0))
+    batches = ordered_rows(task.archive, task.plan.files, wanted)
+    if not task.keys:
+        yield from batches
+        return
+    keys = pa.array(sorted(task.keys), pa.binary())
+    for rows in batches:
+        chosen = rows.filter(pc.is_in(rows.column("key"), value_set=keys))
+        if chosen.num_rows:
+            yield chosen
+
+
+def _paced(bytes_per_s: float, goes_on: Callable[[], bool]) -> Callable[[int], bool]:
+    """Wait until so many bytes were due, and look whether to go on."""
+    if not bytes_per_s:
+        return lambda _size: goes_on()
+    due_s = time.monotonic()
+
+    def wait(size_bytes: int) -> bool:
+        nonlocal due_s
+        due_s = max(due_s, time.monotonic() - 1) + size_bytes / bytes_per_s
+        while (left_s := due_s - time.monotonic()) > 0 and goes_on():
+            time.sleep(min(left_s, 0.2))
+        return goes_on()
+
+    return wait

@@ -1,0 +1,186 @@
+"""Writes rows into one partition of a topic, in transactions, and each row once.
+
+Law: a group keeps how far the source was read, in the transactions that hold the records. Whoever
+goes on, in this process or the next, asks it first; so whatever happened to a transaction, its rows
+are there once. The group's offset is that of the next row in the source, its note the number of the
+last transaction, which says what of the offset map counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
+from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.restore.record_bodies import bodies_of, times_of
+from kbroker.record.compression import NONE
+
+_TRANSACTION_S = 10.0
+_TIMEOUT_MS = 60_000  # of a transaction that nobody ends
+_PATIENCE_S = 60.0
+_ATTEMPTS = 5  # in which nothing was committed
+
+RowsFrom = Callable[[int], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterOptions:
+    """How a partition is written. The group is that of the restore, the transactional id that of
+    the partition in it: the same in each run, and nobody else's.
+    """
+
+    group: str
+    transactional_id: str
+    # How far earlier runs came that reached the end: the group may be forgotten since.
+    reached: Position = NOTHING
+    compression: int = NONE
+    transaction_bytes: int = 64 * 1024 * 1024  # of bodies, after which one is committed
+    # Called after so many bytes were given to the sender; may wait, or say that it is over: False.
+    on_bytes: Callable[[int], bool] = lambda _size: True
+    on_commit: Callable[[int], None] = lambda _rows: None  # so many rows more are there for good
+
+
+class TopicWriter:
+    """Owned by one thread; `rows` counts what this run has committed."""
+
+    def __init__(
+        self,
+        links: ClusterLinks,
+        target: TopicPartition,
+        offset_map: OffsetMap,
+        options: WriterOptions,
+    ) -> None:
+        self.rows = 0
+        self._links = links
+        self._target = target
+        self._map = offset_map
+        self._options = options
+
+    def write(self, rows_from: RowsFrom) -> bool:
+        """Write the rows that `rows_from(offset)` gives, from the first one that is not there yet;
+        False where it was told to stop before.
+
+        Raises PipelineError, ClientError, KafkaError and OSError.
+        """
+        lost = 0
+        while True:
+            before = self.rows
+            try:
+                return self._write_rest(rows_from)
+            except TransactionLostError as error:
+                lost = lost + 1 if self.rows == before else 1
+                if lost == _ATTEMPTS:
+                    raise PipelineError(
+                        f"{self._target} cannot be written: {error} ({_ATTEMPTS} times one after "
+                        "the other; does another run have the same checkpoint?)"
+                    ) from error
+
+    def _write_rest(self, rows_from: RowsFrom) -> bool:
+        producer = TransactionalProducer(
+            self._links,
+            self._options.transactional_id,
+            timeout_ms=_TIMEOUT_MS,
+            patience_s=_PATIENCE_S,
+        )
+        position = producer.committed(self._options.group, self._target)
+        position = max(position, self._options.reached, key=lambda each: each.offset)
+        number = int(position.metadata) if position.metadata else 0
+        self._map.go_on_after(number)
+        writing = _Writing(self._links, self._target, producer, self._options)
+        for rows in rows_from(max(position.offset, 0)):
+            goes_on = writing.put(rows)
+            if writing.is_full or not goes_on:
+                number += 1
+                self._commit(producer, writing, number)
+            if not goes_on:
+                return False
+        if writing.offsets:
+            self._commit(producer, writing, number + 1)
+        return True
+
+    def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
+        runs = writing.finished()
+        next_offset = writing.offsets[-1] + 1
+        self._map.add(number, next_offset, runs)
+        position = Position(next_offset, str(number))
+        producer.commit(self._options.group, {self._target: position})
+        self.rows += len(writing.offsets)
+        self._options.on_commit(len(writing.offsets))
+        writing.begin()
+
+
+class _Writing:
+    """The transaction that is open."""
+
+    def __init__(
+        self,
+        links: ClusterLinks,
+        target: TopicPartition,
+        producer: TransactionalProducer,
+        options: WriterOptions,
+    ) -> None:
+        view = links.ready_topic(target.topic)
+        if view is None or target.partition not in view.leaders:
+            raise ClientError(f"the target has no partition {target}")
+        self._producer, self._target, self._options = producer, target, options
+        self._written: list[tuple[int, int]] = []  # records and offset of each batch
+        self._sender = RecordSender(
+            links,
+            view,
+            SendOptions(
+                compression=options.compression,
+                headers=None,
+                patience_s=_PATIENCE_S,
+                producer=producer.producer,
+                on_written=lambda _, records, offset: self._written.append((records, offset)),
+            ),
+        )
+        self.begin()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it should be committed now."""
+        is_old = time.monotonic() - self._begun_s >= _TRANSACTION_S
+        return self._bytes >= self._options.transaction_bytes or is_old
+
+    def begin(self) -> None:
+        """The next one."""
+        self.offsets: list[int] = []  # of the source
+        self._written.clear()
+        self._bytes = 0
+        self._begun_s = time.monotonic()
+
+    def put(self, rows: pa.RecordBatch) -> bool:
+        """Send rows; False where it is time to stop after them."""
+        self._producer.add_partitions([self._target])
+        bodies = bodies_of(rows)
+        self._sender.put(self._target.partition, bodies, 0, times_of(rows))
+        self.offsets += rows.column("offset").to_pylist()
+        self._sender.send_until(lambda: self._sender.has_room)
+        size_bytes = sum(map(len, bodies))
+        self._bytes += size_bytes
+        return self._options.on_bytes(size_bytes)
+
+    def finished(self) -> list[OffsetRun]:
+        """Wait until all is written; where it is."""
+        self._sender.complete(0)
+        self._sender.send_until(lambda: self._sender.is_idle)
+        if self._sender.refusal is not None:
+            raise PipelineError(f"{self._target} refuses records: {self._sender.refusal}")
+        runs: list[OffsetRun] = []
+        at = 0
+        for records, offset in self._written:
+            runs += runs_of(self.offsets[at : at + records], offset)
+            at += records
+        assert at == len(self.offsets), "each record was answered for"
+        return joined(runs)

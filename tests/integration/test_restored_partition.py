@@ -1,0 +1,188 @@
+"""Rows are written into a topic once, whatever happens to those who write them, and the offset map
+says where each of them is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition as LibraryPartition
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.model import TopicPartition
+from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
+from kbroker.testing import Broker
+
+PLACE = TopicPartition("t", 0)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+Row = dict[str, Any]
+
+
+class KilledError(Exception):
+    """A process ended."""
+
+
+def made_rows(count: int) -> list[Row]:
+    random, offset, rows = Random(7), 0, []
+    for number in range(count):
+        offset += random.choice((1, 1, 1, 2, 9))
+        rows.append(
+            {
+                "key": random.choice((None, b"", b"k%d" % number)),
+                "value": random.choice((None, b"v%d" % number, b"." * 500)),
+                "offset": offset,
+                "timestamp": datetime.fromtimestamp(1_700_000_000 + number, UTC),
+                "headers": random.choice(
+                    (None, [{"key": "a", "value": b"1"}, {"key": "a", "value": None}])
+                ),
+            }
+        )
+    return rows
+
+
+def rows_from(rows: list[Row], offset: int, size: int = 7) -> Iterator[pa.RecordBatch]:
+    left = [row for row in rows if row["offset"] >= offset]
+    for at in range(0, len(left), size):
+        yield pa.RecordBatch.from_pylist(left[at : at + size], schema=SCHEMA)
+
+
+def written(broker: Broker) -> dict[int, Row]:
+    """All that readers of committed records find, by offset."""
+    with closing(
+        KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
+    ) as consumer:
+        place = LibraryPartition(*PLACE)
+        consumer.assign([place])
+        consumer.seek_to_beginning()
+        (end,) = consumer.end_offsets([place]).values()
+        found: dict[int, Row] = {}
+        while consumer.position(place) < end:
+            for records in consumer.poll(500).values():
+                for record in records:
+                    headers = [{"key": key, "value": value} for key, value in record.headers]
+                    found[record.offset] = {
+                        "key": record.key,
+                        "value": record.value,
+                        "timestamp": datetime.fromtimestamp(record.timestamp / 1000, UTC),
+                        "headers": headers or None,
+                    }
+    return found
+
+
+def check(broker: Broker, offset_map: OffsetMap, rows: list[Row]) -> None:
+    found, by_offset = written(broker), {row["offset"]: row for row in rows}
+    places = {
+        run.target_offset + n: run.source_offset + n
+        for run in offset_map.runs()
+        for n in range(run.records)
+    }
+    assert sorted(places.values()) == sorted(by_offset)
+    assert sorted(places) == sorted(found)
+    for offset, source in places.items():
+        assert found[offset] | {"offset": source} == by_offset[source]
+
+
+def options(on_bytes: Callable[[int], bool] = lambda _: True) -> WriterOptions:
+    return WriterOptions(
+        group="restore", transactional_id="restore-t-0", transaction_bytes=2_000, on_bytes=on_bytes
+    )
+
+
+def test_rows_are_written_once_by_writers_that_are_killed(tmp_path: Path) -> None:
+    rows, random = made_rows(400), Random(11)
+    offset_map = OffsetMap(tmp_path / "offsets", PLACE)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        while True:
+            steps = iter(range(random.randrange(1, 60)))
+            killed = random.choice(("put", "map", "commit"))
+
+            def step(at: str, killed: str = killed, steps: Iterator[int] = steps) -> None:
+                if at == killed and next(steps, None) is None:
+                    raise KilledError
+
+            try:
+                with pytest.MonkeyPatch.context() as patched:
+                    writer = TopicWriter(links, PLACE, offset_map, watched(patched, step))
+                    assert writer.write(lambda offset: rows_from(rows, offset))
+            except KilledError:
+                continue
+            break
+
+        check(broker, offset_map, rows)
+        again = TopicWriter(links, PLACE, offset_map, options())
+        assert again.write(lambda offset: rows_from(rows, offset))
+        assert again.rows == 0
+        check(broker, offset_map, rows)
+
+
+def watched(patched: pytest.MonkeyPatch, step: Callable[[str], None]) -> WriterOptions:
+    """Say what a writer is at: behind each batch, before and after a line of the map and a commit."""
+    add, commit = OffsetMap.add, TransactionalProducer.commit
+
+    def watched_add(self: OffsetMap, *values: Any) -> None:
+        step("map")
+        add(self, *values)
+        step("map")
+
+    def watched_commit(self: TransactionalProducer, *values: Any) -> None:
+        step("commit")
+        commit(self, *values)
+        step("commit")
+
+    def on_bytes(_size: int) -> bool:
+        step("put")
+        return True
+
+    patched.setattr(OffsetMap, "add", watched_add)
+    patched.setattr(TransactionalProducer, "commit", watched_commit)
+    return options(on_bytes)
+
+
+def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
+    rows, offset_map = made_rows(100), OffsetMap(tmp_path, PLACE)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        first = TopicWriter(links, PLACE, offset_map, options(lambda _: False))
+        assert not first.write(lambda offset: rows_from(rows, offset))
+        assert first.rows == 7
+        second = TopicWriter(links, PLACE, offset_map, options())
+        assert second.write(lambda offset: rows_from(rows, offset))
+        assert second.rows == 93
+
+        check(broker, offset_map, rows)
+
+
+def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path) -> None:
+    rows, offset_map = made_rows(60), OffsetMap(tmp_path, PLACE)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        others = iter([None, None])
+
+        def taken_over(_size: int) -> bool:
+            if next(others, True) is None:  # as the coordinator does when the time is over
+                TransactionalProducer(links, "restore-t-0")
+            return True
+
+        assert TopicWriter(links, PLACE, offset_map, options(taken_over)).write(
+            lambda offset: rows_from(rows, offset)
+        )
+        check(broker, offset_map, rows)
