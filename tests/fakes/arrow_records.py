@@ -49,3 +49,8 @@ def arrow_batch(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     extra = [name for name in rows[0] if name not in RECORD_COLUMNS]
     schema = pa.schema([*ARROW_SCHEMA, *((name, pa.string()) for name in extra)])
     return pa.RecordBatch.from_pylist(list(rows), schema)
+
+
+def unplaced_batch(rows: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows as one Arrow batch without the columns that are the same for all of a partition."""
+    return arrow_batch(rows).drop_columns(["topic", "partition"])

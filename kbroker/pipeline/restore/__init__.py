@@ -1,1 +1,1 @@
-"""An archive written back: into the topics of a cluster, or into data directories."""
+"""An archive written back: into the topics of a cluster, or into logs."""

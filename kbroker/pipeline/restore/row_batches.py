@@ -1,0 +1,156 @@
+"""Rows of a partition as record batches of format 2, with the offsets and times that they had.
+
+What becomes one batch: rows that follow one another, up to `most_bytes` before compression. Holes
+between offsets stay, inside of batches too. A batch has one kind of time: where the broker set it
+(LogAppendTime) it is the batch's, so rows of different such times part. Rows without a time, as
+formats before 0.10 have them, get -1. A batch spans no more time than a segment does, so that
+retention finds old records in segments of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from kbroker.pipeline.restore.record_encoding import Int64s, RowFields, encoded
+from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
+from kbroker.record.compression import NONE
+from kbroker.record.record_batch import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    join_batch,
+)
+
+Bools = npt.NDArray[np.bool_]
+
+_BATCH_BYTES: Final = 64 * 1024
+_MOST_AROUND: Final = MOST_AROUND_BODY + MOST_OF_TIME
+_LONGEST_MS: Final = 1 << 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchForm:
+    """How the batches of a log are made."""
+
+    most_bytes: int = _BATCH_BYTES
+    most_ms: int = _LONGEST_MS
+    leader_epoch: int = 0
+    codec: int = NONE  # an id of `record.compression`
+
+    @classmethod
+    def of(cls, config: TopicConfig, leader_epoch: int, codec: int) -> BatchForm:
+        """As the settings of the topic allow it."""
+        return cls(
+            most_bytes=min(_BATCH_BYTES, config.max_message_bytes, config.segment_bytes),
+            most_ms=min(config.segment_ms_effective(), _LONGEST_MS),
+            leader_epoch=leader_epoch,
+            codec=codec,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """A batch that is not built yet: it may end at a later offset than that of its last record."""
+
+    header: BatchHeader
+    body: bytes | memoryview
+
+    def built(self) -> bytes:
+        """Return its bytes."""
+        return join_batch(self.header, self.body)
+
+    def up_to(self, end_offset: int) -> RowBatch:
+        """The same records, and no others below `end_offset`, where a batch can say so."""
+        end = min(end_offset, self.header.base_offset + MAX_RELATIVE_OFFSET + 1)
+        header = self.header
+        delta = max(end - 1 - header.base_offset, header.last_offset_delta)
+        return RowBatch(header._replace(last_offset_delta=delta), self.body)
+
+
+def row_batches(rows: pa.RecordBatch, form: BatchForm) -> Iterator[RowBatch]:
+    """The batches of some rows, with the columns of an archive, by rising offset."""
+    if not rows.num_rows:
+        return
+    fields = RowFields.of(rows)
+    assert (np.diff(fields.offsets) > 0).all(), "rows come by rising offset"
+    kinds = rows.column("timestampType").fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
+    is_stamped = kinds == LOG_APPEND_TIME
+    starts = list(_starts(fields, is_stamped, form))
+    ends = [*starts[1:], rows.num_rows]
+    counts = np.diff([*starts, rows.num_rows])
+    base_offsets, base_times = fields.offsets[starts], fields.times_ms[starts]
+    records = encoded(fields, np.repeat(base_offsets, counts), np.repeat(base_times, counts))
+    last_offsets = fields.offsets[np.array(ends) - 1]
+    max_times = np.maximum.reduceat(fields.times_ms, starts)
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        base_offset = int(base_offsets[number])
+        header = BatchHeader(
+            base_offset=base_offset,
+            batch_length=0,
+            partition_leader_epoch=form.leader_epoch,
+            magic=MAGIC,
+            crc=0,
+            attributes=form.codec | (TIMESTAMP_TYPE_BIT if is_stamped[start] else 0),
+            last_offset_delta=int(last_offsets[number]) - base_offset,
+            base_timestamp=int(base_times[number]),
+            max_timestamp=int(max_times[number]),
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+            base_sequence=NO_SEQUENCE,
+            record_count=end - start,
+        )
+        yield RowBatch(header, records.between(start, end))
+
+
+def batch_without_records(base_offset: int, form: BatchForm) -> RowBatch:
+    """A batch that only says that there is no record, as compaction leaves them."""
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=form.leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=NONE,
+        last_offset_delta=0,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=0,
+    )
+    return RowBatch(header, b"")
+
+
+def _starts(fields: RowFields, is_stamped: Bools, form: BatchForm) -> Iterator[int]:
+    """Where batches begin."""
+    times, offsets = fields.times_ms, fields.offsets
+    parts = (is_stamped[1:] != is_stamped[:-1]) | (is_stamped[1:] & (times[1:] != times[:-1]))
+    cuts = (np.flatnonzero(parts) + 1).tolist()
+    sizes = np.cumsum(fields.sizes + _MOST_AROUND)
+    room = form.most_bytes - HEADER_SIZE
+    start = 0
+    for cut in [*cuts, len(offsets)]:
+        while start < cut:
+            yield start
+            before = int(sizes[start - 1]) if start else 0
+            end = int(np.searchsorted(sizes, before + room, "right"))
+            far = int(np.searchsorted(offsets, offsets[start] + MAX_RELATIVE_OFFSET, "right"))
+            start += _same_age(times[start : max(start + 1, min(end, far, cut))], form.most_ms)
+
+
+def _same_age(times_ms: Int64s, most_ms: int) -> int:
+    """How many records are not younger than the first by more than that."""
+    younger = np.flatnonzero(times_ms > int(times_ms[0]) + most_ms)
+    return int(younger[0]) if len(younger) else len(times_ms)
