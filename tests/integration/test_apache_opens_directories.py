@@ -39,7 +39,7 @@ from tests.integration.directory_writer import (
     overrides,
 )
 from tests.integration.log_reads import visible_records
-from tests.integration.written_directory import COMMITTED, GROUP, write_everything
+from tests.integration.written_directory import COMMITTED, GROUP, write_everything, write_rows
 
 pytestmark = pytest.mark.java
 
@@ -87,6 +87,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     root = tmp_path_factory.mktemp("written")
     writer = DirectoryWriter(root / "clean")
     write_everything(writer)
+    write_rows(writer)
     writer.checkpoint()
     shutil.copytree(root / "clean", root / "killed")
     committed = {place: writer.committed_rows(place) for place in writer.rows}

@@ -14,9 +14,11 @@ from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
+from kbroker.pipeline.restore.row_batches import BatchForm, batch_without_records, row_batches
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.legacy_builder import build_legacy
-from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, Record, build
+from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, Record, build, records
+from tests.fakes.arrow_records import record, unplaced_batch
 from tests.integration.directory_writer import CREATE_TIME, DirectoryWriter
 
 GROUP = "g-written"
@@ -179,6 +181,22 @@ def _write_compacted(writer: DirectoryWriter) -> None:
         writer.end_transaction("compacted-txn", producer_id, commit=number % 4 > 0)
     writer.compact("compacted-txn")
     writer.compact("compacted-none")  # once more, over what is clean already
+
+
+def write_rows(writer: DirectoryWriter) -> None:
+    """Batches made of rows, as an archive that is written back has them: none of them leaves a gap,
+    the first one has no record, some reach beyond their last one.
+    """
+    places = [at for at in range(7, 300) if at % 10 not in (3, 4)]
+    rows = unplaced_batch(
+        [record(at, timestamp=writer.clock.ms - at % 7, value=b"v%d" % at * 9) for at in places]
+    )
+    form = BatchForm(most_bytes=600, codec=CODEC_IDS["zstd"])
+    batches = [batch_without_records(0, form), *row_batches(rows, form)]
+    ends = [*(batch.header.base_offset for batch in batches[1:]), 310]
+    for batch, end_offset in zip(batches, ends, strict=True):
+        data = batch.up_to(end_offset).built()
+        writer.append_at("rows", list(records(data)), data, magic=2)
 
 
 def _write_offsets(writer: DirectoryWriter) -> None:

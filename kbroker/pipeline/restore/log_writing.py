@@ -4,9 +4,9 @@ Batches go the way on which a follower appends what its leader sent. So segments
 epochs and checkpoints are what a broker leaves that was stopped cleanly.
 
 Law: each batch begins where the one before ends. Offsets without a record belong to the batch
-before them, as compaction leaves it, or to one without records: so recovery finds every hole that a
-power loss made, and a run that was killed is continued where the log ends. Only a directory whose
-logs are whole on the disk says that it was left cleanly.
+before them, as compaction leaves it: so recovery finds every hole that a power loss made, and a run
+that was killed is continued where the log ends. Only a directory whose logs are whole on the disk
+says that it was left cleanly.
 """
 
 from __future__ import annotations
@@ -90,11 +90,12 @@ class LogWriting:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
+        try:
+            if kind is None:
+                with _sentences(self._directory.path):
+                    self._stop()
+        finally:
             self._logs.release()
-            return
-        with _sentences(self._directory.path):
-            self._stop()
 
     def open(self, written: WrittenLog) -> PartitionWriting:
         """The log of a partition, to be written from its `next_offset` on. PipelineError where it
@@ -165,12 +166,14 @@ class PartitionWriting:
         """Append a batch, if there is one, and let the log end there."""
         if batch is not None:
             self._append(batch.up_to(end_offset))
-        while self.next_offset < end_offset:  # nothing is before, or not near enough
+        while self.next_offset < end_offset:  # there is no record, or none that is near enough
             self._append(batch_without_records(self.next_offset, self._form).up_to(end_offset))
 
     def _batches(self, rows: Iterable[pa.RecordBatch]) -> Iterator[RowBatch]:
+        begin: int | None = self.next_offset
         for some in rows:
-            yield from row_batches(some, self._form)
+            yield from row_batches(some, self._form, begin)
+            begin = None
 
     def _append(self, batch: RowBatch) -> None:
         data = batch.built()

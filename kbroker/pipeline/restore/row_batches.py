@@ -78,8 +78,12 @@ class RowBatch:
         return RowBatch(header._replace(last_offset_delta=delta), self.body)
 
 
-def row_batches(rows: pa.RecordBatch, form: BatchForm) -> Iterator[RowBatch]:
-    """The batches of some rows, with the columns of an archive, by rising offset."""
+def row_batches(
+    rows: pa.RecordBatch, form: BatchForm, base_offset: int | None = None
+) -> Iterator[RowBatch]:
+    """The batches of some rows, with the columns of an archive, by rising offset. The first one
+    begins at `base_offset`, where a batch can, else with its first record.
+    """
     if not rows.num_rows:
         return
     fields = RowFields.of(rows)
@@ -90,19 +94,21 @@ def row_batches(rows: pa.RecordBatch, form: BatchForm) -> Iterator[RowBatch]:
     ends = [*starts[1:], rows.num_rows]
     counts = np.diff([*starts, rows.num_rows])
     base_offsets, base_times = fields.offsets[starts], fields.times_ms[starts]
+    if base_offset is not None and fields.offsets[ends[0] - 1] - base_offset <= MAX_RELATIVE_OFFSET:
+        base_offsets[0] = base_offset
     records = encoded(fields, np.repeat(base_offsets, counts), np.repeat(base_times, counts))
     last_offsets = fields.offsets[np.array(ends) - 1]
     max_times = np.maximum.reduceat(fields.times_ms, starts)
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        base_offset = int(base_offsets[number])
+        begin = int(base_offsets[number])
         header = BatchHeader(
-            base_offset=base_offset,
+            base_offset=begin,
             batch_length=0,
             partition_leader_epoch=form.leader_epoch,
             magic=MAGIC,
             crc=0,
             attributes=form.codec | (TIMESTAMP_TYPE_BIT if is_stamped[start] else 0),
-            last_offset_delta=int(last_offsets[number]) - base_offset,
+            last_offset_delta=int(last_offsets[number]) - begin,
             base_timestamp=int(base_times[number]),
             max_timestamp=int(max_times[number]),
             producer_id=NO_PRODUCER_ID,

@@ -31,6 +31,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore import log_writing
 from kbroker.pipeline.restore.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
+from kbroker.record.record_batch import read_header
 from tests.fakes.arrow_records import BASE_MS, record, unplaced_batch
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -135,6 +136,8 @@ def test_a_log_begins_and_ends_where_it_is_to(disk: MemoryFileSystem) -> None:
     write_rows(disk, PATH, rows, start_offset=1_000, end_offset=1_050)
 
     assert segments(disk)[0] == 1_000
+    first = read_header(disk.read_bytes(f"{LOG}/00000000000000001000.log"))
+    assert (first.base_offset, first.record_count > 0) == (1_000, True)
     with LogWriting(directory(PATH), disk) as writing:
         log = WrittenLog(partition=T0, start_offset=1_000, end_offset=1_050)
         assert writing.open(log).next_offset == 1_050

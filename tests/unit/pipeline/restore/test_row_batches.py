@@ -144,6 +144,20 @@ def test_a_batch_may_end_after_its_last_record() -> None:
     assert ends(batch.up_to(2**40).built()) == (4, 4 + 2**31)
 
 
+def test_a_batch_may_begin_before_its_first_record() -> None:
+    rows = [record(4), record(2**31 + 1)]
+    form = BatchForm(most_bytes=100)
+
+    one, other = row_batches(unplaced_batch(rows), form, 2)
+    (far,) = row_batches(unplaced_batch(rows[1:]), form, 1)
+
+    assert (ends(one.built()), ends(other.built())) == ((2, 5), (2**31 + 1, 2**31 + 2))
+    assert [record for batch in (one, other) for record in records(batch.built())] == list(
+        map(record_of, rows)
+    )
+    assert ends(far.built()) == (2**31 + 1, 2**31 + 2)
+
+
 def test_a_batch_may_have_no_record() -> None:
     built = batch_without_records(4, BatchForm(leader_epoch=3)).up_to(10).built()
 
