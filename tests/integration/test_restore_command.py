@@ -162,7 +162,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path
         (("--topics", "u"), "has no topic u: it has t"),
         (("--rename", "u=t"), "has no topic u: it has t"),
         (("--partitions", "x"), "'x' is not the number of a partition"),
-        (("--from", "soon"), "'soon' is not a moment"),
+        (("--from", "-1d"), "'-1d' is not a date such as"),
         (("--max-rate", "fast"), "'fast' is not a size such as"),
     ],
 )

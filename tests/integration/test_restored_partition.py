@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
 from kbroker.testing import Broker
 
@@ -100,9 +102,14 @@ def check(broker: Broker, offset_map: OffsetMap, rows: list[Row]) -> None:
         assert found[offset] | {"offset": source} == by_offset[source]
 
 
-def options(on_bytes: Callable[[int], bool] = lambda _: True) -> WriterOptions:
+def options(
+    goes_on: Callable[[], bool] = lambda: True, transaction_bytes: int = 2_000
+) -> WriterOptions:
     return WriterOptions(
-        group="restore", transactional_id="restore-t-0", transaction_bytes=2_000, on_bytes=on_bytes
+        group="restore",
+        transactional_id="restore-t-0",
+        transaction_bytes=transaction_bytes,
+        pace=Pace(goes_on=goes_on),
     )
 
 
@@ -148,20 +155,20 @@ def watched(patched: pytest.MonkeyPatch, step: Callable[[str], None]) -> WriterO
         commit(self, *values)
         step("commit")
 
-    def on_bytes(_size: int) -> bool:
+    def goes_on() -> bool:
         step("put")
         return True
 
     patched.setattr(OffsetMap, "add", watched_add)
     patched.setattr(TransactionalProducer, "commit", watched_commit)
-    return options(on_bytes)
+    return options(goes_on)
 
 
 def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
     rows, offset_map = made_rows(100), OffsetMap(tmp_path, PLACE)
     with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
-        first = TopicWriter(links, PLACE, offset_map, options(lambda _: False))
+        first = TopicWriter(links, PLACE, offset_map, options(lambda: False))
         assert not first.write(lambda offset: rows_from(rows, offset))
         assert first.rows == 7
         second = TopicWriter(links, PLACE, offset_map, options())
@@ -171,18 +178,40 @@ def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
         check(broker, offset_map, rows)
 
 
-def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path) -> None:
-    rows, offset_map = made_rows(60), OffsetMap(tmp_path, PLACE)
+@pytest.mark.parametrize("value", [b"", b"." * 300_000], ids=["small", "in several batches"])
+def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value: bytes) -> None:
+    rows, offset_map = made_rows(120), OffsetMap(tmp_path, PLACE)
+    for row in rows:
+        row["value"] = row["value"] and row["value"] + value
     with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         others = iter([None, None])
 
-        def taken_over(_size: int) -> bool:
+        def taken_over() -> bool:
             if next(others, True) is None:  # as the coordinator does when the time is over
                 TransactionalProducer(links, "restore-t-0")
             return True
 
-        assert TopicWriter(links, PLACE, offset_map, options(taken_over)).write(
-            lambda offset: rows_from(rows, offset)
-        )
+        writer = TopicWriter(links, PLACE, offset_map, options(taken_over, 1 << 30))
+        assert writer.write(lambda offset: rows_from(rows, offset, 40))
+        check(broker, offset_map, rows)
+
+
+def test_nobody_waits_within_a_transaction(tmp_path: Path) -> None:
+    now_s, waits = 0.0, []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+        waits.append(sum(line.records for line in offset_map.lines()))
+
+    rows, offset_map = made_rows(21), OffsetMap(tmp_path, PLACE)
+    pace = Pace(10.0, now_s=lambda: now_s, sleep=sleep)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        slow = replace(options(), pace=pace, transaction_bytes=1 << 30)
+        assert TopicWriter(links, PLACE, offset_map, slow).write(lambda at: rows_from(rows, at))
+
+        assert set(waits) == {7, 14, 21}
+        assert now_s > 100
         check(broker, offset_map, rows)

@@ -1,14 +1,13 @@
-"""Types of options that jobs have: names, directories, pairs `KEY=VALUE`, sizes, moments."""
+"""Types of options that jobs have: names, directories, pairs `KEY=VALUE`, sizes, dates."""
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.time_argument import MOMENTS, timestamp_ms
+from kbroker.cli.time_argument import milliseconds_ago, timestamp_ms
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:
@@ -42,11 +41,12 @@ def size(text: str) -> int:
     return int(matched[1]) << (10 + 10 * "kMG".index(matched[2]))
 
 
-def moment(text: str) -> int:
-    """Unix ms of a date, or of a time ago."""
-    found = timestamp_ms(str(text), time.time_ns() // 1_000_000)
+def date_ms(text: str) -> int:
+    """Unix ms of a date; no time ago, which is another each time."""
+    ago = milliseconds_ago(str(text)) is not None
+    found = None if ago else timestamp_ms(str(text), 0)
     if found is None:
-        raise click.BadParameter(f"'{text}' is not a moment: give {MOMENTS}")
+        raise click.BadParameter(f"'{text}' is not a date such as 2026-11-21T10:00:00")
     return found
 
 

@@ -19,7 +19,7 @@ from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import link_errors, security_options
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import directory, moment, names, numbers, pair, size
+from kbroker.cli.pipeline.parameters import date_ms, directory, names, numbers, pair, size
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.produce import CODECS
 from kbroker.record.compression import CODEC_IDS
@@ -47,10 +47,10 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     help="Only partitions of these numbers.",
 )  # fmt: skip
 @click.option(
-    "--from", "start_ms", type=moment, metavar="TIME", help="Only records of this time or later."
+    "--from", "start_ms", type=date_ms, metavar="DATE", help="Only records of this time or later."
 )
 @click.option(
-    "--to", "end_ms", type=moment, metavar="TIME",
+    "--to", "end_ms", type=date_ms, metavar="DATE",
     help="Only records before this time: the topics as they were then.",
 )  # fmt: skip
 @click.option(

@@ -39,12 +39,11 @@ class RowFields:
     def of(cls, rows: pa.RecordBatch) -> RowFields:
         """Those of rows with the columns of an archive."""
         keys, values = rows.column("key"), rows.column("value")
-        headers = _headers(rows.column("headers"))
+        headers = headers_of(rows)
         sizes = sum(_lengths(column, 0) for column in (keys, values, headers))
-        times_us = rows.column("timestamp").cast(pa.int64()).fill_null(_NO_TIME_US)
         return cls(
             offsets=rows.column("offset").to_numpy(zero_copy_only=False),
-            times_ms=times_us.to_numpy(zero_copy_only=False) // 1_000,
+            times_ms=times_of(rows),
             keys=keys,
             values=values,
             headers=headers,
@@ -88,6 +87,29 @@ def encoded(fields: RowFields, base_offsets: Int64s, base_times_ms: Int64s) -> E
     return EncodedRecords(memoryview(data), np.frombuffer(bounds, np.int32)[: len(joined) + 1])
 
 
+def times_of(rows: pa.RecordBatch) -> Int64s:
+    """The times of the records in Unix ms, -1 where one has none."""
+    times_us = rows.column("timestamp").cast(pa.int64()).fill_null(_NO_TIME_US)
+    times_ms: Int64s = times_us.to_numpy(zero_copy_only=False) // 1_000
+    return times_ms
+
+
+def headers_of(rows: pa.RecordBatch) -> pa.Array:
+    """The headers of each record with their count, as they stand at its end."""
+    column = rows.column("headers")
+    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
+    if not counts.any():
+        return pa.repeat(pa.scalar(_NO_HEADERS), len(column))
+    keys, values = column.flatten().flatten()
+    pairs = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
+    found: list[bytes] = []
+    at = 0
+    for count in counts.tolist():
+        found.append(_header_bytes(pairs[at : at + count]) if count else _NO_HEADERS)
+        at += count
+    return pa.array(found, pa.binary())
+
+
 def varints(numbers: Int64s) -> pa.Array:
     """The zigzag varints of numbers, as `default_record.write_varint` writes them."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).astype(np.uint64)
@@ -108,20 +130,6 @@ def varints(numbers: Int64s) -> pa.Array:
 def _lengths(column: pa.Array, of_null: int) -> Int64s:
     lengths: Int64s = pc.binary_length(column).fill_null(of_null).to_numpy(zero_copy_only=False)
     return lengths.astype(np.int64)
-
-
-def _headers(column: pa.Array) -> pa.Array:
-    counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    if not counts.any():
-        return pa.repeat(pa.scalar(_NO_HEADERS), len(column))
-    keys, values = column.flatten().flatten()
-    pairs = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
-    found: list[bytes] = []
-    at = 0
-    for count in counts.tolist():
-        found.append(_header_bytes(pairs[at : at + count]) if count else _NO_HEADERS)
-        at += count
-    return pa.array(found, pa.binary())
 
 
 def _header_bytes(pairs: list[tuple[Any, Any]]) -> bytes:

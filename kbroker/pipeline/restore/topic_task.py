@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from kbroker.errors import KafkaError, Trouble
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
 from kbroker.pipeline.archive.reader import ArchiveSelection
 from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.restore_plan import PartitionPlan
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
@@ -69,7 +69,7 @@ def restore_partition(task: TopicTask) -> TopicResult:
         transactional_id=f"{task.group}-{target}",
         reached=task.reached,
         compression=task.compression,
-        on_bytes=_paced(task.bytes_per_s, lambda: not board.is_stopped),
+        pace=Pace(task.bytes_per_s, lambda: not board.is_stopped),
         on_commit=on_commit,
     )
     try:
@@ -102,19 +102,3 @@ def _rows_from(task: TopicTask, offset: int) -> Iterator[pa.RecordBatch]:
         chosen = rows.filter(pc.is_in(rows.column("key"), value_set=keys))
         if chosen.num_rows:
             yield chosen
-
-
-def _paced(bytes_per_s: float, goes_on: Callable[[], bool]) -> Callable[[int], bool]:
-    """Wait until so many bytes were due, and look whether to go on."""
-    if not bytes_per_s:
-        return lambda _size: goes_on()
-    due_s = time.monotonic()
-
-    def wait(size_bytes: int) -> bool:
-        nonlocal due_s
-        due_s = max(due_s, time.monotonic() - 1) + size_bytes / bytes_per_s
-        while (left_s := due_s - time.monotonic()) > 0 and goes_on():
-            time.sleep(min(left_s, 0.2))
-        return goes_on()
-
-    return wait

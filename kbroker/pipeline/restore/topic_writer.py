@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -22,10 +22,13 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of
-from kbroker.pipeline.restore.record_bodies import bodies_of, times_of
+from kbroker.pipeline.restore.pace import Pace
+from kbroker.pipeline.restore.record_bodies import bodies_of
+from kbroker.pipeline.restore.record_encoding import times_of
 from kbroker.record.compression import NONE
 
 _TRANSACTION_S = 10.0
+_LONGEST_WAIT_S = 5.0  # within a transaction
 _TIMEOUT_MS = 60_000  # of a transaction that nobody ends
 _PATIENCE_S = 60.0
 _ATTEMPTS = 5  # in which nothing was committed
@@ -45,8 +48,7 @@ class WriterOptions:
     reached: Position = NOTHING
     compression: int = NONE
     transaction_bytes: int = 64 * 1024 * 1024  # of bodies, after which one is committed
-    # Called after so many bytes were given to the sender; may wait, or say that it is over: False.
-    on_bytes: Callable[[int], bool] = lambda _size: True
+    pace: Pace = field(default_factory=Pace)
     on_commit: Callable[[int], None] = lambda _rows: None  # so many rows more are there for good
 
 
@@ -78,6 +80,8 @@ class TopicWriter:
             try:
                 return self._write_rest(rows_from)
             except TransactionLostError as error:
+                for link in self._links.busy():
+                    self._links.lose(link)  # what it still answers is of that transaction
                 lost = lost + 1 if self.rows == before else 1
                 if lost == _ATTEMPTS:
                     raise PipelineError(
@@ -97,19 +101,25 @@ class TopicWriter:
         number = int(position.metadata) if position.metadata else 0
         self._map.go_on_after(number)
         writing = _Writing(self._links, self._target, producer, self._options)
+        goes_on = True
         for rows in rows_from(max(position.offset, 0)):
-            goes_on = writing.put(rows)
-            if writing.is_full or not goes_on:
+            wait_s = self._options.pace.owed_s(writing.put(rows))
+            if writing.is_full or wait_s > _LONGEST_WAIT_S:
                 number += 1
                 self._commit(producer, writing, number)
+            goes_on = self._options.pace.wait(wait_s)
             if not goes_on:
-                return False
+                break
         if writing.offsets:
             self._commit(producer, writing, number + 1)
-        return True
+        return goes_on
 
     def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
-        runs = writing.finished()
+        try:
+            runs = writing.finished()
+        except PipelineError:
+            producer.abort()  # so that readers need not wait for its time to be over
+            raise
         next_offset = writing.offsets[-1] + 1
         self._map.add(number, next_offset, runs)
         position = Position(next_offset, str(number))
@@ -160,16 +170,16 @@ class _Writing:
         self._bytes = 0
         self._begun_s = time.monotonic()
 
-    def put(self, rows: pa.RecordBatch) -> bool:
-        """Send rows; False where it is time to stop after them."""
+    def put(self, rows: pa.RecordBatch) -> int:
+        """Send rows; how many bytes they are."""
         self._producer.add_partitions([self._target])
         bodies = bodies_of(rows)
-        self._sender.put(self._target.partition, bodies, 0, times_of(rows))
+        self._sender.put(self._target.partition, bodies, 0, times_of(rows).tolist())
         self.offsets += rows.column("offset").to_pylist()
         self._sender.send_until(lambda: self._sender.has_room)
         size_bytes = sum(map(len, bodies))
         self._bytes += size_bytes
-        return self._options.on_bytes(size_bytes)
+        return size_bytes
 
     def finished(self) -> list[OffsetRun]:
         """Wait until all is written; where it is."""
