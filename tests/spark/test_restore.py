@@ -1,0 +1,91 @@
+"""A restore whose tasks are spread over Spark gives back what a directory of Apache Kafka held."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from compat_tests.clients import create_topic
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, plan_restore
+from kbroker.pipeline.restore.topic_restore import TopicRestore, TopicTargets, run_tasks
+from kbroker.pipeline.spark_job.spread import OverSpark
+from tests.fakes.archived_directory import archive_directory
+from tests.golden import golden_logs
+
+Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
+
+
+def test_all_of_a_directory_comes_back(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "archive")
+    archive_directory(str(golden_logs.unpack("3.9.2-unclean", tmp_path / "data")), path)
+    state = read_archive(path)
+    names = {name: f"{topic}-{name}" for name in state.topics()}
+    wish = RestoreWish(renamed=names)
+    plans = plan_restore(state, wish)
+    kept = RestoreCheckpoint(tmp_path / "checkpoint")
+    targets = TopicTargets(bootstrap=bootstrap)
+    restore = TopicRestore(state, plans, wish, targets, job_id=topic, checkpoint=kept)
+
+    with closing(ClusterLinks(bootstrap)) as links:
+        (tmp_path / "checkpoint").mkdir()
+        for missing in restore.prepare(links):
+            create_topic(bootstrap, missing.name, missing.partitions)
+        restore.check_partitions(links)
+        restore.board.clear()
+        results = run_tasks(OverSpark(spark), restore.tasks(2))
+        restore.end(links)
+
+    archived = {plan.target: archived_rows(path, plan) for plan in plans}
+    assert sum(map(len, archived.values())) == sum(result.rows for result in results) > 900
+    for plan in plans:
+        found = written_rows(bootstrap, plan)
+        runs = OffsetMap(kept.maps, plan.target).runs()
+        places = {
+            run.source_offset + n: run.target_offset + n for run in runs for n in range(run.records)
+        }
+        assert {source: found[place] for source, place in places.items()} == archived[plan.target]
+        assert len(found) == len(places)
+
+
+def archived_rows(path: str, plan: PartitionPlan) -> dict[int, Row]:
+    found: dict[int, Row] = {}
+    for rows in ordered_rows(path, plan.files):
+        times = rows.column("timestamp").cast("int64").to_pylist()
+        for row, time_us in zip(rows.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
+            headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+            time_ms = -1 if time_us is None else time_us // 1_000
+            found[row["offset"]] = row["key"], row["value"], time_ms, headers
+    return found
+
+
+def written_rows(bootstrap: str, plan: PartitionPlan) -> dict[int, Row]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    found: dict[int, Row] = {}
+    with closing(consumer):
+        consumer.assign([TopicPartition(*plan.target, 0)])
+        while True:
+            message = consumer.poll(20)
+            assert message is not None, plan.target
+            if message.error():
+                return found
+            headers = tuple(message.headers() or ())
+            time_ms = message.timestamp()[1]
+            found[message.offset()] = message.key(), message.value(), time_ms, headers
