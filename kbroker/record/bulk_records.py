@@ -27,11 +27,11 @@ from kbroker.record.default_record import (
 )
 from kbroker.record.record_batch import (
     LOG_APPEND_TIME,
-    MAGIC,
     BatchHeader,
     BatchOptions,
     join_batch,
     plain_records,
+    unsealed_header,
 )
 
 # A record is larger than its body and headers by no more: length, attributes, time, offset.
@@ -119,19 +119,12 @@ def build_from_bodies(
         for first, end in _WIDTHS
         if first < count
     ]
-    header = BatchHeader(
+    header = unsealed_header(
+        options,
         base_offset=0,
-        batch_length=0,
-        partition_leader_epoch=options.partition_leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=options.flags | options.compression,
-        last_offset_delta=count - 1,
+        last_offset=count - 1,
         base_timestamp=first_ms,
         max_timestamp=last_ms,
-        producer_id=options.producer_id,
-        producer_epoch=options.producer_epoch,
-        base_sequence=options.base_sequence,
         record_count=count,
     )
     return join_batch(header, b"".join(pieces), options.level)

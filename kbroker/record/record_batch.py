@@ -291,7 +291,30 @@ def build(
     body = bytearray()
     for record in entries:
         write_record(body, record, base_offset, base_timestamp)
-    header = BatchHeader(
+    header = unsealed_header(
+        options,
+        base_offset=base_offset,
+        last_offset=last_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=len(entries),
+    )
+    return join_batch(header, body, options.level)
+
+
+def unsealed_header(
+    options: BatchOptions,
+    *,
+    base_offset: int,
+    last_offset: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    record_count: int,
+) -> BatchHeader:
+    """The header of a new batch, but for length and checksum, which `join_batch` fills in. Its
+    times and its last offset are these, whatever the options say.
+    """
+    return BatchHeader(
         base_offset=base_offset,
         batch_length=0,
         partition_leader_epoch=options.partition_leader_epoch,
@@ -304,9 +327,8 @@ def build(
         producer_id=options.producer_id,
         producer_epoch=options.producer_epoch,
         base_sequence=options.base_sequence,
-        record_count=len(entries),
+        record_count=record_count,
     )
-    return join_batch(header, body, options.level)
 
 
 def build_marker(

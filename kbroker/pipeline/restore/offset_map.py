@@ -47,7 +47,8 @@ class OffsetMap:
 
     def last(self) -> MapLine | None:
         """The newest line, of a transaction that may not be committed."""
-        return max(self.lines(), key=lambda line: line.number, default=None)
+        lines = self.lines()
+        return lines[-1] if lines else None
 
     def go_on_after(self, number: int) -> None:
         """Drop the line of a transaction that was not committed: the one above `number`."""

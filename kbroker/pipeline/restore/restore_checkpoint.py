@@ -7,10 +7,12 @@ the restore's own. Where a run has reached the end, the target may forget how fa
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from kbroker.client.transactional_producer import NOTHING, Position
 from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
@@ -44,13 +46,17 @@ class RestoreCheckpoint:
         names = tuple(sorted(topics.union(content.topics)))
         self._write(msgspec.structs.replace(content, topics=names))
 
-    def reached(self, partition: TopicPartition) -> tuple[int, int]:
-        """Where in the source a run goes on that follows one which has reached the end, and how
-        many transactions were committed by then; (-1, 0) where none has.
+    def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
+        """Where in the source a run goes on that follows one which has reached the end, with the
+        number of the last transaction by then, as the group has it; NOTHING where none has.
         """
-        number = self._read().transactions.get(str(partition), 0)
-        lines = OffsetMap(self.maps, partition).lines(number)
-        return (lines[-1].next_offset, number) if lines else (-1, 0)
+        transactions = self._read().transactions
+        found: dict[TopicPartition, Position] = {}
+        for partition in partitions:
+            number = transactions.get(str(partition), 0)
+            lines = OffsetMap(self.maps, partition).lines(number) if number else []
+            found[partition] = Position(lines[-1].next_offset, str(number)) if lines else NOTHING
+        return found
 
     def note_end(self, partitions: list[TopicPartition]) -> None:
         """A run has written all there is for these."""

@@ -19,17 +19,18 @@ import pyarrow as pa
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.format import MAX_RELATIVE_OFFSET
-from kbroker.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
+from kbroker.model import NO_TIMESTAMP
 from kbroker.pipeline.restore.record_encoding import Int64s, RowFields, encoded
 from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
 from kbroker.record.compression import NONE
 from kbroker.record.record_batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    MAGIC,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    BatchOptions,
     join_batch,
+    unsealed_header,
 )
 
 Bools = npt.NDArray[np.bool_]
@@ -56,6 +57,12 @@ class BatchForm:
             most_ms=min(config.segment_ms_effective(), _LONGEST_MS),
             leader_epoch=leader_epoch,
             codec=codec,
+        )
+
+    def options(self, flags: int = 0) -> BatchOptions:
+        """For the header of a batch with records."""
+        return BatchOptions(
+            flags=flags, compression=self.codec, partition_leader_epoch=self.leader_epoch
         )
 
 
@@ -99,21 +106,14 @@ def row_batches(
     records = encoded(fields, np.repeat(base_offsets, counts), np.repeat(base_times, counts))
     last_offsets = fields.offsets[np.array(ends) - 1]
     max_times = np.maximum.reduceat(fields.times_ms, starts)
+    plain, stamped = form.options(), form.options(TIMESTAMP_TYPE_BIT)
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        begin = int(base_offsets[number])
-        header = BatchHeader(
-            base_offset=begin,
-            batch_length=0,
-            partition_leader_epoch=form.leader_epoch,
-            magic=MAGIC,
-            crc=0,
-            attributes=form.codec | (TIMESTAMP_TYPE_BIT if is_stamped[start] else 0),
-            last_offset_delta=int(last_offsets[number]) - begin,
+        header = unsealed_header(
+            stamped if is_stamped[start] else plain,
+            base_offset=int(base_offsets[number]),
+            last_offset=int(last_offsets[number]),
             base_timestamp=int(base_times[number]),
             max_timestamp=int(max_times[number]),
-            producer_id=NO_PRODUCER_ID,
-            producer_epoch=NO_PRODUCER_EPOCH,
-            base_sequence=NO_SEQUENCE,
             record_count=end - start,
         )
         yield RowBatch(header, records.between(start, end))
@@ -121,19 +121,12 @@ def row_batches(
 
 def batch_without_records(base_offset: int, form: BatchForm) -> RowBatch:
     """A batch that only says that there is no record, as compaction leaves them."""
-    header = BatchHeader(
+    header = unsealed_header(
+        BatchOptions(partition_leader_epoch=form.leader_epoch),
         base_offset=base_offset,
-        batch_length=0,
-        partition_leader_epoch=form.leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=NONE,
-        last_offset_delta=0,
+        last_offset=base_offset,
         base_timestamp=NO_TIMESTAMP,
         max_timestamp=NO_TIMESTAMP,
-        producer_id=NO_PRODUCER_ID,
-        producer_epoch=NO_PRODUCER_EPOCH,
-        base_sequence=NO_SEQUENCE,
         record_count=0,
     )
     return RowBatch(header, b"")

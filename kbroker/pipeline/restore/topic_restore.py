@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.consumer_groups import delete_group
-from kbroker.client.transactional_producer import Position
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
@@ -101,6 +100,7 @@ class TopicRestore:
         """The largest partition first; `at_once` of them share the rate."""
         ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
         sharing = max(min(at_once, len(ordered)), 1)
+        reached = self._checkpoint.reached(plan.target for plan in ordered)
         return [
             TopicTask(
                 archive=self._state.path,
@@ -111,7 +111,7 @@ class TopicRestore:
                 group=self.group,
                 maps=str(self._checkpoint.maps),
                 board=str(self.board.directory),
-                reached=_position(*self._checkpoint.reached(plan.target)),
+                reached=reached[plan.target],
                 compression=self._targets.compression,
                 bytes_per_s=self._targets.bytes_per_s / sharing,
             )
@@ -153,10 +153,6 @@ class TopicRestore:
                 f"{source}=NAME to write elsewhere, or the --checkpoint of the run that wrote "
                 "them, to go on"
             )
-
-
-def _position(offset: int, number: int) -> Position:
-    return Position(offset, str(number))
 
 
 def run_tasks(spread: Spread, tasks: Sequence[TopicTask]) -> list[TopicResult]:

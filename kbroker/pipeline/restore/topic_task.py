@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,8 +45,8 @@ class TopicTask:
 class TopicResult:
     """What a task has done; `refusal` is why it could not go on."""
 
-    rows: int
-    is_complete: bool
+    rows: int = 0
+    is_complete: bool = False
     refusal: str | None = None
     code: ExitCode = ExitCode.ITEM_FAILED
     trouble: Trouble | None = None
@@ -57,38 +58,25 @@ def restore_partition(task: TopicTask) -> TopicResult:
     """
     board = TaskBoard(task.board)
     target = task.plan.target
-    rows = 0
-
-    def on_commit(more: int) -> None:
-        nonlocal rows
-        rows += more
-        board.note(target, rows)
-
     options = WriterOptions(
         group=task.group,
         transactional_id=f"{task.group}-{target}",
         reached=task.reached,
         compression=task.compression,
         pace=Pace(task.bytes_per_s, lambda: not board.is_stopped),
-        on_commit=on_commit,
+        on_commit=partial(board.note, target),
     )
     try:
         if board.is_stopped:
-            return TopicResult(rows=0, is_complete=False)
+            return TopicResult()
         with closing(ClusterLinks(task.bootstrap)) as links:
             writer = TopicWriter(links, target, OffsetMap(task.maps, target), options)
             is_complete = writer.write(lambda offset: _rows_from(task, offset))
-        return TopicResult(rows=rows, is_complete=is_complete)
+        return TopicResult(rows=writer.rows, is_complete=is_complete)
     except EndingError as error:
-        return TopicResult(
-            rows=rows,
-            is_complete=False,
-            refusal=error.sentence,
-            code=error.code,
-            trouble=error.trouble,
-        )
+        return TopicResult(refusal=error.sentence, code=error.code, trouble=error.trouble)
     except (KafkaError, OSError) as error:
-        return TopicResult(rows=rows, is_complete=False, refusal=f"{target}: {error}")
+        return TopicResult(refusal=f"{target}: {error}")
 
 
 def _rows_from(task: TopicTask, offset: int) -> Iterator[pa.RecordBatch]:

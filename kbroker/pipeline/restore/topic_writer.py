@@ -49,7 +49,7 @@ class WriterOptions:
     compression: int = NONE
     transaction_bytes: int = 64 * 1024 * 1024  # of bodies, after which one is committed
     pace: Pace = field(default_factory=Pace)
-    on_commit: Callable[[int], None] = lambda _rows: None  # so many rows more are there for good
+    on_commit: Callable[[int], None] = lambda _rows: None  # so many has this run committed
 
 
 class TopicWriter:
@@ -125,7 +125,7 @@ class TopicWriter:
         position = Position(next_offset, str(number))
         producer.commit(self._options.group, {self._target: position})
         self.rows += len(writing.offsets)
-        self._options.on_commit(len(writing.offsets))
+        self._options.on_commit(self.rows)
         writing.begin()
 
 
