@@ -27,7 +27,6 @@ WILL_BE_USED = {
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
     # archives that are written back
-    ("pipeline/restore/offset_runs.py", "translated"): "offsets of groups that a restore moves",
     ("pipeline/restore/log_writing.py", "LogWriting"): "restores into data directories",
     # entrances of their own
     ("pipeline/audit/audit_job.py", "run_audit"): "Python programs that audit without the command",

@@ -96,7 +96,7 @@ def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
     state, members = _members(links, name)
     owned = dict.fromkeys(place for member in members for place in member.partitions)
     return ConsumerGroup(
-        name=name, state=state, members=members, committed=owned | _committed(links, name)
+        name=name, state=state, members=members, committed=owned | committed_offsets(links, name)
     )
 
 
@@ -226,7 +226,8 @@ def _new_member(member: Any) -> GroupMember:
     )
 
 
-def _committed(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:
+def committed_offsets(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:
+    """Return what a group has committed; nothing if it is unknown. Raises OSError, KafkaError."""
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
     request = OffsetFetchRequest(group_id=name, topics=None, groups=[wanted])
 

@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
-from kafka.structs import TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.waiting import until
+from kbroker.pipeline.archive.kept_groups import KeptGroups
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
 from kbroker.testing import Broker
 from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
@@ -120,6 +123,52 @@ def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
     assert added.returncode == 0, added.stderr
 
     assert values(broker, "full") == wanted([*ROWS, *ROWS])
+
+
+def test_groups_go_on_at_the_record_they_would_have_read(broker: Broker, archive: Path) -> None:
+    source = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    source.create_topics([NewTopic("t", 1, 1), NewTopic("elsewhere", 1, 1)])
+    for group, offset in (("reader", 301), ("done", 5_000), ("fast", 598), ("busy", 100)):
+        set_offset(source, group, "t", offset)
+    set_offset(source, "stranger", "elsewhere", 3)
+    with ArchiveWriter(str(archive), "groups") as writer:
+        assert KeptGroups.of_cluster(broker.bootstrap).keep(writer) == []
+    assert {*writer.state.group_offsets} == {"reader", "done", "fast", "busy"}
+    set_offset(source, "fast", "moved", 299, creates=True)
+    member = KafkaConsumer(
+        "moved", group_id="busy", bootstrap_servers=broker.bootstrap, enable_auto_commit=False
+    )
+    until(lambda: member.poll(100) is not None and bool(member.assignment()), "it is a member")
+
+    first = run(broker, archive, "--rename", "t=moved")
+    assert first.returncode == 1, first.stderr
+    assert "offsets of 3 groups moved" in first.stderr
+    assert "offsets of group busy were not moved: it has members in the target" in first.stderr
+    member.close()
+    again = run(broker, archive, "--rename", "t=moved")
+    assert again.returncode == 0, again.stderr
+    assert "offsets of 4 groups moved" in again.stderr
+
+    found = {
+        group: source.list_group_offsets([group])[group][TopicPartition("moved", 0)].offset
+        for group in ("reader", "done", "fast", "busy")
+    }
+    rows_before = [row["offset"] for row in ROWS].index(302)
+    assert found == {"reader": rows_before, "done": 300, "fast": 299, "busy": 50}
+    other = ("--checkpoint", str(archive.parent / "other"))
+    left = run(broker, archive, "--rename", "t=left", "--no-groups", *other)
+    assert left.returncode == 0, left.stderr
+    assert TopicPartition("left", 0) not in source.list_group_offsets(["reader"])["reader"]
+    source.close()
+
+
+def set_offset(
+    admin: KafkaAdminClient, group: str, topic: str, offset: int, *, creates: bool = False
+) -> None:
+    if creates:
+        admin.create_topics([NewTopic(topic, 1, 1)])
+    place = TopicPartition(topic, 0)
+    admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, "", -1)})
 
 
 def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archive: Path) -> None:

@@ -107,6 +107,9 @@ def archive(
     try:
         options = replace(options, source=run.source)
         code = run_stream_job(options, "archive", path, run.job.work, run.source.check_checkpoint)
+        if not options.is_dry_run:
+            for note in run.job.keep_groups():
+                say(note)
     finally:
         run.job.close()
     if options.is_dry_run:

@@ -23,6 +23,7 @@ _COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
     "first_hour", "last_hour",
 )  # fmt: skip
+_GROUP_COLUMNS = ("group", "topic", "partition", "committed_offset")
 _SETTING_COLUMNS = ("topic", "partitions", "settings")
 _HOUR_MS: Final = 3_600_000
 _MB: Final = 1024 * 1024
@@ -46,13 +47,20 @@ def _topics_option(command: Any) -> Any:
     is_flag=True,
     help="List topics instead, with how many partitions they have and the settings of their own.",
 )
+@click.option(
+    "--groups", "shows_groups", is_flag=True, help="List how far groups have read instead."
+)
 @output_option
-def list_archive(target: str, output: str, *, shows_settings: bool) -> None:
+def list_archive(target: str, output: str, *, shows_settings: bool, shows_groups: bool) -> None:
     """List partitions with offsets, rows, files, bytes and hours."""
+    if shows_settings and shows_groups:
+        raise click.UsageError("give one of --settings and --groups")
     with pipeline_errors():
         state = read_archive(os.path.abspath(target))
     if shows_settings:
         _list_settings(state, output)
+    elif shows_groups:
+        _list_groups(state, output)
     else:
         _list_partitions(state, output)
     say(
@@ -83,6 +91,16 @@ def _list_settings(state: ArchiveState, output: str) -> None:
     unknown = [topic for topic in state.topics() if topic not in state.topic_settings]
     if unknown:
         say(f"the settings of {named(unknown)} are not known: no cluster has told them")
+
+
+def _list_groups(state: ArchiveState, output: str) -> None:
+    rows = [
+        {"group": group, "topic": topic, "partition": number, "committed_offset": offset}
+        for group, by_topic in sorted(state.group_offsets.items())
+        for topic, offsets in sorted(by_topic.items())
+        for number, offset in sorted(offsets.items())
+    ]
+    print_rows(rows, _GROUP_COLUMNS, output)
 
 
 def _setting_text(settings: Mapping[str, str]) -> str:

@@ -65,6 +65,9 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     "--append", "appends", is_flag=True, help="Write behind the records that a topic has."
 )
 @click.option(
+    "--no-groups", is_flag=True, help="Leave the offsets of groups as they are in the cluster."
+)
+@click.option(
     "--setting", "settings", type=pair, multiple=True, metavar="KEY=VALUE",
     help="A setting for new topics, which wins over that in the archive; may be repeated.",
 )  # fmt: skip
@@ -117,6 +120,7 @@ def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int
         bootstrap=bootstrap,
         appends=given["appends"],
         settings=dict(given["settings"]),
+        moves_groups=not given["no_groups"],
         replication_factor=given["replication_factor"],
         compression=CODEC_IDS[given["compression"]],
         bytes_per_s=float(given["max_rate"] or 0),

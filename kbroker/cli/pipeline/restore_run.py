@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import print_rows, say
+from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.job_display import duration_text
 from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.session_options import SessionOptions
@@ -20,6 +20,7 @@ from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.topic_changes import made_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.restore.moved_groups import move_groups, places
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.restore_checkpoint import MAPS, RestoreCheckpoint
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
@@ -69,11 +70,12 @@ class RestoreRun:
             with _spread(session) as (spread, at_once), self._watched(self._board):
                 results = run_tasks(spread, restore.tasks(at_once))
             is_at_end = all(result.is_complete for result in results)
+            refused = self._move_groups(links, kept) if is_at_end else False
             if is_at_end:
                 restore.end(links)
             self._report(kept, output)
             self._say_end(results, time.monotonic() - begun_s, checkpoint)
-        return exit_code(self._stopped_by, is_at_end=is_at_end)
+        return 1 if refused else exit_code(self._stopped_by, is_at_end=is_at_end)
 
     def stop(self) -> None:
         """End after the transactions that are open."""
@@ -92,6 +94,19 @@ class RestoreRun:
             source=f"archive {self._state.archive_id} {self._wish.text()}".strip(),
             target=f"cluster {links.describe([]).cluster_id}",
         )
+
+    def _move_groups(self, links: ClusterLinks, kept: RestoreCheckpoint) -> bool:
+        """Whether one was refused."""
+        if not self._targets.moves_groups:
+            return False
+        runs = {plan.target: OffsetMap(kept.maps, plan.target).runs() for plan in self._plans}
+        moved = move_groups(links, places(self._state.group_offsets, self._plans, runs))
+        refused = [group for group in moved if group.refusal is not None]
+        if moved:
+            say(f"offsets of {counted(len(moved) - len(refused), 'group')} moved")
+        for group in refused:
+            say(f"the offsets of group {group.name} were not moved: {group.refusal}; run again")
+        return bool(refused)
 
     def _make_topics(self, links: ClusterLinks, restore: TopicRestore) -> None:
         for topic in restore.prepare(links):

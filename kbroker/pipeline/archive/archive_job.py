@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
@@ -18,6 +19,7 @@ from kbroker.pipeline.archive.evidence.same_source import (
     SourceIdentity,
     kept_sentence,
 )
+from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
@@ -52,6 +54,21 @@ class ArchiveOptions:
     schema_texts: Mapping[str | None, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAnswers:
+    """What brokers tell of topics beside their records."""
+
+    settings: TopicSettings = field(default_factory=lambda: TopicSettings(lambda _: ToldTopics()))
+    groups: KeptGroups | None = None
+
+    @classmethod
+    def of(cls, bootstrap: str) -> ClusterAnswers:
+        """Those of a cluster."""
+        return cls(
+            settings=TopicSettings.of_cluster(bootstrap), groups=KeptGroups.of_cluster(bootstrap)
+        )
+
+
 class ArchiveJob:
     """Work for a StreamJob. Owned by the thread of the batches; `close` ends it."""
 
@@ -62,7 +79,7 @@ class ArchiveJob:
         identity: SourceIdentity,
         options: ArchiveOptions,
         *,
-        settings: TopicSettings | None = None,  # where the source knows them
+        cluster: ClusterAnswers | None = None,  # where the source is a cluster
         directories: LogDirectorySource | None = None,  # where the records are read from these
     ) -> None:
         self.missing: Counter[str] = Counter()  # offsets by reason, of this run
@@ -73,7 +90,7 @@ class ArchiveJob:
         self._options = options
         self._directories = directories
         self._identity = identity
-        self._settings = settings or TopicSettings(lambda _: ToldTopics())
+        self._cluster_answers = cluster or ClusterAnswers()
         self._cluster_id: str | None = None
         self._writer: ArchiveWriter | None = None
         self._schemas: JsonSchemas | None = None
@@ -82,6 +99,18 @@ class ArchiveJob:
         """Let another run have the archive."""
         if self._writer is not None:
             self._writer.close()
+
+    def keep_groups(self) -> list[str]:
+        """Keep how far groups are by now, after the last batch; sentences about what is unknown.
+
+        Raises PipelineError.
+        """
+        groups = self._cluster_answers.groups
+        if groups is None:
+            return []
+        if self._writer is None:  # nothing was new, and groups may have read on
+            self._writer = self._open_writer(uuid4().hex)
+        return groups.keep(self._writer)
 
     def work(self, batch: Batch) -> BatchResult:
         """Archive one batch."""
@@ -100,7 +129,7 @@ class ArchiveJob:
             self._schemas = parse_schemas(self._options.schema_texts)
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
         facts, holes, leader_epochs = self._staged(writer, batch, schemas)
-        told = self._settings.told(topics)
+        told = self._cluster_answers.settings.told(topics)
         writer.publish(
             Step(
                 kind="batch",
@@ -119,7 +148,10 @@ class ArchiveJob:
         self.missing += missing_by_reason(holes)
         self.files += len(facts.files)
         kept = [kept_sentence(each) for each in leader_epochs if each.replaced_from >= 0]
-        return self._result(facts, holes, [*kept, *self._settings.notes(told.refusals)])
+        notes = [*kept, *self._cluster_answers.settings.notes(told.refusals)]
+        if self._cluster_answers.groups is not None:
+            notes += self._cluster_answers.groups.keep_if_due(writer)
+        return self._result(facts, holes, notes)
 
     def _staged(
         self, writer: ArchiveWriter, batch: Batch, schemas: Mapping[str, str]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbroker.log.file_system import RealFileSystem
-from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
+from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions, ClusterAnswers
 from kbroker.pipeline.archive.archive_source import ContinuedSource
 from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity, ClusterWitness
 from kbroker.pipeline.archive.evidence.hole_reasons import HoleWitness
@@ -15,7 +15,6 @@ from kbroker.pipeline.archive.evidence.same_source import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
-from kbroker.pipeline.archive.topic_settings import TopicSettings
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
@@ -57,7 +56,7 @@ def archive_run(
             witness,
             identity,
             options,
-            settings=_settings(source),
+            cluster=ClusterAnswers.of(source.cluster) if isinstance(source, KafkaSource) else None,
             directories=directories,
         ),
     )
@@ -67,8 +66,3 @@ def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, S
     if isinstance(source, KafkaSource):
         return ClusterWitness(source.cluster), ClusterIdentity(source.cluster)
     return LogWitness(source.directories), LogIdentity(source.directories)
-
-
-def _settings(source: KafkaSource | LogDirectorySource) -> TopicSettings | None:
-    """A data directory holds replicas of one broker; what their topics are is not in them."""
-    return TopicSettings.of_cluster(source.cluster) if isinstance(source, KafkaSource) else None

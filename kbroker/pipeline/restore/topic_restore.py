@@ -36,6 +36,7 @@ class TopicTargets:
     settings: Mapping[str, str] = field(default_factory=dict)
     replication_factor: int = -1  # of new topics; -1: the cluster's
     compression: int = NONE
+    moves_groups: bool = True  # lets those of the archive go on where they were
     bytes_per_s: float = 0.0  # of all tasks together; 0: as fast as it goes
 
 

@@ -16,6 +16,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     LAYOUT_VERSION,
     EpochEntry,
     FileEntry,
+    GroupOffsets,
     HoleEntry,
     Manifest,
     RangeEntry,
@@ -42,6 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     leader_epochs: tuple[EpochEntry, ...] = ()
     topic_settings: dict[str, dict[str, str]] = {}
     partition_counts: dict[str, int] = {}
+    group_offsets: GroupOffsets = {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class ArchiveState:
     # Topic -> its own settings, as last told. Not there: unknown; empty: it has only defaults.
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     partition_counts: dict[str, int] = field(default_factory=dict)  # topic -> as last told
+    group_offsets: GroupOffsets = field(default_factory=dict)  # as last told, without empty ones
 
     @classmethod
     def restored(cls, path: str, snapshot: Snapshot) -> Self:
@@ -80,6 +83,7 @@ class ArchiveState:
             leader_epochs={each.topic_partition: each for each in snapshot.leader_epochs},
             topic_settings=snapshot.topic_settings,
             partition_counts=snapshot.partition_counts,
+            group_offsets=snapshot.group_offsets,
         )
         state._cover(snapshot.ranges)
         state._leave_out(snapshot.holes)
@@ -129,6 +133,23 @@ class ArchiveState:
         self.leader_epochs.update((each.topic_partition, each) for each in manifest.leader_epochs)
         self.topic_settings.update(manifest.topic_settings)
         self.partition_counts.update(manifest.partition_counts)
+        self._take_groups(manifest.group_offsets)
+
+    def news_of_groups(self, told: GroupOffsets) -> GroupOffsets:
+        """Return what is not known yet of all that groups have of the archive's topics. Groups that
+        are not told stay as they are known.
+        """
+        news: GroupOffsets = {}
+        for group, by_topic in told.items():
+            known = self.group_offsets.get(group, {})
+            changed = {
+                topic: by_topic.get(topic, {})
+                for topic in sorted(by_topic.keys() | known.keys())
+                if by_topic.get(topic, {}) != known.get(topic, {})
+            }
+            if changed:
+                news[group] = changed
+        return news
 
     def snapshot(self) -> Snapshot:
         """The state as a value, for a file."""
@@ -150,6 +171,7 @@ class ArchiveState:
             leader_epochs=tuple(self.leader_epochs.values()),
             topic_settings=self.topic_settings,
             partition_counts=self.partition_counts,
+            group_offsets=self.group_offsets,
         )
 
     def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:
@@ -181,6 +203,13 @@ class ArchiveState:
                     f"topic {topic} belongs to cluster {cluster_id}, and the archive {self.path} "
                     f"holds that of cluster {known}: give it another archive"
                 )
+
+    def _take_groups(self, told: GroupOffsets) -> None:
+        for group, by_topic in told.items():
+            known = {**self.group_offsets.get(group, {}), **by_topic}
+            self.group_offsets[group] = {topic: each for topic, each in known.items() if each}
+            if not self.group_offsets[group]:
+                del self.group_offsets[group]
 
     def _cover(self, ranges: Iterable[RangeEntry]) -> None:
         for entry in ranges:

@@ -39,6 +39,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import gaps, overlap
 from kbroker.pipeline.archive.manifests.manifest import (
     EpochEntry,
     FileEntry,
+    GroupOffsets,
     HoleEntry,
     Manifest,
     ManifestKind,
@@ -79,6 +80,7 @@ class Step:
     leader_epochs: tuple[EpochEntry, ...] = ()
     topic_settings: Mapping[str, dict[str, str]] | None = None
     partition_counts: Mapping[str, int] | None = None
+    group_offsets: GroupOffsets | None = None
 
 
 def system_ms() -> int:
@@ -227,6 +229,7 @@ class ArchiveWriter:
             leader_epochs=step.leader_epochs,
             topic_settings=_news(step.topic_settings, self.state.topic_settings),
             partition_counts=_news(step.partition_counts, self.state.partition_counts),
+            group_offsets=dict(step.group_offsets or {}),
         )
 
     def _refuse(self, manifest: Manifest) -> None:

@@ -26,8 +26,10 @@ from kbroker.model import TopicPartition
 LAYOUT_VERSION: Final = 1
 NO_HOUR: Final = "no-time"  # of records without a time, or with one that no calendar has
 
-ManifestKind = Literal["batch", "merge", "expire", "clean"]
+ManifestKind = Literal["batch", "merge", "expire", "clean", "groups"]
 FileKind = Literal["data", "rejected"]
+# Group -> topic -> partition -> the offset that the group reads next.
+GroupOffsets = dict[str, dict[str, dict[int, int]]]
 
 # Why offsets of a range are in no file.
 TRANSACTION_MARKER: Final = "transaction marker"
@@ -143,6 +145,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     # Of topics in `ranges`, where they are known and no manifest before says the same.
     topic_settings: dict[str, dict[str, str]] = {}  # topic -> those of its own; none: all defaults
     partition_counts: dict[str, int] = {}  # topic -> how many partitions it has
+    group_offsets: GroupOffsets = {}  # where no manifest before says the same; {}: none any more
 
 
 class _Version(msgspec.Struct):

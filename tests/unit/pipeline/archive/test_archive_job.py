@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive import archive_job as module
-from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
+from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions, ClusterAnswers
 from kbroker.pipeline.archive.evidence.hole_reasons import Surroundings
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest
 from kbroker.pipeline.archive.manifests.archive_writer import Step
@@ -181,7 +181,7 @@ def test_a_manifest_says_settings_once_and_again_when_they_have_changed(
     settings = TopicSettings(lambda _: next(answers), lambda: next(now_s))
     job = ArchiveJob(
         lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions(),
-        settings=settings,
+        cluster=ClusterAnswers(settings=settings),
     )  # fmt: skip
 
     results = [job.work(batch(number, 10 * number, 10 * number + 10, "b")) for number in range(4)]
