@@ -82,7 +82,8 @@ class SendOptions:
     headers: Headers | None = ()  # of every record; None: each body ends with its own
     patience_s: float = 30.0  # with trouble that passes: a person waits, not a service
     producer: RecordProducer | None = None  # None: one without transactions
-    # (partition, records, offset of the first, -1 where it is not told) of each batch, in order
+    # (partition, records, offset of the first, -1 where it is not told) of each batch when it is
+    # answered for; one that was written before others may be answered for after them
     on_written: Callable[[int, int, int], None] = lambda _partition, _records, _offset: None
 
 

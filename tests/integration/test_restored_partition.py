@@ -17,12 +17,15 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition as LibraryPartition
 
+from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
+from kbroker.protocol.messages.produce import ProduceResponse
 from kbroker.testing import Broker
 
 PLACE = TopicPartition("t", 0)
@@ -193,6 +196,29 @@ def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value
             return True
 
         writer = TopicWriter(links, PLACE, offset_map, options(taken_over, 1 << 30))
+        assert writer.write(lambda offset: rows_from(rows, offset, 40))
+        check(broker, offset_map, rows)
+
+
+def test_the_map_is_right_where_a_batch_is_answered_for_later_than_those_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, offset_map = made_rows(120), OffsetMap(tmp_path, PLACE)
+    for row in rows:
+        row["value"] = (row["value"] or b"") + b"." * 300_000
+    take, answers = BrokerLink.take, iter(range(1_000))
+
+    def take_late(self: BrokerLink) -> tuple[Any, Any]:
+        batch, answer = take(self)
+        if isinstance(answer, ProduceResponse) and next(answers) == 3:
+            (written,) = answer.responses[0].partition_responses
+            written.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return batch, answer
+
+    monkeypatch.setattr(BrokerLink, "take", take_late)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
         assert writer.write(lambda offset: rows_from(rows, offset, 40))
         check(broker, offset_map, rows)
 

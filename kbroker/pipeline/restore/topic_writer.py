@@ -189,7 +189,8 @@ class _Writing:
             raise PipelineError(f"{self._target} refuses records: {self._sender.refusal}")
         runs: list[OffsetRun] = []
         at = 0
-        for records, offset in self._written:
+        # A batch whose first answer was that replicas lag is answered for after those behind it.
+        for records, offset in sorted(self._written, key=lambda batch: batch[1]):
             runs += runs_of(self.offsets[at : at + records], offset)
             at += records
         assert at == len(self.offsets), "each record was answered for"
