@@ -26,6 +26,7 @@ from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
 
 ROWS = [record(offset, key=b"k%d" % (offset % 3)) for offset in range(0, 600, 2)]
+ROWS[9]["key"] = b"\xff"
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +96,12 @@ def test_an_archive_is_written_into_a_new_topic_once(broker: Broker, archive: Pa
 
 def test_only_what_was_asked_for_is_written(broker: Broker, archive: Path) -> None:
     moment = BASE_MS / 1000 + 0.3
-    options = ("--rename", "t=some", "--key", "k1", "--to", time_text(moment))
+    keys = ("--key", "k1", "--key", os.fsdecode(b"\xff"))
+    options = ("--rename", "t=some", *keys, "--to", time_text(moment))
     done = run(broker, archive, *options)
 
     assert done.returncode == 0, done.stderr
-    chosen = [row for row in ROWS if row["key"] == b"k1" and row["offset"] < 300]
+    chosen = [row for row in ROWS if row["key"] in (b"k1", b"\xff") and row["offset"] < 300]
     assert values(broker, "some") == wanted(chosen)
 
 
@@ -171,6 +173,45 @@ def set_offset(
     admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, "", -1)})
 
 
+def test_a_topic_that_was_deleted_is_not_taken_for_whole(broker: Broker, archive: Path) -> None:
+    assert run(broker, archive, "--rename", "t=gone").returncode == 0
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.delete_topics(["gone"])
+    until(lambda: "gone" not in admin.list_topics())
+
+    refused = run(broker, archive, "--rename", "t=gone")
+    assert refused.returncode == 1
+    assert "topic gone was deleted since the restore began to write into it" in refused.stderr
+    admin.create_topics([NewTopic("gone", 1, 1)])
+    admin.close()
+    refused = run(broker, archive, "--rename", "t=gone")
+    assert "topic gone was deleted and created again since the restore began" in refused.stderr
+
+
+def test_a_topic_that_others_fill_before_the_restore_could_make_it_is_left_alone(
+    broker: Broker, archive: Path, tmp_path: Path
+) -> None:
+    could_not = run(broker, archive, "--rename", "t=theirs", "--setting", "retention.ms=soon")
+    assert could_not.returncode == 1
+    kept = (tmp_path / "checkpoint").rename(tmp_path / "kept")
+    assert run(broker, archive, "--rename", "t=theirs").returncode == 0
+    (tmp_path / "checkpoint").rename(tmp_path / "other")
+    kept.rename(tmp_path / "checkpoint")
+
+    refused = run(broker, archive, "--rename", "t=theirs")
+    assert refused.returncode == 1
+    assert "topic theirs has records already" in refused.stderr
+
+
+def test_times_are_not_replaced_by_those_of_the_restore(broker: Broker, archive: Path) -> None:
+    setting = "message.timestamp.type=LogAppendTime"
+    refused = run(broker, archive, "--rename", "t=timed", "--setting", setting)
+
+    assert refused.returncode == 1
+    assert "all records would get the time of the restore" in refused.stderr
+    assert values(broker, "timed") == []
+
+
 def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archive: Path) -> None:
     assert run(broker, archive, "--rename", "t=own").returncode == 0
 
@@ -180,9 +221,10 @@ def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archiv
 
 
 def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
+    begun = archive.parent / "checkpoint" / "offsets" / "slow-0.jsonl"
     slow = command(broker, archive, "--rename", "t=slow", "--max-rate", "1kB")
     with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as process:
-        until((archive.parent / "checkpoint" / "board").exists)
+        until(begun.exists)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
     assert process.returncode == 130, said
@@ -195,9 +237,10 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Pat
 
 
 def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
+    begun = archive.parent / "checkpoint" / "offsets" / "killed-0.jsonl"
     slow = command(broker, archive, "--rename", "t=killed", "--max-rate", "1kB")
     with subprocess.Popen(slow, stderr=subprocess.PIPE) as process:
-        until((archive.parent / "checkpoint" / "board").exists)
+        until(begun.exists)
         os.kill(process.pid, signal.SIGKILL)
 
     done = run(broker, archive, "--rename", "t=killed")

@@ -15,13 +15,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from kafka import KafkaConsumer
+from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import TopicPartition as LibraryPartition
 
+from compat_tests.waiting import until
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import delete_group
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
@@ -221,6 +225,45 @@ def test_the_map_is_right_where_a_batch_is_answered_for_later_than_those_behind_
         writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
         assert writer.write(lambda offset: rows_from(rows, offset, 40))
         check(broker, offset_map, rows)
+
+
+def test_a_group_that_forgot_the_first_transaction_is_told_from_one_that_has_none(
+    tmp_path: Path,
+) -> None:
+    rows, offset_map = made_rows(14), OffsetMap(tmp_path, PLACE)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        first = TopicWriter(links, PLACE, offset_map, options(lambda: False))
+        assert not first.write(lambda offset: rows_from(rows, offset))
+        delete_group(links, "restore")
+
+        again = TopicWriter(links, PLACE, offset_map, options())
+        with pytest.raises(PipelineError, match="has forgotten how far the restore was"):
+            again.write(lambda offset: rows_from(rows, offset))
+        check(broker, offset_map, rows[:7])
+
+
+def test_a_topic_that_is_made_again_gets_no_part_of_the_rows(tmp_path: Path) -> None:
+    rows, offset_map = made_rows(70), OffsetMap(tmp_path, PLACE)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        view = links.ready_topic("t", creates=True)
+        assert view is not None
+        turns = iter(range(10))
+
+        def made_again() -> bool:
+            if next(turns) == 3:
+                admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+                admin.delete_topics(["t"])
+                until(lambda: links.ready_topic("t") is None)
+                admin.create_topics([NewTopic("t", 1, 1)])
+                admin.close()
+            return True
+
+        into = replace(options(made_again), topic_id=view.topic_id)
+        writer = TopicWriter(links, PLACE, offset_map, into)
+        with pytest.raises(PipelineError, match="topic t was deleted and created again"):
+            writer.write(lambda offset: rows_from(rows, offset))
+        assert written(broker) == {}
 
 
 def test_nobody_waits_within_a_transaction(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_all_of_a_directory_comes_back(
         (tmp_path / "checkpoint").mkdir()
         for missing in restore.prepare(links):
             create_topic(bootstrap, missing.name, missing.partitions)
-        restore.check_partitions(links)
+        restore.claim_topics(links)
         restore.board.clear()
         results = run_tasks(OverSpark(spark), restore.tasks(2))
         restore.end(links)

@@ -106,7 +106,7 @@ def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int
     chosen = {name: given[name] for name in ("topics", "partitions", "start_ms", "end_ms")}
     wish = RestoreWish(
         wanted=ArchiveSelection(**chosen),
-        keys=frozenset(key.encode() for key in given["keys"]),
+        keys=frozenset(os.fsencode(key) for key in given["keys"]),
         renamed=dict(given["renamed"]),
     )
     state = read_archive(os.path.abspath(given["archive"]))

@@ -118,7 +118,7 @@ class RestoreRun:
                 replication_factor=self._targets.replication_factor,
             )
             refuse(failures)
-        restore.check_partitions(links)
+        restore.claim_topics(links)
 
     @contextmanager
     def _watched(self, board: TaskBoard) -> Iterator[None]:

@@ -50,8 +50,10 @@ class OffsetMap:
         lines = self.lines()
         return lines[-1] if lines else None
 
-    def go_on_after(self, number: int) -> None:
-        """Drop the line of a transaction that was not committed: the one above `number`."""
+    def go_on_after(self, number: int, *, is_told: bool = True) -> None:
+        """Drop the line of a transaction that was not committed: the one above `number`.
+        `is_told`: by the target, and not by this map alone.
+        """
         read = self._read()
         kept = [end for line, end in read if line.number <= number]
         if len(kept) != number:
@@ -59,7 +61,7 @@ class OffsetMap:
                 f"{self.path} has {len(kept)} of the {number} transactions that are committed: put "
                 "it back from a copy of the checkpoint"
             )
-        if len(read) > number + 1:
+        if len(read) > number + int(is_told):
             raise PipelineError(
                 f"{self.path} has {len(read)} transactions, and the target knows of {number}: it "
                 "has forgotten how far the restore was (offsets.retention.minutes), or was put "

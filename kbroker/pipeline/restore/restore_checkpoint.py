@@ -1,14 +1,16 @@
 """What a restore keeps beside its offset maps: into which topics it writes, and how far the runs
 came that reached the end.
 
-Law: a topic is noted before the first record is written into it, so that what is in it later may be
-the restore's own. Where a run has reached the end, the target may forget how far it was.
+Law: a topic is noted, with its id, before the first record is written into it, so that what is in
+it later may be the restore's own. Where a run has reached the end, the target may forget how far
+it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 
@@ -24,7 +26,7 @@ _FILE, _BOARD = "kbroker-restore.json", "board"
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True):
-    topics: tuple[str, ...] = ()  # of the target
+    topics: dict[str, UUID] = {}  # of the target, with their ids
     transactions: dict[str, int] = {}  # partition -> how many, where a run has reached the end
 
 
@@ -36,15 +38,15 @@ class RestoreCheckpoint:
         self.board = Path(directory) / _BOARD
         self._path = Path(directory) / _FILE
 
-    def topics(self) -> frozenset[str]:
-        """The topics that this restore writes into."""
-        return frozenset(self._read().topics)
+    def topics(self) -> dict[str, UUID]:
+        """The topics that this restore writes into, with their ids (ZERO_UUID: not told)."""
+        return self._read().topics
 
-    def claim(self, topics: frozenset[str]) -> None:
+    def claim(self, topics: Mapping[str, UUID]) -> None:
         """These too, from now on."""
         content = self._read()
-        names = tuple(sorted(topics.union(content.topics)))
-        self._write(msgspec.structs.replace(content, topics=names))
+        both = dict(sorted({**topics, **content.topics}.items()))
+        self._write(msgspec.structs.replace(content, topics=both))
 
     def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Where in the source a run goes on that follows one which has reached the end, with the

@@ -1,19 +1,22 @@
 """A restore into the topics of a cluster, from the driver's side: what it refuses, the topics it
 needs, the tasks it spreads, and what is left behind.
 
-Law: records are written only into topics that the checkpoint names, and it names those that were
-empty, that this restore makes, or that it was told to write into.
+Law: records are written only into topics that the checkpoint names by their ids, and it names those
+that were empty, as those are that this restore makes, or that it was told to write into.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_configs import Resource, describe_each
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.consumer_groups import delete_group
+from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
@@ -21,10 +24,11 @@ from kbroker.pipeline.restore.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.pipeline.restore.topic_task import TopicResult, TopicTask, restore_partition
+from kbroker.pipeline.restore.topic_writer import check_same
 from kbroker.pipeline.spark_job.spread import Spread
 from kbroker.record.compression import NONE
 
-_TIME_TYPE = "message.timestamp.type"  # the times of records stay
+_TIME_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # the times of records stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ class TopicRestore:
         self._checkpoint = checkpoint
 
     def prepare(self, links: ClusterLinks) -> list[MissingTopic]:
-        """Take the topics for this restore; those that are to be made before it runs.
+        """The topics that are to be made before it runs.
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
@@ -78,15 +82,19 @@ class TopicRestore:
         missing: list[MissingTopic] = []
         for name, plans in self._by_topic().items():
             view = links.ready_topic(name)
-            if view is None:
+            if name in claimed:
+                check_same(name, claimed[name], view)
+            elif view is None:
                 missing.append(self._missing(name, plans[0].source.topic))
-            elif name not in claimed:
+            else:
                 self._check_target(links, view, plans[0].source.topic)
-        self._checkpoint.claim(frozenset(self._by_topic()))
         return missing
 
-    def check_partitions(self, links: ClusterLinks) -> None:
-        """Raises PipelineError where a topic has too few partitions, and as `prepare`."""
+    def claim_topics(self, links: ClusterLinks) -> None:
+        """Take the topics for this restore, now that all are there. Raises PipelineError where one
+        cannot hold the records as they are, and as `prepare`.
+        """
+        found: dict[str, UUID] = {}
         for name, plans in self._by_topic().items():
             view = links.ready_topic(name)
             has = set() if view is None else set(view.leaders)
@@ -96,12 +104,17 @@ class TopicRestore:
                     f"topic {name} has {len(has)} partitions, and {needed} are needed: "
                     f"`kbroker topic alter {name} --partitions {needed}` adds them"
                 )
+            if view is not None:
+                found[name] = view.topic_id
+        _check_times(links, found)
+        self._checkpoint.claim(found)
 
     def tasks(self, at_once: int) -> list[TopicTask]:
         """The largest partition first; `at_once` of them share the rate."""
         ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
         sharing = max(min(at_once, len(ordered)), 1)
         reached = self._checkpoint.reached(plan.target for plan in ordered)
+        topic_ids = self._checkpoint.topics()
         return [
             TopicTask(
                 archive=self._state.path,
@@ -113,6 +126,7 @@ class TopicRestore:
                 maps=str(self._checkpoint.maps),
                 board=str(self.board.directory),
                 reached=reached[plan.target],
+                topic_id=topic_ids[plan.target.topic],
                 compression=self._targets.compression,
                 bytes_per_s=self._targets.bytes_per_s / sharing,
             )
@@ -153,6 +167,19 @@ class TopicRestore:
                 f"{ends[full[0]]}: give --append to write behind them, --rename "
                 f"{source}=NAME to write elsewhere, or the --checkpoint of the run that wrote "
                 "them, to go on"
+            )
+
+
+def _check_times(links: ClusterLinks, topics: Iterable[str]) -> None:
+    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    for resource, settings in describe_each(links, resources, [_TIME_TYPE]).items():
+        if isinstance(settings, KafkaError):
+            continue  # who may write into a topic need not be let see its settings
+        if any(each.name == _TIME_TYPE and each.value == _BY_BROKER for each in settings):
+            raise PipelineError(
+                f"topic {resource.name} has {_TIME_TYPE}={_BY_BROKER}, and all records would get "
+                f"the time of the restore: `kbroker topic alter {resource.name} --config "
+                f"{_TIME_TYPE}=CreateTime` lets them keep theirs"
             )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,7 @@ class TopicTask:
     maps: str
     board: str
     reached: Position
+    topic_id: UUID
     compression: int
     bytes_per_s: float
 
@@ -62,6 +64,7 @@ def restore_partition(task: TopicTask) -> TopicResult:
         group=task.group,
         transactional_id=f"{task.group}-{target}",
         reached=task.reached,
+        topic_id=task.topic_id,
         compression=task.compression,
         pace=Pace(task.bytes_per_s, lambda: not board.is_stopped),
         on_commit=partial(board.note, target),

@@ -3,22 +3,26 @@
 Law: a group keeps how far the source was read, in the transactions that hold the records. Whoever
 goes on, in this process or the next, asks it first; so whatever happened to a transaction, its rows
 are there once. The group's offset is that of the next row in the source, its note the number of the
-last transaction, which says what of the offset map counts.
+last transaction, which says what of the offset map counts. It is told where the first one begins,
+too: a group that has nothing beside a map with lines has forgotten. All goes into one topic, by id:
+nothing is committed in another one of the same name.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pyarrow as pa
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
-from kbroker.model import TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of
@@ -31,6 +35,8 @@ _TRANSACTION_S = 10.0
 _LONGEST_WAIT_S = 5.0  # within a transaction
 _TIMEOUT_MS = 60_000  # of a transaction that nobody ends
 _PATIENCE_S = 60.0
+_PAUSE_S = 0.1
+_BEGINNING = Position(0, "0")
 _ATTEMPTS = 5  # in which nothing was committed
 
 RowsFrom = Callable[[int], Iterator[pa.RecordBatch]]
@@ -46,6 +52,7 @@ class WriterOptions:
     transactional_id: str
     # How far earlier runs came that reached the end: the group may be forgotten since.
     reached: Position = NOTHING
+    topic_id: UUID = ZERO_UUID  # not known
     compression: int = NONE
     transaction_bytes: int = 64 * 1024 * 1024  # of bodies, after which one is committed
     pace: Pace = field(default_factory=Pace)
@@ -96,13 +103,17 @@ class TopicWriter:
             timeout_ms=_TIMEOUT_MS,
             patience_s=_PATIENCE_S,
         )
-        position = producer.committed(self._options.group, self._target)
-        position = max(position, self._options.reached, key=lambda each: each.offset)
-        number = int(position.metadata) if position.metadata else 0
-        self._map.go_on_after(number)
-        writing = _Writing(self._links, self._target, producer, self._options)
+        told = producer.committed(self._options.group, self._target)
+        told = told if told.metadata else NOTHING  # without a note it is somebody else's
+        position = max(told, self._options.reached, _BEGINNING, key=lambda each: each.offset)
+        number = int(position.metadata)
+        self._map.go_on_after(number, is_told=told != NOTHING)
+        writing = _Writing(self._links, self._view(), self._target, producer, self._options)
         goes_on = True
-        for rows in rows_from(max(position.offset, 0)):
+        for rows in rows_from(position.offset):
+            if told == NOTHING:
+                producer.commit(self._options.group, {self._target: position})
+                told = position
             wait_s = self._options.pace.owed_s(writing.put(rows))
             if writing.is_full or wait_s > _LONGEST_WAIT_S:
                 number += 1
@@ -115,18 +126,43 @@ class TopicWriter:
         return goes_on
 
     def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
+        next_offset = writing.offsets[-1] + 1
         try:
             runs = writing.finished()
+            self._view()
+            self._map.add(number, next_offset, runs)
         except PipelineError:
             producer.abort()  # so that readers need not wait for its time to be over
             raise
-        next_offset = writing.offsets[-1] + 1
-        self._map.add(number, next_offset, runs)
         position = Position(next_offset, str(number))
         producer.commit(self._options.group, {self._target: position})
         self.rows += len(writing.offsets)
         self._options.on_commit(self.rows)
         writing.begin()
+
+    def _view(self) -> TopicView:
+        """The topic, asked for with patience, as brokers may be away."""
+        give_up_s = time.monotonic() + _PATIENCE_S
+        view = None
+        while view is None and time.monotonic() < give_up_s:
+            with suppress(OSError):
+                view = self._links.ready_topic(self._target.topic)
+            if view is None:
+                time.sleep(_PAUSE_S)
+        if view is None or self._target.partition not in view.leaders:
+            raise ClientError(f"the target has no partition {self._target}")
+        check_same(self._target.topic, self._options.topic_id, view)
+        return view
+
+
+def check_same(name: str, topic_id: UUID, view: TopicView | None) -> None:
+    """PipelineError where a topic is not the one of this id, so that what was written is gone."""
+    if view is None or view.topic_id != topic_id != ZERO_UUID:
+        raise PipelineError(
+            f"topic {name} was deleted{'' if view is None else ' and created again'} since the "
+            f"restore began to write into it: begin with a new --checkpoint, and --topics for what "
+            "is gone"
+        )
 
 
 class _Writing:
@@ -135,13 +171,11 @@ class _Writing:
     def __init__(
         self,
         links: ClusterLinks,
+        view: TopicView,
         target: TopicPartition,
         producer: TransactionalProducer,
         options: WriterOptions,
     ) -> None:
-        view = links.ready_topic(target.topic)
-        if view is None or target.partition not in view.leaders:
-            raise ClientError(f"the target has no partition {target}")
         self._producer, self._target, self._options = producer, target, options
         self._written: list[tuple[int, int]] = []  # records and offset of each batch
         self._sender = RecordSender(
