@@ -3,7 +3,9 @@
 Law: who gets the transactional id next learns from the group how far the last one came, since no
 record is visible without its offsets, nor they without it. The steps are those of KIP-98's first
 protocol, which all brokers since Kafka 0.11 know: partitions and groups are added before they are
-written to, and the epoch stays from one transaction to the next.
+written to, and the epoch stays from one transaction to the next. So a request whose answer got lost
+may come late, and would count for the next transaction: a producer that `lost_an_answer` is to make
+way for a new one once it has ended its transaction.
 
 Blocks; owned by one thread.
 """
@@ -72,6 +74,7 @@ class TransactionalProducer:
         Raises ClientError, KafkaError and OSError where the cluster gives no producer id, for
         longer than `patience_s`.
         """
+        self.lost_an_answer = False
         self._cluster = cluster
         self._id = transactional_id
         self._patience_s = patience_s
@@ -81,6 +84,7 @@ class TransactionalProducer:
             transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
         )
         answer = self._ask(request, lambda found: (found.error_code,))
+        self.lost_an_answer = False  # a late request for an id takes it away, and that is told
         self.producer = RecordProducer(answer.producer_id, answer.producer_epoch, transactional_id)
         self._added: set[TopicPartition] = set()
 
@@ -196,12 +200,14 @@ class TransactionalProducer:
             try:
                 answer = ask_coordinator(self._cluster, name, request, codes_in, self._sleep, kind)
             except (OSError, ClientError) as error:
+                self.lost_an_answer |= not isinstance(error, (ConnectionRefusedError, ClientError))
                 refusal = error
             except KafkaError as error:
                 if not error.code.retriable:
                     raise
                 refusal = error
             else:
+                self.lost_an_answer |= self._cluster.is_repeated(request)
                 codes = [ErrorCode(code) for code in codes_in(answer) if code]
                 if not codes:
                     return answer

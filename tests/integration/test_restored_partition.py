@@ -29,6 +29,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.topic_writer import TopicWriter, WriterOptions
+from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.produce import ProduceResponse
 from kbroker.testing import Broker
 
@@ -207,7 +208,7 @@ def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value
 def test_the_map_is_right_where_a_batch_is_answered_for_later_than_those_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, offset_map = made_rows(120), OffsetMap(tmp_path, PLACE)
+    rows, offset_map = made_rows(40), OffsetMap(tmp_path, PLACE)
     for row in rows:
         row["value"] = (row["value"] or b"") + b"." * 300_000
     take, answers = BrokerLink.take, iter(range(1_000))
@@ -224,6 +225,35 @@ def test_the_map_is_right_where_a_batch_is_answered_for_later_than_those_behind_
         links.ready_topic("t", creates=True)
         writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
         assert writer.write(lambda offset: rows_from(rows, offset, 40))
+        check(broker, offset_map, rows)
+
+
+def test_an_end_that_comes_late_does_not_end_the_next_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, offset_map = made_rows(60), OffsetMap(tmp_path, PLACE)
+    for row in rows:
+        row["value"] = (row["value"] or b"") + b"." * 300_000
+    ask, late = ClusterLinks.ask, list[tuple[int, EndTxnRequest]]()
+
+    def ask_late(self: ClusterLinks, node_id: int, request: Any) -> Any:
+        if isinstance(request, EndTxnRequest) and offset_map.lines() and not late:
+            late.append((node_id, request))
+            raise TimeoutError("no answer")
+        return ask(self, node_id, request)
+
+    def deliver() -> bool:
+        if late and len(offset_map.lines()) == 1:  # amid the second transaction
+            with closing(ClusterLinks(broker.bootstrap)) as others:
+                others.link(late[0][0]).ask(late[0][1])
+        return True
+
+    monkeypatch.setattr(ClusterLinks, "ask", ask_late)
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        links.ready_topic("t", creates=True)
+        writer = TopicWriter(links, PLACE, offset_map, options(deliver, 10_000_000))
+        assert writer.write(lambda offset: rows_from(rows, offset, 20))
+        assert late
         check(broker, offset_map, rows)
 
 

@@ -85,7 +85,9 @@ class TopicWriter:
         while True:
             before = self.rows
             try:
-                return self._write_rest(rows_from)
+                goes_on = self._write_rest(rows_from)
+                if goes_on is not None:
+                    return goes_on
             except TransactionLostError as error:
                 for link in self._links.busy():
                     self._links.lose(link)  # what it still answers is of that transaction
@@ -96,7 +98,8 @@ class TopicWriter:
                         "the other; does another run have the same checkpoint?)"
                     ) from error
 
-    def _write_rest(self, rows_from: RowsFrom) -> bool:
+    def _write_rest(self, rows_from: RowsFrom) -> bool | None:
+        """As `write`, None where the rest is another producer's."""
         producer = TransactionalProducer(
             self._links,
             self._options.transactional_id,
@@ -114,6 +117,8 @@ class TopicWriter:
             if told == NOTHING:
                 producer.commit(self._options.group, {self._target: position})
                 told = position
+            if producer.lost_an_answer and not writing.offsets:
+                return None
             wait_s = self._options.pace.owed_s(writing.put(rows))
             if writing.is_full or wait_s > _LONGEST_WAIT_S:
                 number += 1
