@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition as LibraryPartition
 
 from compat_tests.waiting import until
 from kbroker.client.broker_link import BrokerLink
-from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import delete_group
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode
@@ -255,6 +255,30 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(
         assert writer.write(lambda offset: rows_from(rows, offset, 20))
         assert late
         check(broker, offset_map, rows)
+
+
+def test_nothing_stays_open_where_the_source_cannot_be_read(tmp_path: Path) -> None:
+    rows, offset_map = made_rows(10), OffsetMap(tmp_path, PLACE)
+    for row in rows:
+        row["value"] = (row["value"] or b"") + b"." * 300_000
+
+    def damaged(offset: int) -> Iterator[pa.RecordBatch]:
+        yield from rows_from(rows, offset, 10)
+        raise PipelineError("a file is damaged")
+
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        view = links.ready_topic("t", creates=True)
+        assert view is not None
+        writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
+        with pytest.raises(PipelineError, match="a file is damaged"):
+            writer.write(damaged)
+
+        def is_ended() -> bool:
+            ends = [links.offsets(view, [0], LATEST, only_committed=only) for only in (True, False)]
+            return ends[0] == ends[1] != {0: 0}
+
+        until(is_ended, "ended before its time is over", timeout_s=25)
+        assert written(broker) == {}
 
 
 def test_a_group_that_forgot_the_first_transaction_is_told_from_one_that_has_none(

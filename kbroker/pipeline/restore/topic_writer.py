@@ -112,11 +112,23 @@ class TopicWriter:
         number = int(position.metadata)
         self._map.go_on_after(number, is_told=told != NOTHING)
         writing = _Writing(self._links, self._view(), self._target, producer, self._options)
+        if told == NOTHING:
+            producer.commit(self._options.group, {self._target: position})
+        try:
+            return self._write_on(producer, writing, rows_from(position.offset), number)
+        except PipelineError:
+            producer.abort()  # so that readers need not wait for its time to be over
+            raise
+
+    def _write_on(
+        self,
+        producer: TransactionalProducer,
+        writing: _Writing,
+        batches: Iterator[pa.RecordBatch],
+        number: int,
+    ) -> bool | None:
         goes_on = True
-        for rows in rows_from(position.offset):
-            if told == NOTHING:
-                producer.commit(self._options.group, {self._target: position})
-                told = position
+        for rows in batches:
             if producer.lost_an_answer and not writing.offsets:
                 return None
             wait_s = self._options.pace.owed_s(writing.put(rows))
@@ -132,13 +144,9 @@ class TopicWriter:
 
     def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
         next_offset = writing.offsets[-1] + 1
-        try:
-            runs = writing.finished()
-            self._view()
-            self._map.add(number, next_offset, runs)
-        except PipelineError:
-            producer.abort()  # so that readers need not wait for its time to be over
-            raise
+        runs = writing.finished()
+        self._view()
+        self._map.add(number, next_offset, runs)
         position = Position(next_offset, str(number))
         producer.commit(self._options.group, {self._target: position})
         self.rows += len(writing.offsets)
