@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.offset_runs import OffsetRun
@@ -72,7 +73,9 @@ class OffsetMap:
             with self.path.open("ab") as file:
                 file.truncate(kept[-1] if kept else 0)
                 os.fsync(file.fileno())
-        except OSError as error:
+            for directory in (self.path.parent, self.path.parent.parent):
+                RealFileSystem().sync_directory(str(directory))  # they may be new
+        except (OSError, StorageError) as error:
             raise self._refused(error) from error
 
     def add(self, number: int, next_offset: int, runs: Sequence[OffsetRun]) -> None:
@@ -122,7 +125,8 @@ class OffsetMap:
             f"{self.path} is damaged ({reason}): put it back from a copy of the checkpoint"
         )
 
-    def _refused(self, error: OSError) -> PipelineError:
+    def _refused(self, error: OSError | StorageError) -> PipelineError:
+        reason = error.strerror if isinstance(error, OSError) else None
         return PipelineError(
-            f"the offset map {self.path} cannot be written or read: {error.strerror or error}"
+            f"the offset map {self.path} cannot be written or read: {reason or error}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,24 @@ def test_a_line_counts_once_its_transaction_does(tmp_path: Path) -> None:
     assert again.runs() == [OffsetRun(0, 0, 10), OffsetRun(10, 30, 5)]
     assert again.runs(1) == [OffsetRun(0, 0, 10)]
     assert [line.next_offset for line in again.lines()] == [10, 15]
+
+
+def test_a_power_loss_does_not_take_a_new_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    written = OffsetMap(tmp_path / "offsets", PLACE)
+    written.go_on_after(0)
+
+    paths = (written.path, written.path.parent, tmp_path)
+    assert synced >= {path.stat().st_ino for path in paths}
 
 
 def test_a_line_that_was_cut_short_is_dropped(tmp_path: Path) -> None:
