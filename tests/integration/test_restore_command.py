@@ -120,6 +120,9 @@ def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
 
     refused = run(broker, archive, "--rename", "t=full")
     assert refused.returncode == 1
+    elsewhere = run(broker, archive, "--rename", "t=elsewhere")  # as the sentence says
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    (tmp_path / "checkpoint").rename(tmp_path / "third")
     assert "topic full has records already, in partition 0 up to offset 30" in refused.stderr
     added = run(broker, archive, "--rename", "t=full", "--append")
     assert added.returncode == 0, added.stderr

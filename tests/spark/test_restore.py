@@ -34,7 +34,7 @@ def test_all_of_a_directory_comes_back(
     plans = plan_restore(state, wish)
     kept = RestoreCheckpoint(tmp_path / "checkpoint")
     targets = TopicTargets(bootstrap=bootstrap)
-    restore = TopicRestore(state, plans, wish, targets, job_id=topic, checkpoint=kept)
+    restore = TopicRestore(state, plans, wish, targets, kept)
 
     with closing(ClusterLinks(bootstrap)) as links:
         (tmp_path / "checkpoint").mkdir()
@@ -42,8 +42,8 @@ def test_all_of_a_directory_comes_back(
             create_topic(bootstrap, missing.name, missing.partitions)
         restore.claim_topics(links)
         restore.board.clear()
-        results = run_tasks(OverSpark(spark), restore.tasks(2))
-        restore.end(links)
+        results = run_tasks(OverSpark(spark), restore.tasks(topic, 2))
+        restore.end(links, topic)
 
     archived = {plan.target: archived_rows(path, plan) for plan in plans}
     assert sum(map(len, archived.values())) == sum(result.rows for result in results) > 900

@@ -25,7 +25,12 @@ from kbroker.pipeline.restore.offset_map import OffsetMap
 from kbroker.pipeline.restore.restore_checkpoint import MAPS, RestoreCheckpoint
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 from kbroker.pipeline.restore.task_board import TaskBoard
-from kbroker.pipeline.restore.topic_restore import TopicRestore, TopicTargets, run_tasks
+from kbroker.pipeline.restore.topic_restore import (
+    MissingTopic,
+    TopicRestore,
+    TopicTargets,
+    run_tasks,
+)
 from kbroker.pipeline.restore.topic_task import TopicResult
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity
 from kbroker.pipeline.spark_job.offsets import Offsets
@@ -59,20 +64,22 @@ class RestoreRun:
         path = os.path.abspath(checkpoint)
         held, kept = Checkpoint(path), RestoreCheckpoint(path)
         with closing(ClusterLinks(self._targets.bootstrap)) as links, held.held():
-            job = held.claim(self._identity(links), _Beginning())
-            restore = TopicRestore(
-                self._state, self._plans, self._wish, self._targets, job.job_id, kept
-            )
-            self._make_topics(links, restore)
+            identity = self._identity(links)
+            held.read(identity)
+            restore = TopicRestore(self._state, self._plans, self._wish, self._targets, kept)
+            missing = restore.prepare(links)
+            job_id = held.claim(identity, _Beginning()).job_id
+            self._make_topics(links, missing)
+            restore.claim_topics(links)
             self._board = restore.board
             self._board.clear()
             begun_s = time.monotonic()
             with _spread(session) as (spread, at_once), self._watched(self._board):
-                results = run_tasks(spread, restore.tasks(at_once))
+                results = run_tasks(spread, restore.tasks(job_id, at_once))
             is_at_end = all(result.is_complete for result in results)
             refused = self._move_groups(links, kept) if is_at_end else False
             if is_at_end:
-                restore.end(links)
+                restore.end(links, job_id)
             self._report(kept, output)
             self._say_end(results, time.monotonic() - begun_s, checkpoint)
         return 1 if refused else exit_code(self._stopped_by, is_at_end=is_at_end)
@@ -108,8 +115,8 @@ class RestoreRun:
             say(f"the offsets of group {group.name} were not moved: {group.refusal}; run again")
         return bool(refused)
 
-    def _make_topics(self, links: ClusterLinks, restore: TopicRestore) -> None:
-        for topic in restore.prepare(links):
+    def _make_topics(self, links: ClusterLinks, missing: Sequence[MissingTopic]) -> None:
+        for topic in missing:
             failures = made_topics(
                 links,
                 [topic.name],
@@ -118,7 +125,6 @@ class RestoreRun:
                 replication_factor=self._targets.replication_factor,
             )
             refuse(failures)
-        restore.claim_topics(links)
 
     @contextmanager
     def _watched(self, board: TaskBoard) -> Iterator[None]:

@@ -62,10 +62,8 @@ class TopicRestore:
         plans: Sequence[PartitionPlan],
         wish: RestoreWish,
         targets: TopicTargets,
-        job_id: str,
         checkpoint: RestoreCheckpoint,
     ) -> None:
-        self.group = f"kbroker-restore-{job_id}"
         self.board = TaskBoard(checkpoint.board)
         self._state = state
         self._plans = plans
@@ -109,7 +107,7 @@ class TopicRestore:
         _check_times(links, found)
         self._checkpoint.claim(found)
 
-    def tasks(self, at_once: int) -> list[TopicTask]:
+    def tasks(self, job_id: str, at_once: int) -> list[TopicTask]:
         """The largest partition first; `at_once` of them share the rate."""
         ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
         sharing = max(min(at_once, len(ordered)), 1)
@@ -122,7 +120,7 @@ class TopicRestore:
                 wanted=self._wish.wanted,
                 keys=self._wish.keys,
                 bootstrap=self._targets.bootstrap,
-                group=self.group,
+                group=_group(job_id),
                 maps=str(self._checkpoint.maps),
                 board=str(self.board.directory),
                 reached=reached[plan.target],
@@ -133,11 +131,11 @@ class TopicRestore:
             for plan in ordered
         ]
 
-    def end(self, links: ClusterLinks) -> None:
+    def end(self, links: ClusterLinks, job_id: str) -> None:
         """All is written: the target need not remember how far the restore was."""
         self._checkpoint.note_end([plan.target for plan in self._plans])
         with suppress(ClientError, KafkaError, OSError):  # else the group expires
-            delete_group(links, self.group)
+            delete_group(links, _group(job_id))
 
     def _by_topic(self) -> dict[str, list[PartitionPlan]]:
         found: dict[str, list[PartitionPlan]] = {}
@@ -168,6 +166,10 @@ class TopicRestore:
                 f"{source}=NAME to write elsewhere, or the --checkpoint of the run that wrote "
                 "them, to go on"
             )
+
+
+def _group(job_id: str) -> str:
+    return f"kbroker-restore-{job_id}"
 
 
 def _check_times(links: ClusterLinks, topics: Iterable[str]) -> None:
