@@ -72,10 +72,13 @@ def run(command: list[str], stdin: bytes | None = None, timeout_s: float = 60) -
     return done.stdout
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
-    """Create a topic with as many replicas as the broker gives it."""
+def create_topic(bootstrap: str, topic: str, partitions: int, **settings: str) -> None:
+    """Create a topic with as many replicas as the broker gives it; `settings` have underscores for
+    dots.
+    """
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the answer
-    admin.create_topics([NewTopic(topic, partitions)])[topic].result(20)
+    config = {name.replace("_", "."): value for name, value in settings.items()}
+    admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(20)
 
 
 def transactional_producer(bootstrap: str, transactional_id: str, **settings: object) -> Producer:

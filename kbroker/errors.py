@@ -211,6 +211,7 @@ class Trouble(StrEnum):
     DIRECTORY_IN_USE = "directory-in-use"
     DIRECTORY_UNUSABLE = "directory-unusable"
     ADOPT = "adopt"
+    RESTORE = "restore"
     OTHER_BROKER = "other-broker"
     OTHER_METADATA = "other-metadata"
     COPY_BROKE_OFF = "copy-broke-off"

@@ -27,7 +27,6 @@ WILL_BE_USED = {
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
     # archives that are written back
-    ("pipeline/restore/log_writing.py", "LogWriting"): "restores into data directories",
     # entrances of their own
     ("pipeline/audit/audit_job.py", "run_audit"): "Python programs that audit without the command",
     ("protocol/messages/__init__.py", "all_messages"): "lists of all that is declared",

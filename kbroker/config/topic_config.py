@@ -8,7 +8,7 @@ and tools work. Where a topic does not override a setting, the first of the brok
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from kbroker.config.config_checks import gzip_level, kafka_version, throttled_replicas
 from kbroker.config.config_def import ConfigGroup, ConfigKey, config_group, define, replace
@@ -323,6 +323,10 @@ _EFFECTIVE = {
 }
 
 
+# Of a topic from elsewhere whose settings are not known: nothing of it is deleted or compacted.
+KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
 def topic_config_key(name: str) -> ConfigKey | None:
     """The declaration of a topic setting; None for a name that is not known."""
     return _KEYS.get(name)
@@ -360,6 +364,21 @@ def sound_overrides(
         return overrides, []
     sound = {name: text for name, text in overrides.items() if name not in wrong}
     return sound, list(wrong.values())
+
+
+def usable_overrides(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Of the settings that a topic had elsewhere, those that are known here and sound."""
+    known = {name: text for name, text in overrides.items() if name in _KEYS}
+    return dict(sound_overrides(known)[0])
+
+
+def for_one_replica(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Sound overrides for a topic that has one replica from now on: more in-sync ones than that
+    would let nothing be written with acks=all.
+    """
+    few = {"min.insync.replicas": "1"}
+    too_many = int(overrides.get("min.insync.replicas", "1")) > 1
+    return {**overrides, **few} if too_many else dict(overrides)
 
 
 def validate_overrides(overrides: Mapping[str, str | None]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
 from kbroker.inspection.partition_files import sort_files
+from kbroker.log.directories.unfinished_restore import unfinished_restore
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
 from kbroker.model import TopicPartition
@@ -62,6 +63,9 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     names = file_system.list(path)
     if not names:
         raise NotALogError(f"{path} is empty: it holds no log")
+    sentence = unfinished_restore(file_system, path)
+    if sentence is not None:
+        raise NotALogError(sentence)
     topic_partition = parse_directory_name(path.rpartition("/")[2])
     if topic_partition is not None and _holds_a_log(names):
         return PartitionDirectory(path, topic_partition)

@@ -27,7 +27,7 @@ from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.log_loading import WatchLoading, nobody_watches
 from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
-from kbroker.server.metadata_tree.tree_location import brokers_in, check_own_tree
+from kbroker.server.metadata_tree.tree_location import brokers_in, check_own_tree, check_whole
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -152,6 +152,7 @@ class LocalCluster:
         return server
 
     def _take_directory(self) -> None:
+        check_whole(self._file_system, [self._directory])
         self._lock = open_log_directory(self._file_system, self._directory)
         if self._lock.meta is not None:
             raise LogDirectoryError(

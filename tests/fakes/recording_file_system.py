@@ -12,7 +12,7 @@ not safe is noted in order as a pending change, and an image keeps some of it:
     sizes only  all names and sizes, but sectors as above (metadata before data)
     data only   contents, but no new names
 
-A rename is old or new, never half. A failed sync drops the pending changes of its file: the kernel
+A rename is old or new, never half, between directories too. A failed sync drops the pending changes of its file: the kernel
 marks the pages clean, and no later sync writes them (as ext4 does).
 """
 
@@ -43,12 +43,13 @@ class ContentChange:
 @dataclass(frozen=True, slots=True)
 class NameChange:
     """`new` names the node from now on, and `old` does not. One of them is absent for a creation
-    or removal."""
+    or removal, and for one half of a move between directories, whose other half is in `twin`."""
 
     sequence: int
     node: RecordedNode
     old: str | None
     new: str | None
+    twin: RecordedNode | None = None
 
 
 class RecordedNode(Node):
@@ -144,6 +145,9 @@ class RecordingFileSystem(MemoryFileSystem):
             node.pending.clear()
             raise
         if node.entries is not None:
+            for change in node.pending_names:
+                if change.twin is not None:
+                    _settle(change.twin, change.sequence)
             node.safe_entries = dict(node.entries)  # type: ignore[arg-type]
             node.pending_names.clear()
         elif node.pending:
@@ -202,10 +206,30 @@ def _rename(
         assert isinstance(old_parent, RecordedNode)
         old_parent.pending_names.append(NameChange(sequence, node, old_name, new_name))
         return
-    if isinstance(old_parent, RecordedNode):
-        old_parent.pending_names.append(NameChange(sequence, node, old_name, None))
-    if isinstance(new_parent, RecordedNode):
-        new_parent.pending_names.append(NameChange(sequence, node, None, new_name))
+    twins = old_parent, new_parent
+    for parent, twin, names in zip(
+        twins, reversed(twins), ((old_name, None), (None, new_name)), strict=True
+    ):
+        if parent is not None:
+            assert isinstance(parent, RecordedNode)
+            assert twin is None or isinstance(twin, RecordedNode)
+            parent.pending_names.append(NameChange(sequence, node, *names, twin))
+
+
+def _settle(parent: RecordedNode, sequence: int) -> None:
+    """The other half of a move is safe: so is this one."""
+    (half,) = [each for each in parent.pending_names if each.sequence == sequence]
+    name = half.old or half.new
+    assert name is not None
+    parent.pending_names = [
+        each
+        for each in parent.pending_names
+        if each.sequence > sequence or name not in (each.old, each.new)
+    ]
+    if half.new is not None:
+        parent.safe_entries[name] = half.node
+    else:
+        parent.safe_entries.pop(name, None)
 
 
 def _image_of(node: Node, plan: CrashPlan) -> RecordedNode:

@@ -15,7 +15,7 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import FileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
-from kbroker.pipeline.restore.log_writing import LogWriting, WrittenDirectory, WrittenLog
+from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog
 from tests.fakes.arrow_records import unplaced_batch
 from tests.fakes.log_maker import FixedClock
 from tests.integration.log_reads import visible_records

@@ -20,7 +20,7 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
 from kbroker.pipeline.archive.reader import ArchiveSelection
-from kbroker.pipeline.restore.log_writing import LogWriting, WrittenLog
+from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
 from tests.fakes.arrow_records import BASE_MS, HOUR_MS, record, unplaced_batch
 from tests.fakes.parquet_archive import archive_rows

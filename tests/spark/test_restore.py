@@ -1,4 +1,6 @@
-"""A restore whose tasks are spread over Spark gives back what a directory of Apache Kafka held."""
+"""Restores whose tasks are spread over Spark give back what a directory of Apache Kafka held, in
+topics or as a directory.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,19 @@ from compat_tests.clients import create_topic
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.restore.offset_map import OffsetMap
-from kbroker.pipeline.restore.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restore.logs.log_task import restore_log
+from kbroker.pipeline.restore.logs.restore_note import RestoreNote, noted_topics
+from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, plan_restore
-from kbroker.pipeline.restore.topic_restore import TopicRestore, TopicTargets, run_tasks
+from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.pipeline.restore.task_result import run_tasks
+from kbroker.pipeline.restore.topics.offset_map import OffsetMap
+from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restore.topics.topic_restore import TopicRestore, TopicTargets
+from kbroker.pipeline.restore.topics.topic_task import restore_partition
 from kbroker.pipeline.spark_job.spread import OverSpark
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archived_directory import JOB, archive_directory
 from tests.golden import golden_logs
 
 Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
@@ -39,10 +48,10 @@ def test_all_of_a_directory_comes_back(
     with closing(ClusterLinks(bootstrap)) as links:
         (tmp_path / "checkpoint").mkdir()
         for missing in restore.prepare(links):
-            create_topic(bootstrap, missing.name, missing.partitions)
+            create_topic(bootstrap, missing.name, missing.partitions, retention_ms="-1")
         restore.claim_topics(links)
         restore.board.clear()
-        results = run_tasks(OverSpark(spark), restore.tasks(topic, 2))
+        results = run_tasks(OverSpark(spark), restore_partition, restore.tasks(topic, 2))
         restore.end(links, topic)
 
     archived = {plan.target: archived_rows(path, plan) for plan in plans}
@@ -89,3 +98,30 @@ def written_rows(bootstrap: str, plan: PartitionPlan) -> dict[int, Row]:
             headers = tuple(message.headers() or ())
             time_ms = message.timestamp()[1]
             found[message.offset()] = message.key(), message.value(), time_ms, headers
+
+
+def test_several_workers_write_one_data_directory(spark: Any, tmp_path: Path) -> None:
+    path, data = str(tmp_path / "archive"), tmp_path / "data"
+    archive_directory(str(golden_logs.unpack("3.9.2-unclean", tmp_path / "golden")), path)
+    state, wish = read_archive(path), RestoreWish()
+    plans = plan_restore(state, wish)
+    directory = RestoredDirectory(str(data))
+    note = RestoreNote(job_id=JOB, command="kbroker go on", topics=noted_topics(state, plans, {}))
+    directory.begin(note)
+    board = TaskBoard(tmp_path / "board")
+    board.clear()
+    restore = LogRestore(
+        archive=path, directory=directory, note=note, plans=plans, wish=wish, how=LogWish()
+    )
+
+    results = run_tasks(OverSpark(spark), restore_log, restore.tasks(str(board.directory), 2))
+    assert all(result.is_complete for result in results)
+    directory.finish(note, lambda _: None)
+    archive_directory(str(data), str(tmp_path / "again"))
+
+    again = read_archive(str(tmp_path / "again"))
+    rows = {plan.source: archived_rows(path, plan) for plan in plans}
+    assert sum(map(len, rows.values())) > 900
+    assert rows == {
+        plan.source: archived_rows(again.path, plan) for plan in plan_restore(again, wish)
+    } | {place: {} for place, found in rows.items() if not found}

@@ -16,7 +16,9 @@ _COMMANDS = {
         "Check data directories, archive and cluster against each other.",
     ),
     "restore": LazyCommand(
-        "kbroker.cli.pipeline.restore", "restore", "Write an archive back into topics."
+        "kbroker.cli.pipeline.restore",
+        "restore",
+        "Write an archive back, into topics or as a directory.",
     ),
     "lag": LazyCommand(
         "kbroker.cli.pipeline.lag", "lag", "Show how far behind groups and Spark queries are."

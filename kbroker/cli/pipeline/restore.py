@@ -1,6 +1,8 @@
-"""`kbroker pipeline restore`: an archive written back into the topics of a cluster.
+"""`kbroker pipeline restore`: an archive written back, into the topics of a cluster or as a data
+directory.
 
     kbroker pipeline restore --archive DIR --bootstrap HOST:PORT --checkpoint DIR
+    kbroker pipeline restore --archive DIR --data DIR --checkpoint DIR
 
 Archives of up to 1 GiB are written back in this process, without Java: Spark would take longer to
 start. More, or a `--master` that was given, goes over Spark.
@@ -9,7 +11,8 @@ start. More, or a `--master` that was given, goes over Spark.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,9 +28,12 @@ from kbroker.cli.produce import CODECS
 from kbroker.record.compression import CODEC_IDS
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.restore.restore_plan import PartitionPlan
+    from kbroker.client.bootstrap import Bootstrap
+    from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+    from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
+_OF_CLUSTERS = {"appends": "--append", "replication_factor": "--replication-factor"}
 _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
 
 
@@ -38,8 +44,12 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     help="The cluster to write to (or KBROKER_BOOTSTRAP).",
 )  # fmt: skip
 @click.option(
+    "--data", type=directory, metavar="DIR",
+    help="The data directory to make instead, new or empty: records keep their offsets.",
+)  # fmt: skip
+@click.option(
     "--checkpoint", required=True, type=click.Path(file_okay=False), metavar="DIR",
-    help="Where the job notes how far it is, with the offset maps: a directory of its own.",
+    help="Where the job notes what it does, with the offset maps: a directory of its own.",
 )  # fmt: skip
 @click.option("--topics", type=names, default="", metavar="A,B", help="Only these topics.")
 @click.option(
@@ -89,20 +99,18 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
 @session_options
 @click.pass_context
 def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int:
-    """Write an archive back into the topics of a cluster, every record once.
+    """Write an archive back into the topics of a cluster, every record once, or as a directory.
 
-    Keys, values, headers, times and partitions stay, offsets do not: CHECKPOINT/offsets has a map
-    for each partition. A run that was killed goes on where it was.
+    Keys, values, headers, times and partitions stay. With --data so do offsets, and a broker
+    starts over the directory. In a cluster they do not: CHECKPOINT/offsets has a map for each
+    partition. A run that was killed goes on where it was.
     """
-    from kbroker.cli.pipeline.restore_run import RestoreRun  # Arrow: 0.3 s, and the extra
-    from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+    from kbroker.pipeline.archive.manifests.archive_reading import read_archive  # Arrow: 0.3 s
     from kbroker.pipeline.archive.reader import ArchiveSelection
     from kbroker.pipeline.restore.restore_plan import RestoreWish, plan_restore
-    from kbroker.pipeline.restore.topic_restore import TopicTargets
 
-    bootstrap = wished_bootstrap(ctx, has_other_source=False)
-    if not bootstrap:
-        raise click.UsageError("give --bootstrap HOST:PORT: the cluster to write to")
+    bootstrap = wished_bootstrap(ctx, has_other_source=given["data"] is not None)
+    _check_target(ctx, bootstrap, given["data"])
     chosen = {name: given[name] for name in ("topics", "partitions", "start_ms", "end_ms")}
     wish = RestoreWish(
         wanted=ArchiveSelection(**chosen),
@@ -116,18 +124,70 @@ def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int
     if given["dry_run"]:
         _print_plan(plans, session.master if over_spark else None, given["output"])
         return 0
-    targets = TopicTargets(
-        bootstrap=bootstrap,
-        appends=given["appends"],
-        settings=dict(given["settings"]),
-        moves_groups=not given["no_groups"],
-        replication_factor=given["replication_factor"],
-        compression=CODEC_IDS[given["compression"]],
-        bytes_per_s=float(given["max_rate"] or 0),
-    )
-    with link_errors(bootstrap):
-        run = RestoreRun(state, plans, wish, targets)
-        return run.run(given["checkpoint"], session if over_spark else None, given["output"])
+    call = _Call(state, plans, wish, session if over_spark else None, given)
+    return call.into_topics(bootstrap) if bootstrap else call.into_directory()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is to be written, and what else was given."""
+
+    state: ArchiveState
+    plans: Sequence[PartitionPlan]
+    wish: RestoreWish
+    session: SessionOptions | None
+    given: Mapping[str, Any]
+
+    def into_topics(self, bootstrap: Bootstrap) -> int:
+        from kbroker.cli.pipeline.restore_topics import TopicsRun
+        from kbroker.pipeline.restore.topics.topic_restore import TopicTargets
+
+        given = self.given
+        targets = TopicTargets(
+            bootstrap=bootstrap,
+            appends=given["appends"],
+            settings=dict(given["settings"]),
+            moves_groups=not given["no_groups"],
+            replication_factor=given["replication_factor"],
+            compression=CODEC_IDS[given["compression"]],
+            bytes_per_s=float(given["max_rate"] or 0),
+        )
+        with link_errors(bootstrap):
+            run = TopicsRun(self.state, self.plans, self.wish, targets)
+            return run.run(given["checkpoint"], self.session, given["output"])
+
+    def into_directory(self) -> int:
+        from kbroker.cli.pipeline.restore_directory import DirectoryRun
+        from kbroker.pipeline.restore.logs.log_restore import LogWish
+
+        given = self.given
+        how = LogWish(
+            compression=CODEC_IDS[given["compression"]], bytes_per_s=float(given["max_rate"] or 0)
+        )
+        run = DirectoryRun(self.state, self.plans, self.wish, dict(given["settings"]), how)
+        return run.run(given["data"], given["checkpoint"], self.session, given["output"])
+
+
+def _check_target(ctx: click.Context, bootstrap: Bootstrap | None, data: str | None) -> None:
+    """Raises UsageError where it is not one, or options are for the other."""
+    if bootstrap and data is not None:
+        raise click.UsageError(
+            "give --bootstrap HOST:PORT to write into topics, or --data DIR to make a data "
+            "directory, not both"
+        )
+    if bootstrap:
+        return
+    if data is None:
+        raise click.UsageError(
+            "give --bootstrap HOST:PORT: the cluster to write to; or --data DIR: the data "
+            "directory to make"
+        )
+    for name, option in _OF_CLUSTERS.items():
+        if ctx.get_parameter_source(name) not in (ParameterSource.DEFAULT, None):
+            raise click.UsageError(
+                f"{option} is for topics of a cluster (--bootstrap), and --data makes a directory "
+                "of one broker"
+            )
 
 
 def _print_plan(plans: Sequence[PartitionPlan], master: str | None, output: str) -> None:

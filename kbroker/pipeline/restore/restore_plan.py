@@ -88,3 +88,9 @@ def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
         )
         for source in sources
     ]
+
+
+def partition_count(state: ArchiveState, topic: str) -> int:
+    """How many partitions an archived topic has, as far as the archive knows."""
+    archived = max(each.partition for each in state.partitions(topic)) + 1
+    return max(archived, state.partition_counts.get(topic, 0))

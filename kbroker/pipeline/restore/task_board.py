@@ -10,6 +10,7 @@ from pathlib import Path
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 
+BOARD = "board"  # its name below the directory of a checkpoint
 _STOP = "stop"
 
 

@@ -8,9 +8,8 @@ dies half way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from uuid import UUID, uuid4
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
@@ -21,8 +20,6 @@ from kbroker.log.format import LOCK_FILE, parse_directory_name
 from kbroker.model import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,
-    LeaderAndIsr,
-    ReplicaAssignment,
 )
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
 from kbroker.server.adoption.adoption_summary import proposal, report
@@ -34,11 +31,12 @@ from kbroker.server.adoption.kraft_metadata import (
     MetadataUnreadableError,
     read_cluster_metadata,
 )
-from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
+from kbroker.server.adoption.plan import AdoptionPlan, Recorded, make_plan
 from kbroker.server.metadata_tree.broker_identity import new_cluster_id
+from kbroker.server.metadata_tree.topic_ops import topic_ops
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
-from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment
+from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock
 from kbroker.zk.zk_utils import ZkUtils
 
 # Blocks of producer ids left free above the highest one known. A client may come back with an id
@@ -94,7 +92,7 @@ class Adoption:
         await zk.tree.multi(
             [
                 *_producer_id_ops(plan, broker_id, highest_id),
-                *(op for topic in plan.topics for op in _topic_ops(topic, broker_id, uuid4)),
+                *(op for topic in plan.topics for op in topic_ops(topic, broker_id)),
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )
@@ -171,27 +169,6 @@ def _broker_id(plan: AdoptionPlan, config: KafkaConfig) -> int:
             f"{plan.paths[0]} does not say which broker wrote it: set broker.id to adopt it"
         )
     return config.server.broker_id
-
-
-def _topic_ops(topic: AdoptedTopic, broker_id: int, new_uuid: Callable[[], UUID]) -> Iterator[Op]:
-    replicas = ReplicaAssignment(replicas=(broker_id,))
-    assignment = TopicAssignment(
-        topic_id=topic.topic_id or new_uuid(),
-        partitions=dict.fromkeys(range(len(topic.leader_epochs)), replicas),
-    )
-    yield CreateOp(
-        zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic.name),
-        zk_paths.encode_config(topic.settings),
-    )
-    yield CreateOp(zk_paths.topic_path(topic.name), zk_paths.encode_topic(assignment))
-    yield CreateOp(zk_paths.partitions_path(topic.name))
-    for partition, leader_epoch in enumerate(topic.leader_epochs):
-        state = LeaderAndIsr(leader=broker_id, leader_epoch=leader_epoch, isr=(broker_id,))
-        yield CreateOp(zk_paths.partition_path(topic.name, partition))
-        yield CreateOp(
-            zk_paths.partition_state_path(topic.name, partition),
-            zk_paths.encode_partition_state(state, controller_epoch=0),
-        )
 
 
 def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Iterator[Op]:

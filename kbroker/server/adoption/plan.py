@@ -14,36 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 from kbroker.admin.internal_topics import new_topic
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
-from kbroker.config.topic_config import topic_config_key
-from kbroker.errors import ConfigError
+from kbroker.config.topic_config import KEEP_ALL, for_one_replica, usable_overrides
 from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
+from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
 
 _OFFSETS_RETENTION = "offsets.retention.minutes"
 _RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptedTopic:
-    """A topic to take over.
+class AdoptedTopic(TopicWithLogs):
+    """A topic to take over."""
 
-    `leader_epochs` has one entry per partition: the epoch it goes on with.
-    """
-
-    name: str
-    topic_id: UUID | None  # None where no file tells it: it gets a new one
-    leader_epochs: tuple[int, ...]
     missing: tuple[int, ...]  # partitions without a directory here: they begin empty
     behind: tuple[int, ...]  # partitions that other brokers had more of, as the metadata says
-    settings: Mapping[str, str]
     is_retention_known: bool  # False: it keeps its records for good
 
 
@@ -101,7 +93,7 @@ def make_plan(
         settings = _settings(name, recorded, config)
         at_least = known_facts.partition_counts.get(name, 0)
         topics.append(_adopted(partitions, known, settings, at_least, meta))
-        dropped.update(key for key, value in (recorded or {}).items() if not _is_usable(key, value))
+        dropped.update(set(recorded or {}) - set(usable_overrides(recorded or {})))
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(
@@ -240,7 +232,7 @@ def _settings(
     """
     is_retention_known = True
     if recorded is not None:
-        settings = {key: value for key, value in recorded.items() if _is_usable(key, value)}
+        settings = usable_overrides(recorded)
         is_deleted = "delete" in settings.get("cleanup.policy", "delete")
         is_set_here = any(setting in config.texts for setting in _RETENTION_SETTINGS)
         if is_deleted and "retention.ms" not in settings and not is_set_here:
@@ -249,23 +241,9 @@ def _settings(
     elif name in INTERNAL_TOPICS:
         settings = dict(new_topic(name, config, brokers=1).overrides)
     else:
-        settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        settings = dict(KEEP_ALL)
         is_retention_known = False
-    if int(settings.get("min.insync.replicas", "1")) > 1:
-        # There is one replica from now on: nothing could be written with acks=all.
-        settings["min.insync.replicas"] = "1"
-    return settings, is_retention_known
-
-
-def _is_usable(name: str, value: str) -> bool:
-    key = topic_config_key(name)
-    if key is None:
-        return False
-    try:
-        key.parse(value)
-    except ConfigError:
-        return False
-    return True
+    return for_one_replica(settings), is_retention_known
 
 
 def _why_unknown(known_facts: Recorded, meta: MetaProperties | None) -> str | None:

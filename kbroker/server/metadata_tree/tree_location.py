@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import write_atomically
+from kbroker.log.directories.unfinished_restore import unfinished_restore
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.metadata_tree.tree_files import TREE_FILES, TreeDirectory
@@ -92,6 +93,19 @@ def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
         ]
     except StorageError as error:
         raise StartError(f"data directory {directory} cannot be used: {error}") from error
+
+
+def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
+    """Refuse directories of which a restore has written a part, before any start: nobody may take
+    that for all of it. Raises StartError.
+    """
+    for directory in directories:
+        try:
+            sentence = unfinished_restore(file_system, directory)
+        except StorageError as error:
+            raise StartError(f"data directory {directory} cannot be used: {error}") from error
+        if sentence is not None:
+            raise StartError(sentence, Trouble.RESTORE)
 
 
 def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:

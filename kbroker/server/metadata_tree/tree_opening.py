@@ -30,6 +30,7 @@ from kbroker.server.metadata_tree.tree_location import (
     check_ensemble_tree,
     check_own_tree,
     check_single_broker,
+    check_whole,
     remember_ensemble,
 )
 from kbroker.zk.zk_utils import ZkUtils
@@ -71,6 +72,7 @@ class TreeOpening:
 
         Raises StartError, AdoptionNeededError, LogDirectoryError or CorruptTreeError.
         """
+        check_whole(self._file_system, self._directories)
         if self._tree.own_directory is not None:
             check_own_tree(self._file_system, self._directories)
             check_single_broker(self._file_system, self._directories)

@@ -19,10 +19,11 @@ from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.offset_map import OffsetMap
+from kbroker.pipeline.restore.task_board import BOARD
+from kbroker.pipeline.restore.topics.offset_map import OffsetMap
 
 MAPS = "offsets"
-_FILE, _BOARD = "kbroker-restore.json", "board"
+_FILE = "kbroker-restore.json"
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +36,7 @@ class RestoreCheckpoint:
 
     def __init__(self, directory: str | Path) -> None:
         self.maps = Path(directory) / MAPS
-        self.board = Path(directory) / _BOARD
+        self.board = Path(directory) / BOARD
         self._path = Path(directory) / _FILE
 
     def topics(self) -> dict[str, UUID]:

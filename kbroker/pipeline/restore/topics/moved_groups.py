@@ -15,8 +15,8 @@ from kbroker.client.consumer_groups import commit_offsets, read_group
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
-from kbroker.pipeline.restore.offset_runs import OffsetRun, translated
 from kbroker.pipeline.restore.restore_plan import PartitionPlan
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, translated
 
 Runs = Mapping[TopicPartition, Sequence[OffsetRun]]
 

@@ -24,11 +24,11 @@ from kbroker.client.record_sender import RecordSender, SendOptions, TransactionL
 from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.offset_map import OffsetMap
-from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of
 from kbroker.pipeline.restore.pace import Pace
-from kbroker.pipeline.restore.record_bodies import bodies_of
 from kbroker.pipeline.restore.record_encoding import times_of
+from kbroker.pipeline.restore.topics.offset_map import OffsetMap
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.restore.topics.record_bodies import bodies_of
 from kbroker.record.compression import NONE
 
 _TRANSACTION_S = 10.0

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.config.topic_config import TopicConfig
+from kbroker.pipeline.restore.logs.row_batches import BatchForm, batch_without_records, row_batches
 from kbroker.pipeline.restore.record_encoding import varints
-from kbroker.pipeline.restore.row_batches import BatchForm, batch_without_records, row_batches
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.default_record import varint_bytes
 from kbroker.record.record_batch import (

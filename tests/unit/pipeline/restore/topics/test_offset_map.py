@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.offset_map import OffsetMap
-from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of, translated
+from kbroker.pipeline.restore.topics.offset_map import OffsetMap
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of, translated
 
 PLACE = TopicPartition("t", 0)
 SETS = st.sets(st.integers(0, 60), max_size=30).map(sorted)

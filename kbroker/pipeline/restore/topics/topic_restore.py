@@ -20,12 +20,11 @@ from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.restore_checkpoint import RestoreCheckpoint
-from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, partition_count
 from kbroker.pipeline.restore.task_board import TaskBoard
-from kbroker.pipeline.restore.topic_task import TopicResult, TopicTask, restore_partition
-from kbroker.pipeline.restore.topic_writer import check_same
-from kbroker.pipeline.spark_job.spread import Spread
+from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restore.topics.topic_task import TopicTask
+from kbroker.pipeline.restore.topics.topic_writer import check_same
 from kbroker.record.compression import NONE
 
 _TIME_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # the times of records stay
@@ -144,12 +143,11 @@ class TopicRestore:
         return found
 
     def _missing(self, name: str, source: str) -> MissingTopic:
-        archived = max(each.partition for each in self._state.partitions(source)) + 1
         known = dict(self._state.topic_settings.get(source) or {})
         known.pop(_TIME_TYPE, None)
         return MissingTopic(
             name=name,
-            partitions=max(archived, self._state.partition_counts.get(source, 0)),
+            partitions=partition_count(self._state, source),
             settings={**known, **self._targets.settings},
         )
 
@@ -183,12 +181,3 @@ def _check_times(links: ClusterLinks, topics: Iterable[str]) -> None:
                 f"the time of the restore: `kbroker topic alter {resource.name} --config "
                 f"{_TIME_TYPE}=CreateTime` lets them keep theirs"
             )
-
-
-def run_tasks(spread: Spread, tasks: Sequence[TopicTask]) -> list[TopicResult]:
-    """Do all; PipelineError with the first refusal where one could not go on."""
-    results = spread(restore_partition, tasks)
-    for result in results:
-        if result.refusal is not None:
-            raise PipelineError(result.refusal, result.code, result.trouble)
-    return results

@@ -27,11 +27,12 @@ from kbroker.log.directories.checkpoint import CheckpointError, read_clean_shutd
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.format import DELETED_SUFFIX
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.row_batches import (
+from kbroker.pipeline.restore.logs.row_batches import (
     BatchForm,
     RowBatch,
     batch_without_records,
@@ -118,6 +119,9 @@ class LogWriting:
         """Let an empty log start there, and no power loss take its first segment alone."""
         if log.log_start_offset != start_offset:
             log.truncate_fully_and_start_at(start_offset)
+            for name in self._file_system.list(log.directory):
+                if name.endswith(DELETED_SUFFIX):  # nobody stays to remove them after their delay
+                    self._file_system.unlink(f"{log.directory}/{name}")
         self._file_system.sync_directory(log.directory)
 
     def _note_progress(self) -> None:
@@ -144,6 +148,13 @@ class PartitionWriting:
         self._form = BatchForm.of(log.config, written.leader_epoch, written.codec)
         self._note_progress = note_progress
         self._unsynced_bytes = 0
+        self.rows = 0  # that were written so far
+
+    def count_rows(self) -> int:
+        """How many records the log has. Reads the headers of all batches."""
+        with _sentences(self._log.directory):
+            headers = [each.records.headers() for each in self._log.segments]
+            return sum(header.record_count for some in headers for _, header in some)
 
     @property
     def next_offset(self) -> int:
@@ -178,6 +189,7 @@ class PartitionWriting:
     def _append(self, batch: RowBatch) -> None:
         data = batch.built()
         self._log.append_as_follower(data, _now_ms())
+        self.rows += batch.header.record_count
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= FLUSH_BYTES:
             self._log.flush(and_closed=True)

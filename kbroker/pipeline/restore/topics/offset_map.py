@@ -16,7 +16,7 @@ import msgspec
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.offset_runs import OffsetRun
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 
 
 class MapLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.restore.moved_groups import places
-from kbroker.pipeline.restore.offset_runs import OffsetRun
 from kbroker.pipeline.restore.restore_plan import PartitionPlan
+from kbroker.pipeline.restore.topics.moved_groups import places
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 
 PLANS = [
     PartitionPlan(

@@ -28,8 +28,8 @@ from kbroker.log.format import (
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore import log_writing
-from kbroker.pipeline.restore.log_writing import LogWriting, WrittenLog
+from kbroker.pipeline.restore.logs import log_writing
+from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.record_batch import read_header
 from tests.fakes.arrow_records import BASE_MS, record, unplaced_batch

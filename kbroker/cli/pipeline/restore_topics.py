@@ -1,0 +1,108 @@
+"""Runs a restore into topics for a person: those that are missing, and the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+
+from kbroker.cli.output import counted, print_rows, say
+from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, Beginning, RestoreTasks
+from kbroker.cli.pipeline.session_options import SessionOptions
+from kbroker.cli.refusals import refuse
+from kbroker.cli.topic_changes import made_topics
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restore.topics.moved_groups import move_groups, places
+from kbroker.pipeline.restore.topics.offset_map import OffsetMap
+from kbroker.pipeline.restore.topics.restore_checkpoint import MAPS, RestoreCheckpoint
+from kbroker.pipeline.restore.topics.topic_restore import MissingTopic, TopicRestore, TopicTargets
+from kbroker.pipeline.restore.topics.topic_task import restore_partition
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity
+
+
+class TopicsRun:
+    """One call, from the checks to the report."""
+
+    def __init__(
+        self,
+        state: ArchiveState,
+        plans: Sequence[PartitionPlan],
+        wish: RestoreWish,
+        targets: TopicTargets,
+    ) -> None:
+        self._state, self._plans, self._wish, self._targets = state, plans, wish, targets
+
+    def run(self, checkpoint: str, session: SessionOptions | None, output: str) -> int:
+        """The exit code; without a session the work is done in this process.
+
+        Raises PipelineError, ClientError, KafkaError, OSError and CommandError.
+        """
+        path = os.path.abspath(checkpoint)
+        held, kept = Checkpoint(path), RestoreCheckpoint(path)
+        with closing(ClusterLinks(self._targets.bootstrap)) as links, held.held():
+            identity = self._identity(links)
+            held.read(identity)
+            restore = TopicRestore(self._state, self._plans, self._wish, self._targets, kept)
+            missing = restore.prepare(links)
+            job_id = held.claim(identity, Beginning()).job_id
+            self._make_topics(links, missing)
+            restore.claim_topics(links)
+            rows = sum(plan.rows for plan in self._plans)
+            tasks = RestoreTasks(restore.board, rows, "transaction")
+            tasks.run(session, restore_partition, partial(restore.tasks, job_id))
+            refused = self._move_groups(links, kept) if tasks.is_at_end else False
+            if tasks.is_at_end:
+                restore.end(links, job_id)
+            self._report(kept, output)
+            tasks.say_end(f"offset maps are in {checkpoint.rstrip('/')}/{MAPS}")
+        return 1 if refused else tasks.exit_code
+
+    def _identity(self, links: ClusterLinks) -> JobIdentity:
+        return JobIdentity(
+            kind="restore",
+            name="restore",
+            source=f"archive {self._state.archive_id} {self._wish.text()}".strip(),
+            target=f"cluster {links.describe([]).cluster_id}",
+        )
+
+    def _move_groups(self, links: ClusterLinks, kept: RestoreCheckpoint) -> bool:
+        """Whether one was refused."""
+        if not self._targets.moves_groups:
+            return False
+        runs = {plan.target: OffsetMap(kept.maps, plan.target).runs() for plan in self._plans}
+        moved = move_groups(links, places(self._state.group_offsets, self._plans, runs))
+        refused = [group for group in moved if group.refusal is not None]
+        if moved:
+            say(f"offsets of {counted(len(moved) - len(refused), 'group')} moved")
+        for group in refused:
+            say(f"the offsets of group {group.name} were not moved: {group.refusal}; run again")
+        return bool(refused)
+
+    def _make_topics(self, links: ClusterLinks, missing: Sequence[MissingTopic]) -> None:
+        for topic in missing:
+            failures = made_topics(
+                links,
+                [topic.name],
+                topic.settings,
+                partitions=topic.partitions,
+                replication_factor=self._targets.replication_factor,
+            )
+            refuse(failures)
+
+    def _report(self, kept: RestoreCheckpoint, output: str) -> None:
+        rows = [_row(plan, OffsetMap(kept.maps, plan.target)) for plan in self._plans]
+        print_rows(rows, REPORT_COLUMNS, output)
+
+
+def _row(plan: PartitionPlan, offset_map: OffsetMap) -> dict[str, object]:
+    runs = offset_map.runs()
+    return {
+        "topic": plan.target.topic,
+        "partition": plan.target.partition,
+        "start_offset": runs[0].target_offset if runs else None,
+        "end_offset": runs[-1].target_offset + runs[-1].records if runs else None,
+        "rows": sum(run.records for run in runs),
+    }

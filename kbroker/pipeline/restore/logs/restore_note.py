@@ -1,0 +1,155 @@
+"""What a restore into a data directory has to make, settled when it begins and noted there: whose
+directory it will be, its topics, and the offsets of each log. Pure but for ids that are drawn.
+
+Law: a run that goes on takes all of this from the note. So an archive that grows meanwhile, or that
+loses files, changes neither ids nor where logs begin and end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from uuid import UUID, uuid4
+
+import msgspec
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.topic_config import (
+    KEEP_ALL,
+    TopicConfig,
+    for_one_replica,
+    usable_overrides,
+    validate_overrides,
+)
+from kbroker.errors import KafkaError
+from kbroker.log.directories.checkpoint import format_uuid, parse_uuid
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.restore.restore_plan import PartitionPlan, partition_count
+
+BROKER_ID: Final = 0  # of the directory that is made
+
+
+class NotedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log to write, of offsets [start, end); `leader_epoch` is that of all of its records."""
+
+    topic: str  # of the archive
+    partition: int
+    start_offset: int
+    end_offset: int
+    leader_epoch: int
+
+    @property
+    def source(self) -> TopicPartition:
+        """The partition of the archive."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class NotedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic to make. Partitions without a log begin empty."""
+
+    name: str
+    topic_id: str  # as Kafka writes ids
+    partitions: int
+    settings: dict[str, str]
+    is_known: bool  # the settings it had are
+    logs: tuple[NotedLog, ...]
+
+    @property
+    def leader_epochs(self) -> tuple[int, ...]:
+        """For each partition the epoch that it goes on with: above those of its records."""
+        known = {log.partition: log.leader_epoch + 1 for log in self.logs}
+        return tuple(known.get(number, 0) for number in range(self.partitions))
+
+    def config(self) -> TopicConfig:
+        """Its settings over those of a broker without any."""
+        return TopicConfig.from_overrides(KafkaConfig(), self.settings)
+
+
+class RestoreNote(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is to be made. `command` goes on with it."""
+
+    job_id: str
+    command: str
+    topics: tuple[NotedTopic, ...]
+
+    def logs(self) -> Iterator[tuple[NotedTopic, NotedLog, TopicPartition]]:
+        """Each log with its topic, and what it will be called."""
+        for topic in self.topics:
+            for log in topic.logs:
+                yield topic, log, TopicPartition(topic.name, log.partition)
+
+
+def cluster_id_of(job_id: str) -> str:
+    """The id of the cluster to which the directory of a restore belongs, in Kafka's form: so it is
+    known by its meta.properties for the work of this job.
+    """
+    return format_uuid(UUID(job_id)).replace("-", "_")
+
+
+def noted_topics(
+    state: ArchiveState, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
+) -> tuple[NotedTopic, ...]:
+    """The topics of a plan; settings that were `wished` win over those in the archive.
+
+    Raises PipelineError for what cannot be made.
+    """
+    by_target: dict[str, list[PartitionPlan]] = {}
+    for plan in plans:
+        by_target.setdefault(plan.target.topic, []).append(plan)
+    return tuple(_topic(state, name, found, wished) for name, found in sorted(by_target.items()))
+
+
+def _topic(
+    state: ArchiveState, name: str, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
+) -> NotedTopic:
+    source = plans[0].source.topic
+    if name in INTERNAL_TOPICS:
+        raise PipelineError(
+            f"{name} is a topic of the brokers' own, and its records are of another cluster: choose"
+            f" others with --topics, or write it under another name with --rename {source}=NAME",
+            ExitCode.USAGE,
+        )
+    archived = state.topic_settings.get(source)
+    known = KEEP_ALL if archived is None else usable_overrides(archived)
+    settings = {**known, **wished}
+    try:
+        validate_overrides(settings)
+    except KafkaError as error:
+        raise PipelineError(
+            f"topic {name} cannot have such settings: {error.message}; give others with --setting",
+            ExitCode.USAGE,
+        ) from error
+    return NotedTopic(
+        name=name,
+        topic_id=_topic_id(state.topic_ids.get(source) if name == source else None),
+        partitions=partition_count(state, source),
+        settings=for_one_replica(settings),
+        is_known=archived is not None,
+        logs=tuple(_log(state, plan.source) for plan in plans),
+    )
+
+
+def _topic_id(known: str | None) -> str:
+    """The one it had; a topic of another name is another topic."""
+    try:
+        return format_uuid(parse_uuid(known or ""))
+    except ValueError:
+        return format_uuid(uuid4())
+
+
+def _log(state: ArchiveState, source: TopicPartition) -> NotedLog:
+    """Where the archived log begins and ends, whichever of its records are wanted: no offset is
+    given out a second time.
+    """
+    end_offset = state.ranges[source][-1].end_offset
+    firsts = [entry.first_offset for entry in state.entries(source)]
+    epoch = state.leader_epochs.get(source)
+    return NotedLog(
+        topic=source.topic,
+        partition=source.partition,
+        start_offset=min(firsts, default=end_offset),
+        end_offset=end_offset,
+        leader_epoch=max(epoch.leader_epoch, 0) if epoch is not None else 0,
+    )

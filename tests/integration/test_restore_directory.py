@@ -1,0 +1,190 @@
+"""`kbroker pipeline restore --data`: an archive becomes a data directory over which a broker starts
+and shows the same rows at the same offsets; archived again, it gives the same archive.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from compat_tests.waiting import until
+from kbroker.cli.__main__ import cli, main
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
+from tests.fakes.archived_directory import archive_directory
+from tests.fakes.arrow_records import record
+from tests.fakes.parquet_archive import archive_rows
+from tests.faults.running_broker import RunningBroker
+from tests.golden import golden_logs
+from tests.integration import client_reads
+
+ROWS = [record(offset, key=b"k%d" % (offset % 3)) for offset in range(40, 640, 2)]
+T0 = TopicPartition("t", 0)
+
+
+def command(home: Path, *options: str) -> list[str]:
+    return [
+        sys.executable, "-m", "kbroker.cli", "pipeline", "restore",
+        "--archive", str(home / "archive"), "--data", str(home / "data"),
+        "--checkpoint", str(home / "checkpoint"), *options,
+    ]  # fmt: skip
+
+
+def run(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    called = command(home, *options)
+    return subprocess.run(called, check=False, capture_output=True, text=True)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    archive_rows(str(tmp_path / "archive"), ROWS[:200], ROWS[200:])
+    return tmp_path
+
+
+def archived_rows(archive: Path) -> dict[TopicPartition, list[dict[str, Any]]]:
+    state = read_archive(str(archive))
+    return {
+        place: [
+            row
+            for rows in ordered_rows(state.path, state.entries(place))
+            for row in rows.set_column(
+                rows.schema.get_field_index("timestamp"),
+                "timestamp",
+                rows.column("timestamp").cast("int64"),
+            ).to_pylist()
+        ]
+        for place in state.partitions()
+    }
+
+
+def test_a_directory_of_apache_kafka_comes_back_by_its_archive(tmp_path: Path) -> None:
+    """With its offsets, its own broker, and nothing that an audit would find."""
+    golden = golden_logs.unpack("3.9.2-unclean", tmp_path / "golden")
+    archive_directory(str(golden), str(tmp_path / "archive"))
+    done = run(tmp_path, "--compression", "zstd")
+    assert done.returncode == 0, done.stderr
+    assert "keeps all records, as its settings are not known" in done.stderr
+    data = tmp_path / "data"
+
+    for words in (
+        ["log", "verify", str(data), "--strict", "--deep"],
+        ["pipeline", "audit", "--data", str(data), "--archive", str(tmp_path / "archive")],
+    ):
+        checked = CliRunner().invoke(cli, words)
+        assert checked.exit_code == 0, checked.output
+        assert "0 errors, 0 warnings" in checked.output
+    archive_directory(str(data), str(tmp_path / "again"))
+    there, again = archived_rows(tmp_path / "archive"), archived_rows(tmp_path / "again")
+    assert sum(map(len, there.values())) > 900
+    assert again == {place: rows for place, rows in there.items() if rows}
+    ends = {place: read_archive(str(tmp_path / "archive")).end_offset(place) for place in again}
+    assert ends == {
+        place: read_archive(str(tmp_path / "again")).end_offset(place) for place in again
+    }
+
+
+def test_a_broker_starts_over_it_and_serves_what_was_asked_for(home: Path) -> None:
+    options = ("--rename", "t=u", "--key", "k1", "--setting", "segment.bytes=100000")
+    done = run(home, *options)
+    assert done.returncode == 0, done.stderr
+
+    broker = RunningBroker(home / "data").start()
+    try:
+        bootstrap = f"127.0.0.1:{broker.port}"
+        place = TopicPartition("u", 0)
+        found = client_reads.read_rows(bootstrap, [place], "read_committed")[place]
+        described = CliRunner().invoke(cli, ["topic", "describe", "u", "--bootstrap", bootstrap])
+        refused = run(home, *options)
+        broker.stop()
+    finally:
+        broker.end()
+
+    wanted = [row for row in ROWS if row["key"] == b"k1"]
+    assert [row.offset for row in found] == [row["offset"] for row in wanted]
+    assert [row.value for row in found] == [row["value"] for row in wanted]
+    assert re.search(r"u +segment.bytes +100000 +topic", described.output)
+    assert re.search(r"u +0 +0 +1 +0 +0 +40 +639 ", described.output), "epoch, start and end"
+    assert refused.returncode == 1
+    assert "is in use by a broker" in refused.stderr
+    again = run(home, *options)
+    assert again.returncode == 0, again.stderr
+    assert "nothing to restore" in again.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_was_ended_goes_on_and_no_broker_starts_meanwhile(
+    home: Path, number: signal.Signals
+) -> None:
+    with subprocess.Popen(
+        command(home, "--max-rate", "1kB"), stderr=subprocess.PIPE, text=True
+    ) as process:
+        until((home / "data" / "kbroker-restore" / "t-0" / "t-0").exists)
+        os.kill(process.pid, number)
+        _, said = process.communicate()
+    code = 130 if number == signal.SIGINT else -signal.SIGKILL
+    assert process.returncode == code, said
+
+    started = CliRunner().invoke(cli, ["start", "--data", str(home / "data")])
+    assert started.exit_code == 1, started.output
+    assert "is not whole: a restore into it has not reached its end" in started.output
+    go_on = started.output.split("`")[1]
+    assert go_on.split()[1:] == command(home)[3:]
+    done = run(home)
+    assert done.returncode == 0, done.stderr
+    archive_directory(str(home / "data"), str(home / "again"))
+    assert archived_rows(home / "again") == archived_rows(home / "archive")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "sentence"),
+    [
+        (("--bootstrap", "127.0.0.1:1"), 2, "not both"),
+        (("--append",), 2, "--append is for topics of a cluster"),
+        (("--replication-factor", "3"), 2, "--replication-factor is for topics of a cluster"),
+        (("--rename", "t=a/b"), 2, "'a/b' cannot be the name of a topic"),
+        (("--rename", "t=__consumer_offsets"), 2, "is a topic of the brokers' own"),
+        (("--setting", "retention.ms=x"), 2, "cannot have such settings"),
+        (("--data", "."), 1, "is not empty"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_made(
+    home: Path,
+    options: tuple[str, ...],
+    code: int,
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(command(home, *options)[3:])
+
+    assert ended.value.code == code
+    assert sentence in capsys.readouterr().err
+    assert not (home / "data").exists()
+    assert not (home / "checkpoint" / "kbroker-job.json").exists()
+
+
+def test_a_disk_that_refuses_ends_in_a_sentence_and_is_gone_on_with(home: Path) -> None:
+    limit = "ulimit -f 8; trap '' XFSZ; exec \"$@\""
+    done = subprocess.run(
+        ["bash", "-c", limit, "bash", *command(home)], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "run again" in done.stderr
+
+    done = run(home)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(home / "checkpoint")
+    other = run(home)
+    assert other.returncode == 1
+    assert "give --data a new or an empty directory" in other.stderr
