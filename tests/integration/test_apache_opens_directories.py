@@ -1,6 +1,9 @@
 """Apache Kafka opens data directories written here, after a clean stop and after a kill: nothing is
 called damaged, a client reads every record back, and what Apache leaves is served here again.
 
+Among the logs is one that was restored from an archive. While a restore is not at its end, Apache
+does not start over its directory.
+
 3.9.2 gets a ZooKeeper tree that belongs to the directory; 4.3.1 (KRaft) gets the partitions put into
 topics made there.
 """
@@ -18,6 +21,7 @@ import pytest
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
+from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE
 from kbroker.log.log_manager import LogManager
@@ -39,6 +43,7 @@ from tests.integration.directory_writer import (
     overrides,
 )
 from tests.integration.log_reads import visible_records
+from tests.integration.restored_log import restored_rows
 from tests.integration.written_directory import COMMITTED, GROUP, write_everything, write_rows
 
 pytestmark = pytest.mark.java
@@ -93,7 +98,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     committed = {place: writer.committed_rows(place) for place in writer.rows}
     writer.close()
     directories = {"clean": root / "clean", "killed": root / "killed"}
-    return Written(directories, writer.rows, committed, writer)
+    restored = restored_rows(root, list(directories.values()))
+    return Written(directories, writer.rows | restored, committed | restored, writer)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +132,15 @@ def opened(
             write_tree(connect, directory, overrides(partitions_by_topic(directory)))
             broker = ApacheBroker(directory, connect)
             seen = read_from(broker, written)
+            if state == "clean":
+                check_not_opened_by_half(ApacheBroker(directory.parent / "half", connect))
     return Opened(version, state, directory, *seen, broker.complaints())
+
+
+def check_not_opened_by_half(broker: ApacheBroker) -> None:
+    (broker.data / RESTORE_FOLDER).mkdir(parents=True)
+    with pytest.raises(RuntimeError, match=f"(?s){RESTORE_FOLDER}.*form of topic-partition"):
+        broker.start()
 
 
 def read_from(

@@ -14,7 +14,6 @@ from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import print_rows, say
 from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, Beginning, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
-from kbroker.log.directories.checkpoint import parse_uuid
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
@@ -145,7 +144,7 @@ def _write_tree(note: RestoreNote, home: str) -> None:
     topics = [
         TopicWithLogs(
             name=topic.name,
-            topic_id=parse_uuid(topic.topic_id),
+            topic_id=topic.topic_id,
             leader_epochs=topic.leader_epochs,
             settings=topic.settings,
         )

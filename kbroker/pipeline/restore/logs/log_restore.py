@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbroker.config.config_values import MAX_LONG
-from kbroker.log.directories.checkpoint import parse_uuid
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.logs.log_task import LogTask
 from kbroker.pipeline.restore.logs.log_writing import WrittenLog
@@ -84,7 +83,7 @@ class LogRestore:
             partition=target,
             start_offset=log.start_offset,
             end_offset=log.end_offset,
-            topic_id=parse_uuid(topic.topic_id),
+            topic_id=topic.topic_id,
             leader_epoch=log.leader_epoch,
             codec=self.how.compression,
         )

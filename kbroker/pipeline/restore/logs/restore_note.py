@@ -22,7 +22,7 @@ from kbroker.config.topic_config import (
     validate_overrides,
 )
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import format_uuid, parse_uuid
+from kbroker.log.directories.checkpoint import format_uuid
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import ExitCode, PipelineError
@@ -50,7 +50,7 @@ class NotedTopic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic to make. Partitions without a log begin empty."""
 
     name: str
-    topic_id: str  # as Kafka writes ids
+    topic_id: UUID
     partitions: int
     settings: dict[str, str]
     is_known: bool  # the settings it had are
@@ -123,7 +123,7 @@ def _topic(
         ) from error
     return NotedTopic(
         name=name,
-        topic_id=_topic_id(state.topic_ids.get(source) if name == source else None),
+        topic_id=_topic_id(state, source, name),
         partitions=partition_count(state, source),
         settings=for_one_replica(settings),
         is_known=archived is not None,
@@ -131,12 +131,10 @@ def _topic(
     )
 
 
-def _topic_id(known: str | None) -> str:
+def _topic_id(state: ArchiveState, source: str, name: str) -> UUID:
     """The one it had; a topic of another name is another topic."""
-    try:
-        return format_uuid(parse_uuid(known or ""))
-    except ValueError:
-        return format_uuid(uuid4())
+    known = state.topic_ids.get(source)
+    return UUID(known) if known is not None and name == source else uuid4()
 
 
 def _log(state: ArchiveState, source: TopicPartition) -> NotedLog:

@@ -1,0 +1,160 @@
+"""What a restore into a data directory is to make, as it follows from an archive and a wish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from kbroker.config.topic_config import KEEP_ALL
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.archive.manifests.manifest import EpochEntry, FileEntry
+from kbroker.pipeline.archive.reader import ArchiveSelection
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restore.logs.restore_note import (
+    NotedLog,
+    NotedTopic,
+    RestoreNote,
+    cluster_id_of,
+    noted_topics,
+)
+from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory
+from kbroker.pipeline.restore.restore_plan import RestoreWish, plan_restore
+
+ID = UUID("11111111-2222-4333-8444-555555555555")
+DAY_MS = 86_400_000
+
+
+def archived(**fields: object) -> ArchiveState:
+    """Partitions 0 and 2 of t; all records of 2 are expired."""
+    entry = FileEntry(
+        path="data/t/2026-11-21/20/t-0-7-9.parquet", topic="t", partition=0, hour="2026-11-21T20",
+        first_offset=7, last_offset=9, rows=3, size_bytes=1, min_timestamp_ms=0,
+        max_timestamp_ms=10 * DAY_MS, checksum="crc32c:00000000",
+    )  # fmt: skip
+    return ArchiveState(
+        path="/archive",
+        archive_id="id",
+        files={entry.path: entry},
+        ranges={
+            TopicPartition("t", 0): (Stretch(5, 9), Stretch(9, 20)),
+            TopicPartition("t", 2): (Stretch(0, 30),),
+        },
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def noted(
+    state: ArchiveState, wish: RestoreWish | None = None, settings: Mapping[str, str] | None = None
+) -> NotedTopic:
+    (topic,) = noted_topics(state, plan_restore(state, wish or RestoreWish()), settings or {})
+    return topic
+
+
+def test_logs_begin_with_the_first_record_and_end_where_the_archive_does() -> None:
+    epoch = EpochEntry(topic="t", partition=0, leader_epoch=4, end_offset=20)
+    topic = noted(archived(leader_epochs={TopicPartition("t", 0): epoch}))
+
+    assert topic.logs == (
+        NotedLog(topic="t", partition=0, start_offset=7, end_offset=20, leader_epoch=4),
+        NotedLog(topic="t", partition=2, start_offset=30, end_offset=30, leader_epoch=0),
+    )
+    assert topic.leader_epochs == (5, 0, 1)
+
+
+def test_what_is_chosen_changes_neither_offsets_nor_the_number_of_partitions() -> None:
+    state = archived(partition_counts={"t": 6})
+    wish = RestoreWish(wanted=ArchiveSelection(partitions=(2,), start_ms=DAY_MS))
+
+    topic = noted(state, wish)
+
+    assert topic.partitions == 6
+    assert topic.logs == noted(state).logs[1:]
+
+
+def test_a_topic_keeps_its_id_under_its_own_name_alone() -> None:
+    state = archived(topic_ids={"t": str(ID)})
+
+    renamed = noted(state, RestoreWish(renamed={"t": "u"}))
+
+    assert noted(state).topic_id == ID
+    assert (renamed.name, renamed.topic_id != ID) == ("u", True)
+
+
+def test_settings_are_those_it_had_where_a_broker_can_use_them() -> None:
+    had = {"retention.ms": "5", "min.insync.replicas": "2", "from.a.later.kafka": "1"}
+    topic = noted(archived(topic_settings={"t": had}), settings={"retention.ms": "9"})
+
+    assert topic.settings == {"retention.ms": "9", "min.insync.replicas": "1"}
+    assert topic.is_known
+    assert noted(archived(topic_settings={"t": {}})).settings == {}
+
+
+def test_a_topic_of_unknown_settings_keeps_all_records() -> None:
+    topic = noted(archived(), settings={"retention.bytes": "7"})
+
+    assert topic.settings == {**KEEP_ALL, "retention.bytes": "7"}
+    assert not topic.is_known
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        (None, ["t keeps all records, as its settings are not known"]),
+        ({}, ["t has records that are older than its retention.ms"]),
+        ({"retention.ms": "-1"}, []),
+        ({"cleanup.policy": "compact"}, []),
+        ({"retention.ms": str(3 * DAY_MS)}, ["t has records that are older than its retention.ms"]),
+        ({"retention.ms": str(90 * DAY_MS)}, []),
+    ],
+)
+def test_a_person_is_told_what_a_broker_would_delete(
+    settings: dict[str, str] | None, warned: list[str]
+) -> None:
+    state = archived(topic_settings={} if settings is None else {"t": settings})
+    wish = RestoreWish()
+    plans = plan_restore(state, wish)
+    note = RestoreNote(job_id=str(ID), command="", topics=noted_topics(state, plans, {}))
+    restore = LogRestore(
+        archive="/archive",
+        directory=RestoredDirectory("/data"),
+        note=note,
+        plans=plans,
+        wish=wish,
+        how=LogWish(),
+    )
+
+    said = list(restore.warnings(now_ms=20 * DAY_MS))
+
+    assert [sentence.startswith(each) for sentence, each in zip(said, warned, strict=True)] == [
+        True
+    ] * len(warned)
+
+
+@pytest.mark.parametrize(
+    ("renamed", "settings", "sentence"),
+    [
+        ({"t": "__consumer_offsets"}, {}, "is a topic of the brokers' own"),
+        ({}, {"retention.ms": "x"}, "topic t cannot have such settings: Invalid value x"),
+        ({}, {"no.such": "x"}, "topic t cannot have such settings: Unknown topic config name"),
+    ],
+)
+def test_what_no_broker_could_serve_is_refused(
+    renamed: dict[str, str], settings: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(PipelineError, match=sentence) as refused:
+        noted(archived(), RestoreWish(renamed=renamed), settings)
+
+    assert refused.value.code is ExitCode.USAGE
+
+
+def test_a_note_is_read_as_it_was_written() -> None:
+    note = RestoreNote(job_id=str(ID), command="go on", topics=(noted(archived()),))
+
+    assert msgspec.json.decode(msgspec.json.encode(note), type=RestoreNote) == note
+    assert len(cluster_id_of(note.job_id)) == 22
