@@ -239,6 +239,11 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Pat
     assert values(broker, "slow") == wanted(ROWS)
 
 
+def is_writing(archive: Path) -> bool:
+    board = archive.parent / "checkpoint" / "board"
+    return board.exists() and any(board.iterdir())
+
+
 def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
     begun = archive.parent / "checkpoint" / "offsets" / "killed-0.jsonl"
     slow = command(broker, archive, "--rename", "t=killed", "--max-rate", "1kB")

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
-_OF_CLUSTERS = {"appends": "--append", "replication_factor": "--replication-factor"}
+_OF_CLUSTERS = {
+    "appends": "--append",
+    "no_groups": "--no-groups",
+    "replication_factor": "--replication-factor",
+}
 _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
 
 
