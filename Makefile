@@ -5,10 +5,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+A ?= kbroker
+B ?= kafka-3.9.2
 PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_troubleshooting.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test test-fast test-frameworks check format docs bench bench-vs-apache tools clean
+.PHONY: help run cluster test test-fast test-frameworks check format docs bench bench-vs-apache compare tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
@@ -20,6 +22,7 @@ help:
 	@echo "make docs             write the reference pages from the code, build a site in build/docs"
 	@echo "make bench            run the benchmarks and print a table"
 	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
+	@echo "make compare          what two brokers answer otherwise, field by field (A=kbroker B=kafka-3.9.2, or HOST:PORT)"
 
 define NEW_ENOUGH
 import sys
@@ -89,6 +92,9 @@ bench: $(VENV)/.test-ready tools
 
 bench-vs-apache: $(VENV)/.test-ready tools
 	$(BIN)/python -m benchmarks --versus-apache $(ARGS)
+
+compare: $(VENV)/.test-ready tools
+	$(BIN)/python -m compat_tests.compare --diff $(A) $(B) $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -152,7 +152,7 @@ def _entity(schema: Any, values: dict[str, Any]) -> Any:
         if field.name in values:
             arguments[field.name] = _value(hints[field.name], field, values[field.name])
         elif field.default is MISSING:
-            arguments[field.name] = _default(hints[field.name], field)
+            arguments[field.name] = default_of(schema, field)
     unknown = values.keys() - {field.name for field in fields(schema)}
     if unknown:
         raise TypeError(f"{schema.__name__} has no field {sorted(unknown)}")
@@ -173,7 +173,20 @@ def _value(hint: Any, field: Field[Any], value: Any) -> Any:
     return value
 
 
-def _default(hint: Any, field: Field[Any]) -> Any:
+def array_element(schema: Any, name: str) -> Any:
+    """The type of the elements of a field that is an array, else None."""
+    inner = _not_none(_type_hints(schema)[name])
+    return get_args(inner)[0] if get_origin(inner) is tuple else None
+
+
+def is_nullable(schema: Any, name: str) -> bool:
+    """True for a field that may be null."""
+    return type(None) in get_args(_type_hints(schema)[name])
+
+
+def default_of(schema: Any, field: Field[Any]) -> Any:
+    """Return what a field without a default in kio gets: nothing, zero, null."""
+    hint = _type_hints(schema)[field.name]
     inner = _not_none(hint)
     if get_origin(inner) is tuple:
         return ()

@@ -1,68 +1,81 @@
-"""The same raw requests to several brokers: an answer as plain values in which what must differ
-between two brokers is left out or named.
+"""The same raw requests to several brokers.
 
-Law: every answer is kept under a label that says what was asked, so that two brokers can be
-compared label by label. Ids, addresses and times are never compared, because they differ from run
-to run; leader epochs count from the present one.
+Law: every answer is kept under a label that says what was asked and in which version, so that two
+brokers can be compared label by label.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
+from compat_tests.answers.normal import Names, plain, strings
 from compat_tests.raw_connection import ClosedError, SilenceError
-from compat_tests.wire.record_bytes import first_batch
-from compat_tests.wire.wire_client import API_VERSIONS, METADATA, WireClient
+from compat_tests.wire.wire_client import API_VERSIONS, FETCH, METADATA, WireClient
 
 WAIT_MS = 900  # long enough to tell an answer that waited from one that came at once
 LONG_WAIT_MS = 2_400  # the same where something happens meanwhile
 _UNTIL_IT_WAITS_S = 0.1
-_SILENCE_S = 8.0
-_LEFT_OUT = frozenset(
-    {"throttle_time", "cluster_id", "host", "port", "controller_id", "node_id", "leader_id"}
-    | {"replica_nodes", "isr_nodes", "offline_replicas", "error_message", "log_append_time"}
-)
-_EPOCHS = frozenset({"leader_epoch", "epoch"})
+_SILENCE_S = 20.0
+_PREPARED_WITHIN_S = 60.0  # topics and groups, on a busy machine
+# Metadata, ListGroups, DescribeLogDirs, ListPartitionReassignments, ListTransactions,
+# ListConfigResources and DescribeTopicPartitions may tell of everything that a broker has.
+_LISTS = {3, 16, 35, 46, 66, 74, 75}
 
 Answer = dict[str, Any]
 Change = Callable[[WireClient], object]
+Ranges = dict[int, tuple[int, int]]
+
+
+class StoppedError(Exception):
+    """Nobody wants further answers."""
 
 
 @dataclass
 class Target:
-    """One broker: where it is, the ids and the leader epoch of the topics on it."""
+    """One broker: where it is, what it serves, and its names for the topics that are asked about."""
 
     name: str
     bootstrap: str
-    ids: dict[str, UUID] = field(default_factory=dict)
-    epoch: int = 0
-    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    names: Names = field(default_factory=Names)
+    ranges: Ranges = field(default_factory=dict)
+    node_id: int = -1
+    stopped: threading.Event = field(default_factory=threading.Event)
 
-    def learn(self, topics: list[str]) -> None:
-        """Find out its ids, its leader epoch and what it serves; to be called after each start."""
+    def learn(self, topics: Collection[str]) -> None:
+        """Find out the ids of topics and their leader epoch; to be called after each start."""
         client = WireClient(self.bootstrap)
-        asked = [{"name": name} for name in topics]
-        while any(t.error_code.value for t in client.call(METADATA, 10, topics=asked).topics):
+        asked = {self.names.on_broker(name): name for name in topics}
+        wanted = [{"name": name} for name in asked]
+        while any(t.error_code.value for t in client.call(METADATA, 10, topics=wanted).topics):
             time.sleep(0.05)  # it has just started
-        for entry in client.call(METADATA, 10, topics=asked).topics:
-            self.ids[entry.name] = entry.topic_id
-            self.epoch = max((p.leader_epoch for p in entry.partitions), default=self.epoch)
-        listed = client.call(
-            API_VERSIONS, 3, client_software_name="asking", client_software_version="1"
-        )
-        self.ranges = {e.api_key: (e.min_version, e.max_version) for e in listed.api_keys}
+        answer = client.call(METADATA, 10, topics=wanted)
+        self.node_id = answer.brokers[0].node_id
+        for entry in answer.topics:
+            self.names.ids[asked[entry.name]] = entry.topic_id
+            epochs = (p.leader_epoch for p in entry.partitions)
+            self.names.epoch = max(epochs, default=self.names.epoch)
         client.close()
+        self.ranges = served(self.bootstrap)
 
     def serves(self, key: int, version: int) -> bool:
         """True when it lists that version."""
-        low, high = self.ranges[key]
+        low, high = self.ranges.get(key, (0, -1))
         return low <= version <= high
+
+
+def served(bootstrap: str) -> Ranges:
+    """{key: lowest and highest version} that a broker lists."""
+    client = WireClient(bootstrap)
+    listed = client.call(
+        API_VERSIONS, 3, client_software_name="asking", client_software_version="1"
+    )
+    client.close()
+    return {each.api_key: (each.min_version, each.max_version) for each in listed.api_keys}
 
 
 class Caller:
@@ -70,6 +83,8 @@ class Caller:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self.names = target.names
+        self.about: set[str] = set(target.names.ids)  # what lists of everything are to tell of
         self.answers: dict[str, Answer] = {}
         self._client: WireClient | None = None
 
@@ -81,19 +96,21 @@ class Caller:
         self, label: str, change: Change | None, key: int, version: int, /, **values: Any
     ) -> Any:
         """As `ask`; `change` is made on another connection while the request is on its way."""
-        if not self.target.serves(key, version):
-            return None
         entity = None
+        wanted = self.names.sent(values)
+        asked = {*strings(wanted), *map(self.names.on_broker, self.about)}
 
         def call(client: WireClient) -> Any:
             nonlocal entity
-            correlation_id = client.send(key, version, **values)
+            correlation_id = client.send(key, version, **wanted)
             if change is not None:
                 self._make(change)
             entity = client.receive(key, version, correlation_id)
-            return self._plain("", entity)
+            return plain(self.names, entity, asked if key in _LISTS else None)
 
-        self._keep(f"{label} v{version}", call, WAIT_MS if change is None else LONG_WAIT_MS)
+        if self.target.serves(key, version):
+            wait_ms = WAIT_MS if change is None else LONG_WAIT_MS
+            self.keep(f"{label} v{version}", call, wait_ms if key == FETCH else 0)
         return entity
 
     def ask_packed(
@@ -103,12 +120,15 @@ class Caller:
 
         def call(client: WireClient) -> Any:
             client.send_frame(frame)
-            return read(client.receive_frame())
+            return plain(self.names, read(client.receive_frame()))
 
         if self.target.serves(key, version):
-            self._keep(f"{label} v{version}", call, WAIT_MS)
+            self.keep(f"{label} v{version}", call, WAIT_MS if key == FETCH else 0)
 
-    def _keep(self, label: str, call: Callable[[WireClient], Any], wait_ms: int) -> None:
+    def keep(self, label: str, call: Callable[[WireClient], Any], wait_ms: int = 0) -> None:
+        """Keep what `call` returns or raises; with `wait_ms` also whether it took half of that."""
+        if self.target.stopped.is_set():
+            raise StoppedError
         client = self._client = self._client or WireClient(self.target.bootstrap, _SILENCE_S)
         before = time.monotonic()
         try:
@@ -116,8 +136,9 @@ class Caller:
         except (ClosedError, SilenceError) as error:
             answer = {"answer": type(error).__name__}
             self.close()
-        waited = time.monotonic() - before > wait_ms / 2000
-        answer["came"] = "later" if waited else "at once"
+        if wait_ms:
+            waited = time.monotonic() - before > wait_ms / 2000
+            answer["came"] = "later" if waited else "at once"
         assert label not in self.answers, label
         self.answers[label] = answer
 
@@ -135,43 +156,8 @@ class Caller:
     @contextmanager
     def beside(self) -> Iterator[WireClient]:
         """Another connection to the same broker, whose answers are not kept."""
-        client = WireClient(self.target.bootstrap)
-        yield client
-        client.close()
-
-    def _plain(self, name: str, value: Any) -> Any:
-        if is_dataclass(value):
-            found = {f.name: self._plain(f.name, getattr(value, f.name)) for f in fields(value)}
-            return {key: held for key, held in found.items() if key not in _LEFT_OUT}
-        if isinstance(value, tuple):
-            return sorted((self._plain(name, element) for element in value), key=repr)
-        if isinstance(value, Enum):
-            return value.value
-        if isinstance(value, UUID):
-            names = {held: topic for topic, held in self.target.ids.items()}
-            return names.get(value, "zero" if not value.int else "unknown id")
-        if isinstance(value, bytes):
-            return _records(value)
-        if name == "session_id":
-            return "a session" if value else 0
-        if name in _EPOCHS and value >= 0:
-            return f"present{value - self.target.epoch:+d}"
-        return value
-
-
-def _records(content: bytes) -> str:
-    if len(content) < 61:
-        return f"{len(content)} bytes"
-    return f"{len(content)} bytes from offset {first_batch(content)['base_offset']}"
-
-
-def differences(left: Any, right: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(path, left, right) of each plain value that differs."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in left.keys() | right.keys():
-            yield from differences(left.get(key), right.get(key), f"{path}.{key}")
-    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for one, other in zip(left, right, strict=True):
-            yield from differences(one, other, f"{path}[]")
-    elif left != right:
-        yield path, left, right
+        client = WireClient(self.target.bootstrap, _PREPARED_WITHIN_S)
+        try:
+            yield client
+        finally:
+            client.close()

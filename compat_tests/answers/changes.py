@@ -38,7 +38,8 @@ def while_it_waits(caller: Caller) -> None:
                     max_wait=LONG_WAIT_MS,
                 )  # fmt: skip
                 label = f"{name} while a fetch waits for {what}"
-                caller.ask_while(label, partial(change, name=own), FETCH, version, **request)
+                happens = partial(change, name=caller.names.on_broker(own))
+                caller.ask_while(label, happens, FETCH, version, **request)
 
 
 def beside_what_changes(caller: Caller) -> None:
@@ -50,7 +51,7 @@ def beside_what_changes(caller: Caller) -> None:
             topics = (one(caller, version, EMPTY), one(caller, version, own, 2))
             request = fetch(caller, version, *topics, max_wait=LONG_WAIT_MS)
             label = f"{name} beside an idle partition"
-            change = partial(_CHANGES[name], name=own)
+            change = partial(_CHANGES[name], name=caller.names.on_broker(own))
             caller.ask_while(label, change, FETCH, version, **request)
 
 
@@ -81,7 +82,7 @@ def session_of_a_topic_that_changes(caller: Caller) -> None:
         )  # fmt: skip
         session: Values = {"session_id": made.session_id if made is not None else 0, "max_wait": 0}
         with caller.beside() as client:
-            _delete_topic(client, own)
+            _delete_topic(client, caller.names.on_broker(own))
             again = fetch(caller, version, session_epoch=1, **session)
             caller.ask("session: after the deletion", FETCH, version, **again)
             _make(caller, own)
@@ -92,7 +93,7 @@ def session_of_a_topic_that_changes(caller: Caller) -> None:
             topics = (one(caller, version, own, 2),)
             again = fetch(caller, version, *topics, session_epoch=4, **session)
             caller.ask("session: asks for the new one", FETCH, version, **again)
-            _delete_topic(client, own)
+            _delete_topic(client, caller.names.on_broker(own))
 
 
 def sessions_read_in_turn(caller: Caller) -> None:
@@ -119,15 +120,17 @@ ALL = (
 
 def _make(caller: Caller, name: str, partitions: int = 1) -> None:
     """A topic with two batches in each partition."""
+    caller.names.own.add(name)
+    known = caller.names.on_broker(name)
     with caller.beside() as client:
-        while client.create_topics({"name": name, "num_partitions": partitions}) != ["0"]:
+        while client.create_topics({"name": known, "num_partitions": partitions}) != ["0"]:
             time.sleep(0.05)  # one of that name is still being deleted
-        client.wait_for_topic(name, partitions)
+        client.wait_for_topic(known, partitions)
         for index in range(partitions):
             for _ in range(2):
-                assert client.produce(name, batch(), partition=index).startswith("0; ")
-        described = client.call(METADATA, 10, topics=[{"name": name}])
-    caller.target.ids[name] = described.topics[0].topic_id
+                assert client.produce(known, batch(), partition=index).startswith("0; ")
+        described = client.call(METADATA, 10, topics=[{"name": known}])
+    caller.names.ids[name] = described.topics[0].topic_id
 
 
 def _call(client: WireClient, version: int, request: Values) -> None:

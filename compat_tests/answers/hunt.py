@@ -85,11 +85,12 @@ def prepared(brokers: dict[str, Process]) -> dict[str, Target]:
 
     def make(name: str) -> None:
         broker = brokers[name]
-        prepare(broker.bootstrap)
+        target = Target(name, broker.bootstrap)
+        prepare(target)
         broker.stop()
         broker.start()
-        go_on(broker.bootstrap)
-        targets[name] = Target(name, broker.bootstrap)
+        go_on(target)
+        targets[name] = target
         targets[name].learn(list(TOPICS))
 
     for_each(brokers, make)

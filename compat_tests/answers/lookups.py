@@ -70,7 +70,7 @@ def epochs_at_edges(caller: Caller) -> None:
 
 
 def epochs_of_topics(caller: Caller) -> None:
-    now = caller.target.epoch
+    now = caller.names.epoch
     pairs = [(present, asked) for present in (-1, 0, 1) for asked in (-1, 0, 1)]
     for version in (2, 3, 4):
         for name in TOPICS:
@@ -133,7 +133,7 @@ def _topics(caller: Caller, version: int) -> Iterator[tuple[str, list[Any]]]:
     yield "a missing one twice", [{"name": MISSING}] * 2
     if version < 10:
         return
-    known = {"name": None, "topic_id": caller.target.ids[FULL]}
+    known = {"name": None, "topic_id": caller.names.ids[FULL]}
     unknown = {"name": None, "topic_id": UNKNOWN_ID}
     yield "no name", [{"name": None}]
     yield "an id", [known]

@@ -85,11 +85,13 @@ ALL: tuple[Callable[[Caller], None], ...] = (fetched, what_waits, offsets, epoch
 
 
 def _ask(caller: Caller, label: str, key: int, version: int, body: bytes) -> None:
-    read = partial(_fetch_answer, version) if key == FETCH else _as_it_is
+    read = partial(_fetch_answer, version) if key == FETCH else as_it_is
+    for name in caller.names.own:
+        body = body.replace(text(name), text(caller.names.on_broker(name)))
     caller.ask_packed(label, key, version, request(key, version, body), read)
 
 
-def _as_it_is(answer: bytes) -> str:
+def as_it_is(answer: bytes) -> str:
     return answer.hex(" ")
 
 

@@ -34,7 +34,7 @@ def partition(caller: Caller, version: int, offset: int = 0, **values: Any) -> V
 def topic(caller: Caller, version: int, name: str, *partitions: Values) -> Values:
     """A topic with partitions, by name or by id."""
     if version >= BY_ID:
-        return {"topic_id": caller.target.ids.get(name, UNKNOWN_ID), "partitions": partitions}
+        return {"topic_id": caller.names.ids.get(name, UNKNOWN_ID), "partitions": partitions}
     return {"topic": name, "partitions": partitions}
 
 
@@ -61,7 +61,7 @@ def one(caller: Caller, version: int, name: str, offset: int = 0, **values: Any)
 def forgotten(caller: Caller, version: int, name: str, *indexes: int) -> Values:
     """Partitions that leave a session."""
     if version >= BY_ID:
-        return {"topic_id": caller.target.ids.get(name, UNKNOWN_ID), "partitions": indexes}
+        return {"topic_id": caller.names.ids.get(name, UNKNOWN_ID), "partitions": indexes}
     return {"topic": name, "partitions": indexes}
 
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import time
 
+from compat_tests.answers.asking import Target
 from compat_tests.answers.parts import COMPACTED, EMPTY, FULL, TARGET, TRIMMED
+from compat_tests.answers.variations import TEXTS
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import DELETE_RECORDS, WireClient
 
@@ -16,24 +18,26 @@ _BATCHES = 5  # of three records; three fit into a segment
 _VALUE_BYTES = 100_000
 
 
-def prepare(bootstrap: str) -> None:
+def prepare(target: Target) -> None:
     """Make the topics and fill them."""
-    client = WireClient(bootstrap)
+    client = WireClient(target.bootstrap)
+    target.names.own |= {*TOPICS, *TEXTS.values()} - {""}
+    full, empty, compacted, trimmed, written = map(target.names.on_broker, TOPICS)
     kept = {"retention.ms": "-1"}  # the times of the records are long ago
     small = {"segment.bytes": str(SEGMENT_BYTES), **kept}
-    client.create_topic(FULL, configs=small)
-    client.create_topic(EMPTY)
+    client.create_topic(full, configs=small)
+    client.create_topic(empty)
     client.create_topic(
-        COMPACTED,
+        compacted,
         configs={"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1), **small},
     )
-    client.create_topic(TRIMMED, configs=small)
-    client.create_topic(TARGET, configs=kept)
-    for topic in (FULL, COMPACTED, TRIMMED, TARGET):
+    client.create_topic(trimmed, configs=small)
+    client.create_topic(written, configs=kept)
+    for topic in (full, compacted, trimmed, written):
         fill(client, topic, 0, _BATCHES)
     client.call(
         DELETE_RECORDS, 1, timeout=10_000,
-        topics=[{"name": TRIMMED, "partitions": [{"partition_index": 0, "offset": 5}]}],
+        topics=[{"name": trimmed, "partitions": [{"partition_index": 0, "offset": 5}]}],
     )  # fmt: skip
     client.close()
 
@@ -47,10 +51,10 @@ def fill(client: WireClient, topic: str, first: int, count: int) -> None:
         assert answer.startswith("0; "), answer
 
 
-def go_on(bootstrap: str) -> None:
+def go_on(target: Target) -> None:
     """Append to the segments that were begun before a restart, and to a further one."""
-    client = WireClient(bootstrap)
-    for topic in (FULL, TRIMMED):
+    client = WireClient(target.bootstrap)
+    for topic in map(target.names.on_broker, (FULL, TRIMMED)):
         client.wait_for_topic(topic)
         fill(client, topic, _BATCHES, 2)
     client.close()

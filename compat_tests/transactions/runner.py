@@ -48,10 +48,12 @@ Ranges = Mapping[int, tuple[int, int]]
 
 
 def run_all(
-    bootstrap: str, sequences: Iterable[Sequence], at_once: int = _AT_ONCE
+    bootstrap: str, sequences: Iterable[Sequence], at_once: int = _AT_ONCE, run: str = ""
 ) -> dict[str, Answers]:
-    """{title: answers}, in the order given; `at_once` of them run side by side."""
-    run = uuid.uuid4().hex[:6]
+    """{title: answers}, in the order given; `at_once` of them run side by side. The names of all
+    that they make begin with `run`.
+    """
+    run = run or uuid.uuid4().hex[:6]
     ranges = served(bootstrap)
     with ThreadPoolExecutor(at_once) as pool:
         asked = {

@@ -1,0 +1,308 @@
+"""The written list: where kbroker answers otherwise than Apache Kafka, and why. Everything else is a
+difference to be mended.
+
+Law: an entry that explains nothing any more is a fault, too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Accepted(NamedTuple):
+    """Fields that may differ in answers to such questions."""
+
+    asked: str  # a pattern of `what is asked vVERSION`, or of `sequence: step`
+    path: str  # a pattern of the field's path
+    why: str
+    own: str = r"(?s).*"  # a pattern of kbroker's value
+    levels: tuple[int, ...] = (0, 2)  # of `transaction.version`, at which it differs
+
+
+# Of questions: answers that are neither as 3.9.2 nor as 4.3.1 gives them.
+ANSWERS = (
+    Accepted(
+        r"isolation_level=",
+        r"",
+        "42 says what is wrong with the request; Apache: -1, its own fault",
+    ),
+    Accepted(
+        r"fetch with .*max_bytes=-",
+        r"",
+        "less than nothing counts as 0: the first batch; Apache: -1",
+    ),
+    Accepted(
+        r"^(fetch with session_id=|session (2147483647|-1|-2147483648) epoch)",
+        r"",
+        "no session has such an id: 70, or an answer without one; Apache: -1, no shard has it",
+    ),
+    Accepted(
+        r"^offsets: .* v1[01]$",
+        r"\.topics",
+        "as 3.9.2 for a partition named twice: each is refused",
+    ),
+    Accepted(
+        r"^metadata of no name", r"\.(brokers|error_code)", "the brokers are told all the same"
+    ),
+    Accepted(r"^api.versions", r"\.(api_keys|finalized|supported)", "what each of them serves"),
+    Accepted(r"^old offsets of .*, -1 v0", r"", "fewer than none: none; Apache: -1"),
+    Accepted(
+        r"^old offsets of '\w*' at [0-9]+, [0-9]",
+        r"",
+        "segments by the times of their records; Apache: by when their files were written",
+    ),
+    Accepted(r"^deletion ", r"\.aborted_transactions$", "empty or null: neither has a transaction"),
+)
+
+# Of questions: answers in which 3.9.2 and 4.3.1 differ from each other, and kbroker is as one of them;
+# and what kbroker does not offer.
+BETWEEN_LINES = (
+    Accepted(
+        r"^offers (\w*DelegationToken|Alter(ClientQuotas|UserScramCredentials)|DescribeQuorum"
+        r"|UnregisterBroker|(Add|Remove)RaftVoter|ConsumerGroupDescribe|Share\w*|\w+ShareGroup\w*"
+        r"|StreamsGroup\w*)$",
+        r"^versions$",
+        "not there: logins, quotas, KRaft, and the groups of KIP-848 and after",
+        own="not served",
+    ),
+    Accepted(
+        r"^(consumer|share)_group_heartbeat",
+        r"^answer",
+        "as 3.9.2 where the newer groups are off: clients stop at that answer",
+        own="35|.*'error_code': 35.*",
+    ),
+    Accepted(
+        r"^list_offsets with topics(\.partitions)? (one twice|nothing) |^offsets: .* (twice|times), ",
+        r"^answer\.topics",
+        "as 3.9.2: each of a partition's entries is answered, and topics without partitions are",
+    ),
+    Accepted(
+        r"^update_features",
+        r"^answer\.(error_code|results)",
+        "as 3.9.2: a feature that is unknown is told in its own entry, and in the code of version 2",
+    ),
+    Accepted(
+        r"^create_topics with topics one twice ",
+        r"^answer\.topics",
+        "as 3.9.2: each entry of a topic named twice is refused",
+    ),
+    Accepted(
+        r"^create_topics with validate_only ",
+        r"topic_id$",
+        "as 3.9.2: a topic that is not made has no id",
+    ),
+    Accepted(
+        r"^(create_topics|describe_configs)",
+        r"configs\[message\.(downconversion\.enable|format\.version|timestamp\.(after|difference)\.max\.ms)\]",
+        "as 3.9.2: 4.x has other defaults, and knows no older message formats",
+    ),
+    Accepted(
+        r"^(create_topics|describe_configs)",
+        r"configs\[min\.insync\.replicas\]",
+        "a cluster of KRaft has it as a setting of the cluster",
+    ),
+    Accepted(
+        r"^delete_topics with topic\w* one twice ",
+        r"^answer\.responses",
+        "as 3.9.2: a topic named twice is deleted, and told twice",
+    ),
+    Accepted(
+        r"^describe_groups with include_authorized_operations",
+        r"authorized_operations$",
+        "as 3.9.2: settings of groups are not there",
+        own="328",
+    ),
+    Accepted(
+        r"^offset_commit with group_id .* v(9|10)$",
+        r"error_code$",
+        "as 3.9.2: 69 belongs to the groups of KIP-848",
+        own="22",
+    ),
+    Accepted(
+        r"^find_coordinator with key_type 2 v6$",
+        r"error_code$",
+        "share groups have no coordinator",
+        own="15",
+    ),
+    Accepted(
+        r"^metadata with topics\.name null v",
+        r"^answer\.(brokers|error_code)",
+        "the brokers are told all the same",
+    ),
+    Accepted(
+        r"^(describe|create|delete)_acls with .*(type|filter|operation) 0 v",
+        r"^answer$",
+        "what is asked of nobody is refused all the same; Apache closes the connection",
+        own=r"(?s).*'error_code': 54.*",
+    ),
+    Accepted(
+        r"^(incremental_)?alter_configs with resources\.resource_name (with a space|too long) v",
+        r"error_code$",
+        "as 3.9.2: such a topic is not there",
+        own="3",
+    ),
+    Accepted(
+        r"^(elect_leaders|alter_partition_reassignments|add_partitions_to_txn) with .*"
+        r"(one twice|partitions nothing) v",
+        r"^answer\.(replica_election_results|responses|results_by_topic)",
+        "a partition named twice has one answer, and a topic without partitions none",
+    ),
+    Accepted(
+        r"^elect_leaders with election_type -?\d+ v",
+        r"error_code$",
+        "as 3.9.2: its own fault; 4.3.1: 42",
+        own="-1",
+    ),
+    Accepted(
+        r"^write_txn_markers with markers\.(producer_id|producer_epoch) -\d+ v",
+        r"error_code$",
+        "as 3.9.2: markers of no producer are its own fault",
+        own="-1",
+    ),
+    Accepted(
+        r"^write_txn_markers with markers\.transaction_result True v",
+        r"error_code$",
+        "only a coordinator knows that all partitions are ready for a commit",
+        own="31",
+    ),
+    Accepted(
+        r"^write_txn_markers with markers\.topics.* nothing v",
+        r"^answer\.markers",
+        "each marker is answered; Apache leaves one without partitions out",
+    ),
+    Accepted(
+        r"^describe_client_quotas with components\.match_type [12] v",
+        r"^answer\.(entries|error_code)$",
+        "as 3.9.2: what is to match is not looked at; 4.3.1: 42",
+    ),
+    Accepted(
+        r"^describe_producers with .* one twice v",
+        r"^answer\.topics",
+        "each of a partition's entries is refused; Apache answers each",
+    ),
+    Accepted(
+        r"^describe_topic_partitions with topics\.name empty v",
+        r"error_code$",
+        "an empty name is a bad one; 4.3.1: -1, its own fault",
+        own="17",
+    ),
+    Accepted(
+        r"^(produce|delete) with timeout=",
+        r"error_code$",
+        "an answer that waits for the disk (`kbroker.flush`) has no more time than it was given",
+        own="7",
+    ),
+)
+
+# Of sequences about transactions (`transactions/sequences/`). With `transaction.version` below 2 kbroker
+# follows 3.9.2, and 4.3.1 where 3.9.2 does not serve a request; at 2 it follows 4.3.1.
+SEQUENCES = (
+    Accepted(
+        r"^adding: a partition twice: add p t:0 t:0$",
+        r"^answer$",
+        "each partition is answered once, however often it is named",
+        own=r"\[t \[0 OK\]\]",
+    ),
+    Accepted(
+        r"^adding: a batch .*: (add/[45]|describe) .*$",
+        r"^answer$",
+        "batches of transactions are for brokers; a client finds no version above 3",
+        own=r"not served|.*state=Empty.*",
+    ),
+    Accepted(
+        r"^(adding|initialising): .*: describe p$",
+        r"^answer$",
+        "none has begun since the start of the producer; Apache: the time of the one before, which it forgets where it loads its log again",
+        own=r".* state=Empty .* began=-1 .*",
+        levels=(0,),
+    ),
+    Accepted(
+        r"^describing: ListTransactions .*: list/2.*$",
+        r"^answer$",
+        "as 3.9.2, which has no patterns",
+        own=r"not served",
+    ),
+    Accepted(
+        r"^markers: .*: marker p .*commit$",
+        r"^answer$",
+        "only a coordinator knows that all partitions are ready for a commit",
+        own=r".*CLUSTER_AUTHORIZATION_FAILED.*",
+    ),
+    Accepted(
+        r"^markers: .*: (fetch|produce) .*$",
+        r"^answer$",
+        "what follows from commits that were refused",
+        own=r".*",
+    ),
+    Accepted(
+        r"^markers: a marker without partitions: marker p commit$",
+        r"^answer$",
+        "each marker is answered; Apache leaves one without partitions out",
+        own=r"\[producer_id=p \[\]\]",
+    ),
+    Accepted(
+        r"^offsets: TxnOffsetCommit with an old epoch after a newer one wrote: offset-fetch g t:0$",
+        r"^answer$",
+        "as 4.3.1; 3.9.2 forgets what is pending where a later commit of it is refused",
+        own=r".*committed_offset=6 OK.*",
+        levels=(0,),
+    ),
+    Accepted(
+        r"^offsets: OffsetDelete while offsets are pending: offset-delete g t:0$",
+        r"^answer$",
+        "a group is there once offsets of it are committed",
+        own=r"GROUP_ID_NOT_FOUND \[\]",
+    ),
+    Accepted(
+        r"^producing: an (old epoch|epoch that was never given): produce.* epoch=own.*$",
+        r"^answer$",
+        "as 4.3.1: another epoch than that of the open transaction is verified; 3.9.2 would take sequence 0 of the next epoch",
+        own=r".*INVALID_PRODUCER_EPOCH base_offset=-1 log_append_time=None log_start=-1.*",
+        levels=(0,),
+    ),
+    Accepted(
+        r"^second_protocol: (a batch of transactions adds and asks|markers of the second protocol): (add/5|marker/2|end/5|fetch) .*$",
+        r"^answer$",
+        "requests between brokers, in versions that no client has a use for, and what follows",
+        own=r".*",
+        levels=(2,),
+    ),
+    Accepted(
+        r"^second_protocol: an end in the first protocol is not that of the producer before: end/5 p (commit|abort) epoch=own-1$",
+        r"^answer$",
+        "it is fenced; Apache takes the end of its successor for its own, and gives it that epoch",
+        own=r"PRODUCER_FENCED producer_id=-1 epoch=-1",
+        levels=(2,),
+    ),
+    Accepted(
+        r"^offsets: TxnOffsetCommit with unknown members and generations: commit p g t:0=5 member=x generation=5$",
+        r"^answer$",
+        "as 3.9.2, whose groups these are",
+        own=r"\[t \[0 UNKNOWN_MEMBER_ID\]\]",
+        levels=(2,),
+    ),
+    Accepted(
+        r"^markers: a marker of a newer epoch fences: produce/11 p t:0$",
+        r"^answer$",
+        "as 3.9.2: its log refuses the batch before its coordinator could",
+        own=r".*INVALID_PRODUCER_EPOCH base_offset=-1 log_append_time=None log_start=0.*",
+        levels=(2,),
+    ),
+)
+
+
+def reason(
+    entries: tuple[Accepted, ...], asked: str, path: str, *values: object
+) -> Accepted | None:
+    """The entry that explains why a field differs; one of `values` is kbroker's."""
+    return next(
+        (
+            entry
+            for entry in entries
+            if re.search(entry.asked, asked)
+            and re.search(entry.path, path)
+            and any(re.fullmatch(entry.own, str(value)) for value in values)
+        ),
+        None,
+    )

@@ -1,0 +1,96 @@
+"""Asks two brokers the same raw requests and prints what they answer otherwise, field by field:
+
+    python -m compat_tests.compare --diff A B
+
+A and B are addresses (HOST:PORT), or brokers that are started for it: kbroker, kafka-3.9.2,
+kafka-4.3.1. Exit code 0: only accepted differences; 1: others; 2: wrong use; 3: no broker answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from contextlib import ExitStack
+from types import FrameType
+
+from compat_tests.compare.brokers import STARTED, UnusableError, prepared, started
+from compat_tests.compare.comparing import KeyResult, compared
+from compat_tests.compare.report import as_json, as_text, progress, summary
+from compat_tests.raw_connection import ClosedError, SilenceError
+
+FINE, DIFFERENT, USAGE, CANNOT_CONNECT, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main() -> int:
+    """The exit code."""
+    options = _options()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        results = _compare(*options.diff, options.only)
+    except UnusableError as error:
+        return _said(str(error), USAGE)
+    except (OSError, ClosedError, SilenceError) as error:
+        return _said(
+            f"cannot compare {' and '.join(options.diff)}: {_sentence(error)}", CANNOT_CONNECT
+        )
+    except KeyboardInterrupt:
+        return _said("interrupted; topics and groups of this run are deleted", INTERRUPTED)
+    if options.output == "json":
+        print(as_json(*options.diff, results))
+    else:
+        for result in results:
+            sys.stdout.writelines(f"{line}\n" for line in as_text(result, everything=options.all))
+        print(summary(*options.diff, results))
+    return DIFFERENT if any(result.unexplained for result in results) else FINE
+
+
+def _options() -> argparse.Namespace:
+    kinds = ", ".join(STARTED)
+    parser = argparse.ArgumentParser(
+        prog="python -m compat_tests.compare", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "--diff", nargs=2, required=True, metavar=("A", "B"), help=f"HOST:PORT, or one of {kinds}"
+    )
+    parser.add_argument("--only", default="", metavar="PATTERN", help="keys whose name this finds")
+    parser.add_argument("--all", action="store_true", help="accepted differences too, with reasons")
+    parser.add_argument("--output", choices=("text", "json"), default="text")
+    options = parser.parse_args()
+    for name in options.diff:
+        host, _, port = name.rpartition(":")
+        if name not in STARTED and not (host and port.isdigit()):
+            parser.error(f"{name!r} is no broker: name HOST:PORT or one of {kinds}")
+    return options
+
+
+def _compare(a: str, b: str, only: str) -> list[KeyResult]:
+    with ExitStack() as stack:
+        addresses = stack.enter_context(started(a, b))
+        targets = [
+            stack.enter_context(prepared(name, address))
+            for name, address in zip((a, b), addresses, strict=True)
+        ]
+        results = []
+        for result in compared(targets[0], targets[1], only):
+            print(progress(result), file=sys.stderr, flush=True)
+            results.append(result)
+        return results
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _said(sentence: str, code: int) -> int:
+    print(f"Error: {sentence}", file=sys.stderr)
+    return code
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) or (error.__doc__ or "").strip().rstrip(".").lower()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
