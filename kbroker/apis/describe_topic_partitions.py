@@ -145,7 +145,7 @@ def _page(
             break
         if not metadata.contains_topic(name):
             if request.topics:
-                response.topics.append(_missing(name))
+                response.topics.append(_missing(ctx, name))
             continue
         start = cursor.partition_index if cursor and cursor.topic_name == name else 0
         states = metadata.partition_states(name)
@@ -163,11 +163,17 @@ def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Curso
     return DescribeTopicPartitionsResponse.Cursor(topic_name=topic, partition_index=partition)
 
 
-def _missing(name: str) -> Topic:
+def _missing(ctx: RequestContext, name: str) -> Topic:
+    """A topic that is not there; what a client might do to it is told all the same."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return Topic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=ctx.authorized_operations(Resource(ResourceType.TOPIC, name)),
+    )
 
 
 def _described(ctx: RequestContext, name: str, states: list[PartitionState]) -> Topic:

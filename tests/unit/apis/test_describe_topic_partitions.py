@@ -137,6 +137,7 @@ def test_a_topic_that_is_not_there_is_told_and_takes_no_room(
 
     found = {topic.name: (topic.error_code, len(topic.partitions)) for topic in response.topics}
     assert found == {name: (code, 0), "a": (0, 3), "b": (0, 1)}
+    assert {topic.topic_authorized_operations for topic in response.topics} == {3576}
     assert response.next_cursor is None
 
 
