@@ -23,17 +23,17 @@ class Accepted(NamedTuple):
 # Of questions: answers that are neither as 3.9.2 nor as 4.3.1 gives them.
 ANSWERS = (
     Accepted(
-        r"isolation_level=",
+        r"isolation_level[= ]",
         r"",
         "42 says what is wrong with the request; Apache: -1, its own fault",
     ),
     Accepted(
-        r"fetch with .*max_bytes=-",
+        r"fetch with .*max_bytes[= ]-",
         r"",
         "less than nothing counts as 0: the first batch; Apache: -1",
     ),
     Accepted(
-        r"^(fetch with session_id=|session (2147483647|-1|-2147483648) epoch)",
+        r"^(fetch with session_id[= ]|session (2147483647|-1|-2147483648) epoch)",
         r"",
         "no session has such an id: 70, or an answer without one; Apache: -1, no shard has it",
     ),
@@ -65,6 +65,18 @@ BETWEEN_LINES = (
         r"^versions$",
         "not there: logins, quotas, KRaft, and the groups of KIP-848 and after",
         own="not served",
+    ),
+    Accepted(
+        r"^offers (LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown|Envelope"
+        r"|AllocateProducerIds)$",
+        r"^versions$",
+        "requests between brokers are not listed where clients ask",
+        own="not served",
+    ),
+    Accepted(
+        r"^offset_commit with topics(\.partitions)? one twice ",
+        r"^answer\.topics",
+        "as 4.3.1: each of a partition's entries is answered",
     ),
     Accepted(
         r"^(consumer|share)_group_heartbeat",

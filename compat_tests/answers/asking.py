@@ -15,7 +15,7 @@ from typing import Any
 
 from compat_tests.answers.normal import Names, plain, strings
 from compat_tests.raw_connection import ClosedError, SilenceError
-from compat_tests.wire.wire_client import API_VERSIONS, FETCH, METADATA, WireClient
+from compat_tests.wire.wire_client import FETCH, METADATA, Ranges, WireClient, served
 
 WAIT_MS = 900  # long enough to tell an answer that waited from one that came at once
 LONG_WAIT_MS = 2_400  # the same where something happens meanwhile
@@ -28,7 +28,6 @@ _LISTS = {3, 16, 35, 46, 66, 74, 75}
 
 Answer = dict[str, Any]
 Change = Callable[[WireClient], object]
-Ranges = dict[int, tuple[int, int]]
 
 
 class StoppedError(Exception):
@@ -66,16 +65,6 @@ class Target:
         """True when it lists that version."""
         low, high = self.ranges.get(key, (0, -1))
         return low <= version <= high
-
-
-def served(bootstrap: str) -> Ranges:
-    """{key: lowest and highest version} that a broker lists."""
-    client = WireClient(bootstrap)
-    listed = client.call(
-        API_VERSIONS, 3, client_software_name="asking", client_software_version="1"
-    )
-    client.close()
-    return {each.api_key: (each.min_version, each.max_version) for each in listed.api_keys}
 
 
 class Caller:

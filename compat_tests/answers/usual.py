@@ -44,11 +44,6 @@ def in_every_version(caller: Caller, key: int) -> None:
                 _vary(caller, usual, key, version, schema)
 
 
-def is_packed(key: int, version: int) -> bool:
-    """True for versions that the codec does not know."""
-    return _schema(key, version) is None
-
-
 def _schema(key: int, version: int) -> Any:
     try:
         return load_request_schema(key, version)

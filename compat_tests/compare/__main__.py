@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, closing
 from types import FrameType
 
 from compat_tests.compare.brokers import STARTED, UnusableError, prepared, started
@@ -26,22 +27,24 @@ def main() -> int:
     """The exit code."""
     options = _options()
     signal.signal(signal.SIGTERM, _interrupt)
+    results: list[KeyResult] = []
     try:
-        results = _compare(*options.diff, options.only)
+        with closing(_results(*options.diff, options.only)) as found:
+            for result in found:
+                results.append(result)
+                print(progress(result), file=sys.stderr, flush=True)
+                if options.output == "text":
+                    for line in as_text(result, everything=options.all):
+                        print(line, flush=True)
     except UnusableError as error:
         return _said(str(error), USAGE)
     except (OSError, ClosedError, SilenceError) as error:
-        return _said(
-            f"cannot compare {' and '.join(options.diff)}: {_sentence(error)}", CANNOT_CONNECT
-        )
+        names = " and ".join(options.diff)
+        return _said(f"cannot compare {names}: {_sentence(error)}", CANNOT_CONNECT)
     except KeyboardInterrupt:
         return _said("interrupted; topics and groups of this run are deleted", INTERRUPTED)
-    if options.output == "json":
-        print(as_json(*options.diff, results))
-    else:
-        for result in results:
-            sys.stdout.writelines(f"{line}\n" for line in as_text(result, everything=options.all))
-        print(summary(*options.diff, results))
+    told = as_json if options.output == "json" else summary
+    print(told(*options.diff, results))
     return DIFFERENT if any(result.unexplained for result in results) else FINE
 
 
@@ -65,18 +68,14 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _compare(a: str, b: str, only: str) -> list[KeyResult]:
+def _results(a: str, b: str, only: str) -> Generator[KeyResult, None, None]:
     with ExitStack() as stack:
         addresses = stack.enter_context(started(a, b))
         targets = [
             stack.enter_context(prepared(name, address))
             for name, address in zip((a, b), addresses, strict=True)
         ]
-        results = []
-        for result in compared(targets[0], targets[1], only):
-            print(progress(result), file=sys.stderr, flush=True)
-            results.append(result)
-        return results
+        yield from compared(targets[0], targets[1], only)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

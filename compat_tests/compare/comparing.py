@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from compat_tests.accepted import ANSWERS, BETWEEN_LINES, SEQUENCES, reason
-from compat_tests.answers.asking import Answer, Caller, StoppedError, Target, served
+from compat_tests.answers.asking import Answer, Caller, StoppedError, Target
 from compat_tests.answers.normal import differences
 from compat_tests.compare.brokers import ranges_of_both
 from compat_tests.compare.keys import NOT_ASKED, asks_of, has_questions, key_name
 from compat_tests.transactions.runner import run_all
 from compat_tests.transactions.script import NOT_SERVED, Sequence, all_sequences
 from compat_tests.transactions.sides import level
+from compat_tests.wire.wire_client import served
 
 TRANSACTIONS = "Transactions"  # sequences of several keys
 _VERSION = re.compile(r"(?P<asked>.*) v(?P<version>\d+)$", re.DOTALL)
@@ -46,6 +47,7 @@ class KeyResult:
 
     key: str
     answers: int = 0
+    not_asked: str = ""  # what of it both serve, and why it was not compared
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -61,11 +63,17 @@ def compared(a: Target, b: Target, only: str = "") -> Iterator[KeyResult]:
         if re.search(only, key_name(key), re.IGNORECASE):
             result = KeyResult(key_name(key))
             result.differences += _offered(key, both[0].get(key), both[1].get(key))
-            if key in versions and has_questions(key) and key not in NOT_ASKED:
+            if key in versions:
+                result.not_asked = _why_not(key)
+            if key in versions and not result.not_asked:
                 _ask_key(result, key, versions[key], a, b)
             yield result
-    if re.search(only, TRANSACTIONS, re.IGNORECASE) and level(a.bootstrap) == level(b.bootstrap):
+    if re.search(only, TRANSACTIONS, re.IGNORECASE):
         yield _sequences(a, b)
+
+
+def _why_not(key: int) -> str:
+    return NOT_ASKED.get(key, "") or ("" if has_questions(key) else "there are no questions for it")
 
 
 Range = tuple[int, int] | None
@@ -98,6 +106,10 @@ def _ask_key(result: KeyResult, key: int, versions: tuple[int, int], a: Target, 
             question = Question(result.key, matched["version"], matched["asked"])
             result.differences.append(_explained(label, question, path, (mine, theirs)))
     result.answers = len(answers[0])
+    asked = {label.rpartition(" v")[2] for label in answers[0]}
+    missing = [str(v) for v in range(versions[0], versions[1] + 1) if str(v) not in asked]
+    if missing:
+        result.not_asked = f"the codec has no version {', '.join(missing)}"
 
 
 def _explained(label: str, question: Question, path: str, values: tuple[Any, Any]) -> Difference:
@@ -128,7 +140,11 @@ def _side_by_side(work: Callable[..., Any], subject: Any, a: Target, b: Target) 
 
 def _sequences(a: Target, b: Target) -> KeyResult:
     result = KeyResult(TRANSACTIONS)
-    wanted = [s for s in all_sequences() if not s.settings and s.level <= level(a.bootstrap)]
+    levels = level(a.bootstrap), level(b.bootstrap)
+    if levels[0] != levels[1]:
+        result.not_asked = f"transaction.version is {levels[0]} and {levels[1]}"
+        return result
+    wanted = [s for s in all_sequences() if not s.settings and s.level <= levels[0]]
     left, right = _side_by_side(_played, wanted, a, b)
     for title, steps in left.items():
         for (step, mine), (_, theirs) in zip(steps, right[title], strict=True):

@@ -36,6 +36,7 @@ NOT_ASKED = {
     **dict.fromkeys((59, 62, 63, 70, 73, 82), _BETWEEN_BROKERS),
 }
 _NEWEST = 20
+_OF_ZOOKEEPER = {4: "LeaderAndIsr", 5: "StopReplica", 6: "UpdateMetadata", 7: "ControlledShutdown"}
 
 
 def asks_of(key: int) -> tuple[Ask, ...]:
@@ -57,4 +58,4 @@ def key_name(key: int) -> str:
         except Exception:  # whatever kio raises for it
             continue
         return "".join(part.capitalize() for part in schema.__module__.split(".")[2].split("_"))
-    return f"key {key}"
+    return _OF_ZOOKEEPER.get(key, f"key {key}")

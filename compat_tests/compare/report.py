@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from compat_tests.compare.comparing import Difference, KeyResult
-from compat_tests.compare.keys import NOT_ASKED, key_name
 
 
 def progress(result: KeyResult) -> str:
@@ -16,7 +15,10 @@ def progress(result: KeyResult) -> str:
     rest = len(result.unexplained)
     more = len(result.differences) - rest
     accepted = f", {more} more as accepted" if more else ""
-    return f"{result.key}: {result.answers} answers, {rest or 'no'} fields differ{accepted}"
+    missing = f"; not asked: {result.not_asked}" if result.not_asked else ""
+    return (
+        f"{result.key}: {result.answers} answers, {rest or 'no'} fields differ{accepted}{missing}"
+    )
 
 
 def as_text(result: KeyResult, *, everything: bool = False) -> Iterator[str]:
@@ -48,7 +50,7 @@ def as_json(a: str, b: str, results: list[KeyResult]) -> str:
         "b": b,
         "answers": {result.key: result.answers for result in results},
         "differences": [_row(each) for result in results for each in result.differences],
-        "not_asked": {key_name(key): why for key, why in NOT_ASKED.items()},
+        "not_asked": {result.key: result.not_asked for result in results if result.not_asked},
     }
     return json.dumps(found, indent=2)
 

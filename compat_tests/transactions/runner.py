@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -21,14 +21,15 @@ from compat_tests.transactions.script import NOT_SERVED, Answers, Sequence, Step
 from compat_tests.transactions.texts import codes, text_of
 from compat_tests.waiting import until
 from compat_tests.wire.wire_client import (
-    API_VERSIONS,
     DELETE_TOPICS,
     FIND_COORDINATOR,
     HEARTBEAT,
     INIT_PRODUCER_ID,
     OFFSET_FETCH,
     PRODUCE,
+    Ranges,
     WireClient,
+    served,
 )
 
 _AT_ONCE = 16
@@ -42,9 +43,6 @@ _RETRIED_FOR_S = 2.5
 _OF_GROUPS = {"offset-fetch", "offset-delete", "delete-group"}
 _UNSTABLE = 88
 _WARM_UP = "warm-up"
-
-
-Ranges = Mapping[int, tuple[int, int]]
 
 
 def run_all(
@@ -87,16 +85,6 @@ def _coordinator_serves(bootstrap: str, kind: int) -> bool:
         )
     client.close()
     return said.error_code.value not in _RETRIED_LONG
-
-
-def served(bootstrap: str) -> Ranges:
-    """{key: lowest and highest version} that a broker lists."""
-    client = WireClient(bootstrap)
-    listed = client.call(
-        API_VERSIONS, 3, client_software_name="sequences", client_software_version="1"
-    )
-    client.close()
-    return {each.api_key: (each.min_version, each.max_version) for each in listed.api_keys}
 
 
 def _run_one(bootstrap: str, sequence: Sequence, prefix: str, ranges: Ranges) -> Answers:

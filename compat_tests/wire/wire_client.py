@@ -24,6 +24,8 @@ INCREMENTAL_ALTER_CONFIGS, DESCRIBE_CLUSTER = 44, 60
 OFFSET_DELETE, DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 47, 48, 49
 DESCRIBE_USER_SCRAM_CREDENTIALS, ALTER_USER_SCRAM_CREDENTIALS = 50, 51
 
+Ranges = dict[int, tuple[int, int]]  # key: lowest and highest version
+
 REFUSED = "base_offset=-1; log_append_time=-1; log_start=-1"
 REFUSED_BY_LOG = "base_offset=-1; log_append_time=-1; log_start=0"
 MAX_BYTES = 1 << 20
@@ -137,6 +139,16 @@ class WireClient(RawConnection):
     def node_id(self) -> int:
         """The id of the broker."""
         return int(self.call(METADATA, 8, topics=[]).brokers[0].node_id)
+
+
+def served(bootstrap: str) -> Ranges:
+    """The versions that a broker lists."""
+    client = WireClient(bootstrap)
+    listed = client.call(
+        API_VERSIONS, 3, client_software_name="served", client_software_version="1"
+    )
+    client.close()
+    return {each.api_key: (each.min_version, each.max_version) for each in listed.api_keys}
 
 
 def produce_fields(
