@@ -100,7 +100,7 @@ class LogWriting:
 
     def open(self, written: WrittenLog) -> PartitionWriting:
         """The log of a partition, to be written from its `next_offset` on. PipelineError where it
-        holds other offsets than those to be written.
+        holds other offsets than those to be written, or those of a later epoch.
         """
         partition = written.partition
         with _sentences(self._directory.path):
@@ -112,6 +112,13 @@ class LogWriting:
                 f"{log.directory} holds offsets {log.log_start_offset} to "
                 f"{log.log_end_offset - 1} of {partition}, and {written.start_offset} to "
                 f"{written.end_offset - 1} are to be written: give another directory"
+            )
+        epoch = log.leader_epoch_cache.latest_epoch
+        if epoch > written.leader_epoch:
+            raise PipelineError(
+                f"{log.directory} has records of leader epoch {epoch}, and those to be written "
+                f"would have epoch {written.leader_epoch}: epochs rise, so give {epoch} or another "
+                "directory"
             )
         return PartitionWriting(log, written, self._note_progress)
 

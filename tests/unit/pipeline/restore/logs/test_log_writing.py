@@ -279,6 +279,15 @@ def test_a_log_of_other_offsets_is_left_alone(disk: MemoryFileSystem, start: int
     assert read_rows_after_recovery(disk) == shown(rows_from(0, 20))
 
 
+def test_a_log_of_a_later_epoch_is_left_alone(disk: MemoryFileSystem) -> None:
+    write_rows(disk, PATH, rows_from(0, 20), end_offset=20, leader_epoch=5)
+
+    with pytest.raises(PipelineError, match="has records of leader epoch 5, and those to be wri"):
+        write_rows(disk, PATH, rows_from(0, 40), leader_epoch=4)
+
+    assert read_rows_after_recovery(disk) == shown(rows_from(0, 20))
+
+
 def read_rows_after_recovery(disk: MemoryFileSystem) -> list[tuple]:  # type: ignore[type-arg]
     with LogWriting(directory(PATH), disk):
         pass
