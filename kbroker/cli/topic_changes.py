@@ -186,13 +186,17 @@ def alter(
         if name not in known:
             refuse([no_such("topic", name, known)], Trouble.UNKNOWN_TOPIC)
         if partitions is not None:
-            _grow(links, name, partitions)
+            refuse(grown(links, name, partitions))
         if settings or deleted:
             resource = Resource(ResourceType.TOPIC, name)
             refuse(changed(links, [resource], sets=settings, deletes=deleted))
 
 
-def _grow(links: ClusterLinks, name: str, partitions: int) -> None:
+def grown(links: ClusterLinks, name: str, partitions: int) -> list[str]:
+    """Add partitions to a topic and say so; returns a sentence where that was refused.
+
+    Raises ClientError and OSError where no controller answers.
+    """
     from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(
@@ -201,8 +205,9 @@ def _grow(links: ClusterLinks, name: str, partitions: int) -> None:
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
     (result,) = ask_controller(links, request).results
     if result.error_code != ErrorCode.NONE:
-        refuse([_refusal(result, {})])
+        return [_refusal(result, {})]
     say(f"{name}: {counted(partitions, 'partition')}")
+    return []
 
 
 def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:

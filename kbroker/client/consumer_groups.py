@@ -226,8 +226,10 @@ def _new_member(member: Any) -> GroupMember:
     )
 
 
-def committed_offsets(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:
-    """Return what a group has committed; nothing if it is unknown. Raises OSError, KafkaError."""
+def committed_entries(links: ClusterLinks, name: str) -> dict[TopicPartition, Any]:
+    """Offsets that a group has committed, as OffsetFetch has them: `committed_offset`, and
+    `metadata`, a note. Raises OSError, KafkaError.
+    """
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
     request = OffsetFetchRequest(group_id=name, topics=None, groups=[wanted])
 
@@ -240,9 +242,15 @@ def committed_offsets(links: ClusterLinks, name: str) -> dict[TopicPartition, in
     if answer.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {name}")
     return {
-        TopicPartition(topic.name, entry.partition_index): (
-            entry.committed_offset if entry.committed_offset >= 0 else None
-        )
+        TopicPartition(topic.name, entry.partition_index): entry
         for topic in answer.topics
         for entry in topic.partitions
+    }
+
+
+def committed_offsets(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:
+    """Return what a group has committed; nothing if it is unknown. Raises OSError, KafkaError."""
+    return {
+        place: entry.committed_offset if entry.committed_offset >= 0 else None
+        for place, entry in committed_entries(links, name).items()
     }

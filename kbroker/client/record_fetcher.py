@@ -48,6 +48,9 @@ class Course:
 
     `tell_held` gets the partitions in which the reader has waited at an open transaction for a
     while, and its offset, once for each transaction.
+
+    `on_gap` gets a partition, the offset that it does not have any more, and the nearest that it
+    has, before that is read; what it raises ends the reading.
     """
 
     starts: Mapping[TopicPartition, int]
@@ -55,6 +58,7 @@ class Course:
     only_committed: bool = False
     find: Callable[[], Iterable[TopicView]] | None = None
     tell_held: Callable[[Mapping[TopicPartition, int]], None] | None = None
+    on_gap: Callable[[TopicPartition, int, int], None] = lambda _place, _was, _now: None
 
 
 class RecordFetcher:
@@ -75,6 +79,7 @@ class RecordFetcher:
         self._only_committed = course.only_committed
         self._find = course.find
         self._tell_held = course.tell_held
+        self._on_gap = course.on_gap
         self._open_waits = OpenWaits()
         self._tell = tell
         self._troubles = Troubles(tell)
@@ -240,6 +245,7 @@ class RecordFetcher:
             return
         was = self._positions[place]
         self._positions[place] = min(max(was, start), end)
+        self._on_gap(place, was, self._positions[place])
         self._tell(f"{place} has no offset {was} any more: reading from {self._positions[place]}")
 
     # What is in the way.

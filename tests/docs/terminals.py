@@ -182,7 +182,7 @@ def without_measures(text: str) -> str:
     """Without what a job of the pipeline measures: sizes, rates, times, and its progress."""
     text = re.sub(r"^archive: .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\bin \d+ batch.*", "in N batches, N rows/s", text)
-    text = re.sub(r"(?<= rows), .* rows/s", ", N rows/s", text)
+    text = re.sub(r"( rows| round), .* rows/s", r"\1, N rows/s", text)
     text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d\b", "HOUR", text)
     text = re.sub(r"\b(\d+\.\d+|\d{4,})\b", "N", text)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden import command_outputs
-from tests.golden.command_outputs import SHOWN_ADDRESS, Command, parsed, started
+from tests.golden.command_outputs import Command, Player, started
 from tests.golden.command_tree import Recorded, commands, recorded_of
 
 ENDS = "ends.jsonl"
@@ -91,15 +91,15 @@ def _nothing() -> None:
     """The command runs as it is."""
 
 
-def all_ends(address: str) -> list[dict[str, Any]]:
+def all_ends(player: Player) -> list[dict[str, Any]]:
     """Of every command in every way."""
     found = []
     for name in commands():
         run = example(name)
         if run is None:
             continue
-        shown = parsed(run.line)
-        arguments = [word.replace(SHOWN_ADDRESS, address) for word in shown.arguments]
+        shown, address = player.parsed(run.line), player.address
+        arguments = shown.arguments
         stdin, environment = shown.stdin, shown.environment
         plain = Command(arguments=arguments, stdin=stdin, environment=environment)
         found += [ended(name, f"interrupted {turn}", plain, address, turn) for turn in TURNS]
@@ -117,7 +117,7 @@ def main(target: str) -> None:
     directory = Path(target).resolve()
     with command_outputs.playing() as player:
         command_outputs.play_all(player, directory)
-        ends = all_ends(player.address)
+        ends = all_ends(player)
     (directory / ENDS).write_text("".join(f"{json.dumps(end)}\n" for end in ends))
 
 

@@ -4,7 +4,7 @@
 
 A session is a text: lines that begin with `$ ` are commands, what they printed follows them (`1|`
 standard output, `2|` standard error, `exit N` where it is not 0), other lines are comments. All of
-them are played in the order of their names against one broker. A comment after a command, set off
+them are played in the order of their names against one broker, beside a second one. A comment after a command, set off
 by two spaces, says how it runs:
 
     on N columns              on a terminal of that width, with standard error on it too
@@ -44,6 +44,7 @@ from typing import Any, NoReturn
 HOME = Path(__file__).parent / "cli"
 _ROOT = Path(__file__).resolve().parents[2]
 SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
+SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
@@ -134,13 +135,18 @@ def parsed(line: str) -> Command:
 
 
 class Player:
-    """Plays sessions against one broker, in one directory."""
+    """Plays sessions against one broker, in one directory; `other` is the second broker."""
 
-    def __init__(self, address: str, directory: Path) -> None:
+    def __init__(self, address: str, other: str, directory: Path) -> None:
         self.address = address
+        self._other = other
         self._directory = directory
         properties = (directory / "data" / "meta.properties").read_text()
         (self._cluster_id,) = re.findall(r"^cluster\.id=(.*)$", properties, re.MULTILINE)
+
+    def parsed(self, line: str) -> Command:
+        """A line of a session, with the addresses that the brokers have now."""
+        return parsed(line.replace(SHOWN_ADDRESS, self.address).replace(SHOWN_OTHER, self._other))
 
     def play(self, session: str) -> str:
         """The session with what its commands print now."""
@@ -148,7 +154,7 @@ class Player:
         beside: list[Running] = []
         for line in session.splitlines():
             if line.startswith("$ "):
-                command = parsed(line.replace(SHOWN_ADDRESS, self.address))
+                command = self.parsed(line)
                 lines.append(line)
                 if command.manner == "until the end":
                     beside.append(started(command, self.address))
@@ -172,11 +178,12 @@ class Player:
 
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
-            text = line.replace(self.address, SHOWN_ADDRESS)
+            text = line.replace(self.address, SHOWN_ADDRESS).replace(self._other, SHOWN_OTHER)
             text = text.replace(str(self._directory), "/work")
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
-            text = re.sub(r"(?<=127\.0\.0\.1:)\d{5}\b", "19092", text)
+            text = re.sub(r"(?<=127\.0\.0\.1:)(?!19093)\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
+            text = re.sub(r"\b\d+ s, [\d,]+ rows/s", "N s, N rows/s", text)
             text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
             text = re.sub(r"\b\d{8}\.\d\b", "31536000.5", text)
             text = text.replace(self._cluster_id, _CLUSTER_ID)
@@ -346,11 +353,12 @@ def playing() -> Iterator[Player]:
     with (
         tempfile.TemporaryDirectory() as temporary,
         Broker(data=Path(temporary, "data")) as broker,
+        Broker() as other,
     ):
         os.chdir(temporary)
         _import_commands()
         _reach_an_ensemble_of_files()
-        yield Player(broker.bootstrap, Path(temporary))
+        yield Player(broker.bootstrap, other.bootstrap, Path(temporary))
 
 
 def main(target: str) -> None:

@@ -38,7 +38,7 @@ def config_option(command: CommandT) -> CommandT:
         is_eager=True,
         metavar="FILE",
         help="TOML file with options as keys, such as topics = ['a', 'b']: at the top for all "
-        "commands, below [archive], [restore], [audit] or [lag] for one.",
+        "commands, below a name such as [archive] for one.",
     )(command)
 
 

@@ -20,6 +20,9 @@ _COMMANDS = {
         "restore",
         "Write an archive back, into topics or as a directory.",
     ),
+    "mirror": LazyCommand(
+        "kbroker.cli.pipeline.mirror", "mirror", "Keep topics as copies in another cluster."
+    ),
     "lag": LazyCommand(
         "kbroker.cli.pipeline.lag", "lag", "Show how far behind groups and Spark queries are."
     ),

@@ -10,9 +10,9 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,20 +166,12 @@ def _looks(
 
 
 def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:
-    from kbroker.client.library_consumer import library_consumer
     from kbroker.pipeline.lag.cluster_look import ClusterClients, take_look
-    from kbroker.pipeline.lag.record_times import consumer_options
-
-    @contextmanager
-    def consumer() -> Iterator[Any]:
-        opened = library_consumer(**consumer_options(bootstrap))
-        try:
-            yield opened
-        finally:
-            opened.close()
+    from kbroker.pipeline.lag.record_times import lag_consumer
 
     with admin_client(bootstrap) as admin:
-        return take_look(ClusterClients(admin, consumer), wanted, time.time_ns() // 1_000_000)
+        clients = ClusterClients(admin, partial(lag_consumer, bootstrap))
+        return take_look(clients, wanted, time.time_ns() // 1_000_000)
 
 
 def _report(look: ClusterLook, before: ClusterLook | None) -> Report:

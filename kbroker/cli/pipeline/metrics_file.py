@@ -6,6 +6,7 @@ finished_ms       Unix time in ms at which its work was done
 seconds           of its work
 rows, size_bytes  as the job counts them
 backlog           offsets still to be read after it
+lag_s             of a mirror: age of the oldest record that is not copied yet
 ranges            {"topic": {"0": [start, end]}}, end exclusive
 notes             sentences of the job
 """
@@ -61,4 +62,4 @@ def metrics_of(name: str, report: BatchReport) -> dict[str, object]:
         "backlog": report.backlog,
         "ranges": ranges,
         "notes": list(report.notes),
-    }
+    } | ({} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)})

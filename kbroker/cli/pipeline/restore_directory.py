@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import print_rows, say
-from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, Beginning, RestoreTasks
+from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
@@ -30,7 +30,7 @@ from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory, 
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 from kbroker.pipeline.restore.task_board import BOARD, TaskBoard
 from kbroker.pipeline.restore.task_result import TaskResult
-from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
 from kbroker.replication.topic_name import topic_name_fault
 from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
 from kbroker.server.metadata_tree.written_tree import write_tree
@@ -67,7 +67,7 @@ class DirectoryRun:
             known = held.read(identity)
             directory.stage(known.job_id if known is not None else None)
             with directory.held():
-                job = held.claim(identity, Beginning())
+                job = held.claim(identity, PlacesElsewhere())
                 stage = directory.stage(job.job_id)
                 if stage is Stage.WHOLE:
                     directory.clear()

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from kbroker.cli.output import counted, print_rows, say
-from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, Beginning, RestoreTasks
+from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.refusals import refuse
 from kbroker.cli.topic_changes import made_topics
@@ -20,7 +20,7 @@ from kbroker.pipeline.restore.topics.offset_map import OffsetMap
 from kbroker.pipeline.restore.topics.restore_checkpoint import MAPS, RestoreCheckpoint
 from kbroker.pipeline.restore.topics.topic_restore import MissingTopic, TopicRestore, TopicTargets
 from kbroker.pipeline.restore.topics.topic_task import restore_partition
-from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
 
 
 class TopicsRun:
@@ -47,7 +47,7 @@ class TopicsRun:
             held.read(identity)
             restore = TopicRestore(self._state, self._plans, self._wish, self._targets, kept)
             missing = restore.prepare(links)
-            job_id = held.claim(identity, Beginning()).job_id
+            job_id = held.claim(identity, PlacesElsewhere()).job_id
             self._make_topics(links, missing)
             restore.claim_topics(links)
             rows = sum(plan.rows for plan in self._plans)

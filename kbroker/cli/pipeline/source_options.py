@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -48,12 +48,7 @@ def source_of(ctx: click.Context) -> Source:
     """The source that the options of this call name."""
     values = ctx.params
     topics, pattern = values["topics"] or (), values["pattern"]
-    if topics and pattern:
-        raise click.UsageError("--topics and --pattern exclude each other")
-    if not topics and not pattern:
-        raise click.UsageError("say which topics: --topics A,B or --pattern REGEX")
-    if pattern is not None:
-        _check_pattern(pattern)
+    check_choice(topics, pattern)
     bootstrap = wished_bootstrap(ctx, has_other_source=bool(values["data"]))
     if bool(values["data"]) == bool(bootstrap):
         raise click.UsageError(
@@ -95,9 +90,14 @@ def _check_kafka_options(given: Iterable[str]) -> None:
             )
 
 
-def _check_pattern(pattern: str) -> None:
+def check_choice(topics: Sequence[str], pattern: str | None) -> None:
+    """Raises UsageError where it is not said, or said twice, which topics are meant."""
+    if topics and pattern:
+        raise click.UsageError("--topics and --pattern exclude each other")
+    if not topics and not pattern:
+        raise click.UsageError("say which topics: --topics A,B or --pattern REGEX")
     try:
-        re.compile(pattern)
+        re.compile(pattern or "")
     except re.error as error:
         raise click.UsageError(
             f"--pattern '{pattern}' is not a regular expression: {error}"

@@ -60,7 +60,7 @@ def stream_job_options(command: CommandT) -> CommandT:
             session=session,
             checkpoint=given["checkpoint"],
             name=given["name"] or str(ctx.info_name),
-            every_s=_every_s(ctx),
+            every_s=every_s(ctx),
             batch_records=given["batch_records"],
             metrics=Path(given["metrics"]) if given["metrics"] else None,
             is_dry_run=given["dry_run"],
@@ -83,8 +83,10 @@ def _commit_to(given: dict[str, Any], source: Source) -> KafkaSource | None:
     return source
 
 
-def _every_s(ctx: click.Context) -> float | None:
-    """None for `--once`. What the command line says wins over a configuration file."""
+def every_s(ctx: click.Context) -> float | None:
+    """Seconds from one look to the next, None for `--once`. What the command line says wins over a
+    configuration file.
+    """
     once: bool = ctx.params["once"]
     every: float | None = ctx.params["every"]
     if once and every is not None:
@@ -94,7 +96,7 @@ def _every_s(ctx: click.Context) -> float | None:
         if sources == (ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE):
             return every
         raise click.UsageError("--once and --every exclude each other")
-    if not once and every is None and not ctx.params["dry_run"]:
+    if not once and every is None and not ctx.params.get("dry_run"):
         raise click.UsageError("say how long it runs: --once, or --every DURATION such as 30s")
     return every
 

@@ -10,14 +10,15 @@ for it: a look at lag must not hang on one broker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
 from kafka.structs import TopicPartition
 
 from kbroker.client.connection import client_options
+from kbroker.client.library_consumer import library_consumer
 
 # Two batches of a producer with default settings. A larger one is answered only as the first of
 # its fetch, so it takes a round trip of its own.
@@ -42,6 +43,16 @@ def consumer_options(bootstrap: str) -> dict[str, Any]:
         "fetch_max_bytes": _FETCH_BYTES,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
     } | client_options(bootstrap)
+
+
+@contextmanager
+def lag_consumer(bootstrap: str) -> Iterator[Any]:
+    """Such a consumer, closed afterwards."""
+    opened = library_consumer(**consumer_options(bootstrap))
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def record_times(

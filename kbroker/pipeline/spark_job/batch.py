@@ -56,6 +56,7 @@ class BatchReport:
     finished_ms: int  # Unix time
     backlog: int | None  # offsets still to be read after it; None where unknown
     notes: tuple[str, ...] = ()
+    lag_s: float | None = None  # where the job knows it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

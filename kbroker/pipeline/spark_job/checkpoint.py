@@ -71,6 +71,18 @@ class Look(Protocol):
         ...
 
 
+class PlacesElsewhere:
+    """What a checkpoint asks of a job that does not keep in it how far it is."""
+
+    def earliest(self) -> Offsets:
+        """None."""
+        return {}
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+
 class Checkpoint:
     """A directory on a disk that the driver sees."""
 

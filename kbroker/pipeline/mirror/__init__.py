@@ -1,0 +1,1 @@
+"""Topics of one cluster kept as copies in another."""

@@ -1,0 +1,100 @@
+"""Groups of the source whose readers may go on in the target: their offsets, translated.
+
+Law: a place is never moved back, nor for a group that has members in the target; and a group that
+goes on there misses no record of the source that it has not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import (
+    commit_offsets,
+    committed_entries,
+    listed_groups,
+    read_group,
+)
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
+
+GROUP_PREFIX = "kbroker-mirror-"
+_CONSUMER_PROTOCOLS = ("consumer", "")
+_SHARE_GROUP = "share"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class GroupMoves:
+    """From a source into a target; owned by one thread. `to_target` has what was copied from the
+    one into the other, `to_source` what came the other way, if anything does.
+    """
+
+    def __init__(self, to_target: MirroredOffsets, to_source: MirroredOffsets) -> None:
+        self._to_target, self._to_source = to_target, to_source
+
+    def run(
+        self, readers: ClusterLinks, writers: ClusterLinks, source_starts: Offsets
+    ) -> dict[str, int]:
+        """Move the groups that have offsets of these partitions; how many partitions, by group.
+
+        Raises ClientError, KafkaError and OSError.
+        """
+        moved: dict[str, int] = {}
+        for group in listed_groups(readers):
+            name = str(group.group_id)
+            is_share = str(group.group_type or "").lower() == _SHARE_GROUP
+            reads = group.protocol_type in _CONSUMER_PROTOCOLS and not is_share
+            if name.startswith(GROUP_PREFIX) or not reads:
+                continue
+            wanted = self._wanted(readers, name, source_starts)
+            if wanted and (count := _move(writers, name, wanted)):
+                moved[name] = count
+        return moved
+
+    def _wanted(
+        self, readers: ClusterLinks, name: str, source_starts: Offsets
+    ) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for partition, entry in committed_entries(readers, name).items():
+            if partition in source_starts and entry.committed_offset >= 0:
+                offset = self._translated(
+                    partition, entry.committed_offset, source_starts[partition]
+                )
+                if offset is not None:
+                    found[partition] = offset
+        return found
+
+    def _translated(self, partition: TopicPartition, offset: int, start_offset: int) -> int | None:
+        """Where the group goes on. Records that the source has from the target are read there in
+        another order: it goes on before the first one that it has not seen.
+        """
+        there = self._to_target.partition(partition).target_offset(offset, start_offset)
+        own = self._to_source.partition(partition).source_offset(offset)
+        return there if there is None or own is None else min(there, own)
+
+
+def _move(links: ClusterLinks, name: str, wanted: Offsets) -> int:
+    """Commit what is ahead of what the group has there; how many partitions were moved."""
+    there = read_group(links, name)
+    if there.members:
+        return 0
+    ahead = {
+        partition: offset
+        for partition, offset in wanted.items()
+        if (known := there.committed.get(partition)) is None or known < offset
+    }
+    if not ahead:
+        return 0
+    results = commit_offsets(links, name, ahead)
+    refused = [code for code in results.values() if code is not ErrorCode.NONE]
+    passing = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if any(code not in passing and not code.retriable for code in refused):
+        raise KafkaError(refused[0], f"offsets of group {name}")
+    return len(ahead) - len(refused)
+
+
+def own_group(source_id: str) -> str:
+    """The group of the target that keeps how far its mirrors from a source are."""
+    return f"{GROUP_PREFIX}{source_id}"

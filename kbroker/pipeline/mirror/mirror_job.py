@@ -1,0 +1,313 @@
+"""A mirror from the driver's side: round by round, what the target's topics lack, the tasks that
+copy, groups, and how far behind it is.
+
+Law: a round copies what was committed in the source when it began. All that a next run has to know
+is in the target; the checkpoint keeps what a person has allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kbroker.client.cluster_configs import Resource, describe_each, own_settings
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.consumer_groups import committed_entries
+from kbroker.client.topic_figures import offsets_at
+from kbroker.client.transactional_producer import NOTHING, Position
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import ErrorCode, KafkaError, Trouble
+from kbroker.model import TopicPartition
+from kbroker.near_names import did_you_mean
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.mirror.group_moves import GroupMoves, own_group
+from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
+from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask
+from kbroker.pipeline.mirror.offsets_topic import (
+    OFFSETS_SETTINGS,
+    OFFSETS_TOPIC,
+    MirroredOffsets,
+    forget,
+)
+from kbroker.pipeline.mirror.partition_copy import CopyOptions
+from kbroker.pipeline.mirror.places import (
+    NO_EPOCH,
+    Beginning,
+    PlaceNote,
+    SourcePartition,
+    beginning,
+)
+from kbroker.pipeline.mirror.source_look import (
+    SourceLook,
+    epoch_ends,
+    id_of,
+    leaders_in,
+    look_at,
+)
+from kbroker.pipeline.mirror.topic_plan import (
+    TopicChange,
+    TopicForm,
+    plan_topics,
+    wanted_settings,
+)
+from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.record.compression import NONE
+
+_TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorWish:
+    """What is copied, and how. Without names the pattern chooses, of all topics there are."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)  # win over those of the source
+    appends: bool = False  # into topics that have records
+    allows_loss: bool = False
+    compression: int = NONE
+
+    def text(self) -> str:
+        """For the identity of a checkpoint."""
+        return f"topics {','.join(sorted(self.topics))}" if self.topics else f"like {self.pattern}"
+
+    def chooses(self, view: TopicView) -> bool:
+        """Whether a topic is copied."""
+        if view.code is not ErrorCode.NONE or view.is_internal or view.name == OFFSETS_TOPIC:
+            return False
+        if self.topics:
+            return view.name in self.topics
+        return re.fullmatch(self.pattern, view.name) is not None
+
+
+class MirrorJob:
+    """Owned by one thread. Methods raise PipelineError, ClientError, KafkaError and OSError."""
+
+    def __init__(
+        self,
+        readers: ClusterLinks,
+        writers: ClusterLinks,
+        wish: MirrorWish,
+        checkpoint: MirrorCheckpoint,
+    ) -> None:
+        """Refuses a source that is the target."""
+        self.source_id, self.target_id = (
+            str(links.describe([]).cluster_id or "") for links in (readers, writers)
+        )
+        if self.source_id == self.target_id:
+            raise PipelineError(
+                f"{readers.bootstrap} and {writers.bootstrap} are one cluster, {self.source_id}: "
+                "give another one as --from or --bootstrap",
+                ExitCode.USAGE,
+            )
+        self.board = TaskBoard(checkpoint.board)
+        self.places: dict[TopicPartition, int] = {}  # of the source, what is copied
+        self._readers, self._writers = readers, writers
+        self._wish, self._checkpoint = wish, checkpoint
+        self._group = own_group(self.source_id)
+        self._offsets = MirroredOffsets(self.source_id)
+        self._offsets_back = MirroredOffsets(self.target_id)
+        self._groups = GroupMoves(self._offsets, self._offsets_back)
+        self._views: dict[str, TopicView] = {}  # of the source
+        self._forms: list[TopicForm] = []
+        self._look: SourceLook | None = None
+
+    # A round, in this order.
+
+    def changes(self) -> list[TopicChange]:
+        """Look at both clusters: what the topics of the target lack."""
+        there = self._readers.topics(None)
+        self._views = {view.name: view for view in there if self._wish.chooses(view)}
+        missing = sorted(set(self._wish.topics) - self._views.keys())
+        if missing:
+            hint = did_you_mean(missing[0], [view.name for view in there])
+            raise PipelineError(
+                f"the source has no topic {missing[0]}{hint}", trouble=Trouble.UNKNOWN_TOPIC
+            )
+        self._forms = _forms(self._readers, self._views.values())
+        copies = {
+            view.name: view
+            for view in self._writers.topics(None)
+            if view.name in self._views or view.name == OFFSETS_TOPIC
+        }
+        self._take_topics(copies)
+        targets = {form.name: form for form in _forms(self._writers, copies.values())}
+        changes = plan_topics(
+            self._forms, targets, self._checkpoint.settings(), self._wish.settings
+        )
+        if OFFSETS_TOPIC not in copies:
+            made = TopicChange(name=OFFSETS_TOPIC, is_new=True, partitions=1, sets=OFFSETS_SETTINGS)
+            changes.append(made)
+        return changes
+
+    def changed(self) -> None:
+        """The target's topics are as they are to be."""
+        wanted = {
+            form.name: settings
+            for form in self._forms
+            if (settings := wanted_settings(form, self._wish.settings)) is not None
+        }
+        self._checkpoint.note_settings(wanted)
+
+    def tasks(self) -> list[MirrorTask]:
+        """One for each partition that has something new, the largest first."""
+        look = self._look = look_at(self._readers, self._views)
+        self._offsets.read_on(self._writers)
+        targets = self._ready_targets(look)
+        positions = self._positions(look)
+        sources = self._sources(look, positions)
+        tasks: dict[TopicPartition, MirrorTask] = {}
+        for partition in look.partitions():
+            target_topic = targets[partition.topic]
+            begun = self._begun(sources[partition], target_topic, positions[partition])
+            self.places[partition] = begun.offset
+            if begun.offset < look.stable[partition] or begun.notes:
+                tasks[partition] = self._task(sources[partition], target_topic, partition)
+        return sorted(
+            tasks.values(),
+            key=lambda task: (
+                self.places[task.options.source.partition] - task.options.source.stable_offset
+            ),
+        )
+
+    def end_round(self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult]) -> int:
+        """After the tasks: move groups, and forget offsets that the source no longer has; how many
+        groups were moved.
+        """
+        assert self._look is not None, "tasks were made"
+        for task, result in zip(tasks, results, strict=True):
+            if result.reached is not None:
+                self.places[task.options.source.partition] = result.reached
+        if tasks:
+            self._offsets.read_on(self._writers)
+            self._forget(self._look)
+        self._offsets_back.read_on(self._readers)
+        return len(self._groups.run(self._readers, self._writers, self._look.starts))
+
+    def behind(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Place in the source and end of it, of the partitions that have more by now."""
+        ends = offsets_at(self._readers, leaders_in(self._views), LATEST)
+        return {
+            partition: (place, ends[partition])
+            for partition, place in sorted(self.places.items())
+            if ends.get(partition, place) > place
+        }
+
+    @property
+    def silent(self) -> list[TopicPartition]:
+        """Partitions that did not answer in this round."""
+        return self._look.silent() if self._look is not None else []
+
+    def _take_topics(self, there: Mapping[str, TopicView]) -> None:
+        """Claim the topics. PipelineError where one has records that nobody meant."""
+        claimed = self._checkpoint.topics()
+        new = {name for name in self._views if name not in claimed}
+        if new and not self._wish.appends:
+            entries = committed_entries(self._writers, self._group)
+            known = {partition.topic for partition in entries}
+            self._refuse_full({name: there[name] for name in (new - known) & there.keys()})
+        self._checkpoint.claim(new)
+
+    def _refuse_full(self, views: Mapping[str, TopicView]) -> None:
+        leaders = leaders_in(views)
+        starts = offsets_at(self._writers, leaders, EARLIEST)
+        ends = offsets_at(self._writers, leaders, LATEST)
+        for partition in sorted(leaders):
+            end = ends.get(partition, 0)
+            if end > starts.get(partition, 0):
+                raise PipelineError(
+                    f"topic {partition.topic} of the target has records already, in partition "
+                    f"{partition.partition} up to offset {end}: give --append to write behind them"
+                )
+
+    def _ready_targets(self, look: SourceLook) -> dict[str, str]:
+        """Ids of the target's topics."""
+        found = {}
+        for name in look.views:
+            view = self._writers.ready_topic(name)
+            if view is None:
+                raise PipelineError(f"topic {name} is not in the target: run again to make it")
+            found[name] = id_of(view)
+        return found
+
+    def _positions(self, look: SourceLook) -> dict[TopicPartition, Position]:
+        entries = committed_entries(self._writers, self._group)
+        found: dict[TopicPartition, Position] = {}
+        for partition in look.partitions():
+            entry = entries.get(partition)
+            if entry is not None and entry.committed_offset >= 0:
+                found[partition] = Position(entry.committed_offset, entry.metadata or "")
+            else:
+                found[partition] = self._known(partition)
+        return found
+
+    def _known(self, partition: TopicPartition) -> Position:
+        """By the map of offsets: the group forgets what rests for offsets.retention.minutes."""
+        stretch = self._offsets.partition(partition).newest
+        if stretch is None:
+            return NOTHING
+        return Position(stretch.end, str(PlaceNote(stretch.source_topic, stretch.target_topic)))
+
+    def _sources(
+        self, look: SourceLook, positions: Mapping[TopicPartition, Position]
+    ) -> dict[TopicPartition, SourcePartition]:
+        notes = {each: PlaceNote.parsed(at.metadata) for each, at in positions.items()}
+        epochs = {
+            each: note.leader_epoch
+            for each, note in notes.items()
+            if note.leader_epoch != NO_EPOCH and positions[each].offset != look.stable[each]
+        }
+        ends = epoch_ends(self._readers, leaders_in(look.views), epochs)
+        return {
+            each: SourcePartition(
+                partition=each,
+                topic_id=look.topic_id(each.topic),
+                start_offset=look.starts[each],
+                stable_offset=look.stable[each],
+                end_offset=look.ends[each],
+                epoch_end_offset=ends.get(each),
+            )
+            for each in positions
+        }
+
+    def _begun(self, source: SourcePartition, target_topic: str, position: Position) -> Beginning:
+        return beginning(source, target_topic, position, allows_loss=self._wish.allows_loss)
+
+    def _task(
+        self, source: SourcePartition, target_topic: str, partition: TopicPartition
+    ) -> MirrorTask:
+        return MirrorTask(
+            source=self._readers.bootstrap,
+            target=self._writers.bootstrap,
+            options=CopyOptions(
+                source=source,
+                source_id=self.source_id,
+                target_id=self.target_id,
+                target_topic=target_topic,
+                group=self._group,
+                known=self._known(partition),
+                allows_loss=self._wish.allows_loss,
+                compression=self._wish.compression,
+            ),
+            board=str(self.board.directory),
+        )
+
+    def _forget(self, look: SourceLook) -> None:
+        gone = {
+            partition: [each.start for each in self._offsets.partition(partition).before(start)]
+            for partition, start in look.starts.items()
+        }
+        forget(self._writers, self.source_id, gone)
+
+
+def _forms(links: ClusterLinks, views: Iterable[TopicView]) -> list[TopicForm]:
+    counts = {view.name: len(view.leaders) for view in views}
+    names = sorted(counts)
+    found: list[TopicForm] = []
+    for at in range(0, len(names), _TOPICS_AT_ONCE):
+        some = [Resource(ResourceType.TOPIC, name) for name in names[at : at + _TOPICS_AT_ONCE]]
+        for (_, name), settings in describe_each(links, some).items():
+            own = None if isinstance(settings, KafkaError) else own_settings(settings)
+            found.append(TopicForm(name=name, partitions=counts[name], settings=own))
+    return found

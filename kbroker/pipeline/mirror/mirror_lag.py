@@ -1,0 +1,57 @@
+"""How far a mirror is behind: offsets that are not copied yet, and the age of the oldest record
+among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition as LibraryPartition
+
+from kbroker.client.client_error import ClientError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.lag.record_times import lag_consumer, record_times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorLag:
+    """`seconds` is None where it is not known, 0 where nothing is left."""
+
+    by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
+    seconds: float | None = 0.0
+
+    @property
+    def records(self) -> int:
+        """Of all partitions; offsets of markers and aborted records count, too."""
+        return sum(self.by_partition.values())
+
+    def text(self) -> str:
+        """For a person."""
+        if self.seconds is None:
+            return f"lag {self.records:,}"
+        return f"lag {self.records:,}, {self.seconds:,.1f} s"
+
+
+def lag_of(
+    bootstrap: str, behind: Mapping[TopicPartition, tuple[int, int]], now_ms: int
+) -> MirrorLag:
+    """Of partitions with the next offset to copy and their ends. Asks for the times of the next
+    records; where nobody tells, the seconds are not known.
+    """
+    counts = {partition: end - place for partition, (place, end) in behind.items()}
+    if not counts:
+        return MirrorLag()
+    try:
+        found = record_times(
+            partial(lag_consumer, bootstrap),
+            {LibraryPartition(*each): (place,) for each, (place, _) in behind.items()},
+            {LibraryPartition(*each): end for each, (_, end) in behind.items()},
+        )
+    except (KafkaError, ClientError, OSError):
+        return MirrorLag(by_partition=counts, seconds=None)
+    times = [time_ms for time_ms in found.values() if time_ms is not None]
+    age_s = max(now_ms - min(times), 0) / 1_000 if times else 0.0
+    return MirrorLag(by_partition=counts, seconds=age_s if len(found) == len(counts) else None)

@@ -1,0 +1,115 @@
+"""Where a mirror is in a partition of the source, and where it goes on. Pure.
+
+Law: what would lose records, or put those of two topics into one, is refused with a sentence, and
+done only where that was asked for (`allows_loss`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+from kbroker.client.transactional_producer import Position
+from kbroker.errors import Trouble
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+
+NO_EPOCH = -1
+
+
+class PlaceNote(NamedTuple):
+    """What is noted with an offset: of which topics it is, by their ids (empty where a broker knows
+    none), and the leader epoch of the source's last batch before it.
+    """
+
+    source_topic: str = ""
+    target_topic: str = ""
+    leader_epoch: int = NO_EPOCH
+
+    @classmethod
+    def parsed(cls, text: str) -> Self:
+        """The note in the metadata of a committed offset; an empty one where it is another's."""
+        parts = text.split(",")
+        if len(parts) != 3 or not parts[2].lstrip("-").isdecimal():
+            return cls()
+        return cls(parts[0], parts[1], int(parts[2]))
+
+    def __str__(self) -> str:
+        return f"{self.source_topic},{self.target_topic},{self.leader_epoch}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePartition:
+    """A partition as it was when a round began. Only what was committed by then is copied."""
+
+    partition: TopicPartition
+    topic_id: str
+    start_offset: int
+    stable_offset: int  # exclusive: where the first open transaction begins, or the end
+    end_offset: int
+    epoch_end_offset: int | None = None  # of the epoch in the note of the place, where known
+
+
+class Beginning(NamedTuple):
+    """Where to read on; `covered_offset` is from where on the map of offsets is whole, and `notes`
+    are sentences for a person.
+    """
+
+    offset: int
+    covered_offset: int
+    notes: tuple[str, ...] = ()
+
+
+def beginning(
+    source: SourcePartition, target_topic: str, position: Position, *, allows_loss: bool
+) -> Beginning:
+    """Where a mirror goes on whose group has this position. PipelineError where it must not."""
+    start = Beginning(source.start_offset, source.start_offset)
+    if position.offset < 0:
+        return start
+    note, partition = PlaceNote.parsed(position.metadata), source.partition
+    if _differ(note.target_topic, target_topic):
+        return start._replace(
+            notes=(f"{partition} was created again in the target: it is copied from its start",)
+        )
+    if _differ(note.source_topic, source.topic_id):
+        reason = (
+            f"topic {partition.topic} was deleted and created again in the source: it has the id "
+            f"{source.topic_id}, and {note.source_topic} was copied"
+        )
+        _refuse_loss(reason, "copies the new one behind the old one", allows_loss=allows_loss)
+        return start._replace(notes=(f"{reason}; {partition} is copied from its start",))
+    if position.offset < source.start_offset:
+        last = source.start_offset - 1
+        reason = f"offsets {position.offset} to {last} of {partition} are gone from the source"
+        _refuse_loss(reason, "leaves them out", allows_loss=allows_loss)
+        return Beginning(source.start_offset, position.offset, (f"{reason}, and left out",))
+    kept = source.end_offset
+    if note.leader_epoch != NO_EPOCH and source.epoch_end_offset is not None:
+        kept = min(kept, source.epoch_end_offset)
+    if position.offset > kept:
+        reason = (
+            f"{partition} was copied up to offset {position.offset}, and the source has lost what "
+            f"it had from {kept} on: its log was cut"
+        )
+        _refuse_loss(reason, "keeps what was copied", allows_loss=allows_loss)
+        return Beginning(kept, kept, (f"{reason}; what it has since is copied behind that",))
+    return Beginning(position.offset, position.offset)
+
+
+def gap_refusal(partition: TopicPartition, was: int, now: int) -> PipelineError:
+    """The error where the source loses offsets while they are read."""
+    return PipelineError(
+        f"offset {was} of {partition} went from the source while it was copied, which has {now} "
+        "now: run again, with --allow-loss where it says so",
+        trouble=Trouble.ARCHIVE,
+    )
+
+
+def _differ(known: str, found: str) -> bool:
+    return bool(known and found) and known != found
+
+
+def _refuse_loss(reason: str, what_it_does: str, *, allows_loss: bool) -> None:
+    if not allows_loss:
+        raise PipelineError(f"{reason}: --allow-loss {what_it_does}", trouble=Trouble.ARCHIVE)

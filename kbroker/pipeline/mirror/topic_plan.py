@@ -1,0 +1,98 @@
+"""What a mirror changes of the target's topics, so that they are as those of the source. Pure.
+
+Law: of a topic that is there, only what has changed in the source is changed. So a setting that
+somebody gave the target alone stays, and where two clusters copy from each other, a change in one
+is not undone by the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+# The times of records stay, and of whatever age they are, the target takes them.
+# The rest is about the brokers of one cluster.
+LEFT_ALONE = frozenset(
+    {
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.difference.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "unclean.leader.election.enable",
+    }
+)
+
+Settings = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicForm:
+    """What a topic is beside its records. `settings` are its own; None: they are not told."""
+
+    name: str
+    partitions: int
+    settings: Settings | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChange:
+    """What a topic of the target lacks. `partitions` 0: it has enough."""
+
+    name: str
+    is_new: bool = False
+    partitions: int = 0
+    sets: Settings = field(default_factory=dict)
+    removes: tuple[str, ...] = ()
+
+
+def wanted_settings(source: TopicForm, given: Settings) -> dict[str, str] | None:
+    """The settings that the copy has; `given` win over those of the source."""
+    if source.settings is None:
+        return None
+    own = {name: value for name, value in source.settings.items() if name not in LEFT_ALONE}
+    return {**own, **given}
+
+
+def plan_topics(
+    sources: Collection[TopicForm],
+    targets: Mapping[str, TopicForm],
+    seen: Mapping[str, Settings],
+    given: Settings,
+) -> list[TopicChange]:
+    """Return what to change; `seen` are the settings, by topic, that were wanted the last time."""
+    changes: list[TopicChange] = []
+    for source in sources:
+        wanted = wanted_settings(source, given)
+        target = targets.get(source.name)
+        if target is None:
+            change = TopicChange(
+                name=source.name,
+                is_new=True,
+                partitions=source.partitions,
+                sets=dict(given) if wanted is None else wanted,
+            )
+        else:
+            change = _change(source, target, wanted, seen.get(source.name, {}))
+        if change != TopicChange(name=source.name):
+            changes.append(change)
+    return changes
+
+
+def _change(
+    source: TopicForm, target: TopicForm, wanted: Settings | None, seen: Settings
+) -> TopicChange:
+    there = target.settings or {}
+    wanted = seen if wanted is None else wanted
+    return TopicChange(
+        name=source.name,
+        partitions=source.partitions if source.partitions > target.partitions else 0,
+        sets={
+            name: value
+            for name, value in wanted.items()
+            if seen.get(name) != value and there.get(name) != value
+        },
+        removes=tuple(name for name in seen if name not in wanted and name in there),
+    )

@@ -1,0 +1,123 @@
+"""Two brokers, and mirrors between them that run in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition
+
+from kbroker.cli.pipeline.mirror_run import MirrorRun
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import commit_offsets, committed_entries
+from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.model import TopicPartition as Place
+from kbroker.pipeline.mirror.mirror_job import MirrorWish
+from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
+from kbroker.record.bulk_records import whole_body_of
+from kbroker.record.default_record import Headers, Record
+
+
+class Found(NamedTuple):
+    """A record of a topic, without the header of a mirror."""
+
+    partition: int
+    offset: int
+    time_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+def mirror(
+    source: str,
+    target: str,
+    topic: str,
+    checkpoint: Path,
+    *,
+    every_s: float | None = None,
+    metrics: Path | None = None,
+    **wish: Any,
+) -> int:
+    """Run one and return its exit code; the topic is a pattern."""
+    wished = MirrorWish(pattern=topic, **wish)
+    run = MirrorRun(Bootstrap(source), Bootstrap(target), wished, -1, every_s)
+    return run.run(str(checkpoint), None, metrics, "json")
+
+
+def write(bootstrap: str, topic: str, records: Sequence[Record], partition: int = 0) -> None:
+    """Records with the times that they have."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        view = links.ready_topic(topic, creates=True)
+        assert view is not None
+        sender = RecordSender(links, view, SendOptions(headers=None))
+        times = [record.timestamp for record in records]
+        sender.put(partition, list(map(whole_body_of, records)), 0, times)
+        sender.complete(0)
+        sender.send_until(lambda: sender.is_idle)
+        assert sender.refusal is None
+
+
+def records_of(bootstrap: str, topic: str, *partitions: int) -> list[Found]:
+    """All that is committed, of partition 0 where none is named."""
+    places = [TopicPartition(topic, number) for number in partitions or (0,)]
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+    with closing(consumer):
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(places)
+        found = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            for some in consumer.poll(200).values():
+                found += [
+                    Found(
+                        each.partition,
+                        each.offset,
+                        each.timestamp,
+                        each.key,
+                        each.value,
+                        tuple(pair for pair in each.headers if pair[0] != SOURCE_HEADER),
+                    )
+                    for each in some
+                ]
+    return sorted(found)
+
+
+def contents(bootstrap: str, topic: str, *partitions: int) -> list[Found]:
+    """As `records_of`, without the offsets."""
+    return [each._replace(offset=0) for each in records_of(bootstrap, topic, *partitions)]
+
+
+def check_map(source: str, target: str, topic: str, partition: int = 0) -> int:
+    """Each pair of the map of offsets names one record; returns how many there are."""
+    there = {each.offset: each for each in records_of(target, topic, partition)}
+    here = {each.offset: each for each in records_of(source, topic, partition)}
+    pairs = 0
+    for entry in records_of(target, "kbroker-mirror-offsets"):
+        key = json.loads(entry.key or b"")
+        if (key["topic"], key["partition"]) != (topic, partition) or entry.value is None:
+            continue
+        for source_offset, target_offset, count in json.loads(entry.value)["runs"]:
+            for at in range(count):
+                ours = here[source_offset + at]._replace(offset=target_offset + at)
+                assert there[target_offset + at] == ours
+                pairs += 1
+    return pairs
+
+
+def set_place(bootstrap: str, group: str, offset: int, topic: str) -> None:
+    """Have a group without members read on from there in partition 0."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        assert set(commit_offsets(links, group, {Place(topic, 0): offset}).values()) == {0}
+
+
+def place(bootstrap: str, group: str, topic: str) -> int | None:
+    """Where a group reads on in partition 0."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        entry = committed_entries(links, group).get(Place(topic, 0))
+    return None if entry is None else int(entry.committed_offset)

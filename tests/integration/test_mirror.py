@@ -1,0 +1,407 @@
+"""Topics of one broker kept as copies in another, whatever happens between."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.admin.config_changes import OP_DELETE, OP_SET
+from kbroker.cli.topic_changes import grown, made_topics
+from kbroker.client.broker_link import BrokerLink
+from kbroker.client.cluster_configs import (
+    AlterableConfig,
+    Resource,
+    alter_configs,
+    describe_configs,
+    own_settings,
+)
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller
+from kbroker.client.consumer_groups import delete_group
+from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.config.config_resources import ResourceType
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.mirror.group_moves import own_group
+from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.end_txn import EndTxnRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kbroker.record.bulk_records import bodies_of_values
+from kbroker.record.default_record import Record
+from kbroker.testing import Broker
+from tests.integration.mirrored_clusters import (
+    check_map,
+    contents,
+    mirror,
+    place,
+    records_of,
+    set_place,
+    write,
+)
+
+BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
+RECORDS = [
+    Record(0, BASE_MS, b"k", b"v", (("a", b"1"), ("a", None))),
+    Record(0, BASE_MS + 9, None, b"", ()),
+    Record(0, BASE_MS + 5, b"k", None, ()),
+    *(Record(0, BASE_MS + at, b"%d" % at, b"value %d" % at, ()) for at in range(20)),
+]
+STEPS = (
+    InitProducerIdRequest,
+    AddPartitionsToTxnRequest,
+    ProduceRequest,
+    AddOffsetsToTxnRequest,
+    TxnOffsetCommitRequest,
+    EndTxnRequest,
+)
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[str]:
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)
+
+
+def numbered(start: int, end: int) -> list[Record]:
+    return [Record(0, BASE_MS + at, b"k", b"%d" % at, ()) for at in range(start, end)]
+
+
+def make(bootstrap: str, name: str, partitions: int = 1, **settings: str) -> None:
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    with closing(ClusterLinks(bootstrap)) as links:
+        assert made_topics(links, [name], named, partitions=partitions) == []
+        links.ready_topic(name)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    with closing(ClusterLinks(bootstrap)) as links:
+        states = [DeleteTopicsRequest.DeleteTopicState(name=name)]
+        request = DeleteTopicsRequest(topics=states, topic_names=[name], timeout_ms=9_000)
+        assert ask_controller(links, request).responses[0].error_code == 0
+        while links.ready_topic(name) is not None:
+            pass
+
+
+def trim(bootstrap: str, name: str, offset: int) -> None:
+    with closing(ClusterLinks(bootstrap)) as links:
+        wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[wanted])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=9_000)
+        (answer,) = links.ask_any(request).topics
+        assert answer.partitions[0].error_code == 0
+
+
+def change(bootstrap: str, name: str, *changes: tuple[str, str | None]) -> None:
+    with closing(ClusterLinks(bootstrap)) as links:
+        alterations = [
+            AlterableConfig(
+                name=key, config_operation=OP_DELETE if value is None else OP_SET, value=value
+            )
+            for key, value in changes
+        ]
+        alter_configs(links, Resource(ResourceType.TOPIC, name), alterations)
+
+
+def settings(bootstrap: str, name: str) -> dict[str, str]:
+    resource = Resource(ResourceType.TOPIC, name)
+    with closing(ClusterLinks(bootstrap)) as links:
+        return own_settings(describe_configs(links, [resource])[resource])
+
+
+def test_a_copy_has_what_the_topic_has_and_goes_on(
+    source: str, target: str, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(source, topic, 2, retention_ms="-1", message_timestamp_type="CreateTime")
+    write(source, topic, RECORDS)
+    write(source, topic, numbered(0, 5), partition=1)
+    set_place(source, "readers", 4, topic)
+    metrics = tmp_path / "metrics"
+
+    assert mirror(source, target, topic, tmp_path / "c", metrics=metrics) == 0
+
+    assert contents(target, topic, 0, 1) == contents(source, topic, 0, 1)
+    assert settings(target, topic) == {"retention.ms": "-1"}
+    assert place(target, "readers", topic) == 4
+    said = capsys.readouterr()
+    assert "mirror reached the end: 28 rows in 1 round" in said.err
+    assert "1 group moved, lag 0, 0.0 s" in said.err
+    assert json.loads(said.out)[1] == {
+        "topic": topic,
+        "partition": 1,
+        "start_offset": 0,
+        "end_offset": 5,
+        "rows": 5,
+        "lag": 0,
+    }
+    line = json.loads(metrics.read_text())
+    assert (line["rows"], line["backlog"], line["lag_s"]) == (28, 0, 0.0)
+    assert line["ranges"] == {topic: {"0": [0, 23], "1": [0, 5]}}
+
+    write(source, topic, numbered(5, 9))
+    set_place(source, "readers", 24, topic)
+    assert mirror(source, target, topic, tmp_path / "another checkpoint") == 0
+
+    assert contents(target, topic, 0, 1) == contents(source, topic, 0, 1)
+    assert place(target, "readers", topic) == 25  # the marker of a transaction lies between
+    assert check_map(source, target, topic) == 27
+
+
+def test_a_run_that_ends_at_any_request_is_gone_on_with(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(BaseException):
+        pass
+
+    send = BrokerLink.send
+    steps = 0
+    killed_at: list[str] = []
+
+    def counted(link: BrokerLink, request: Any, *more: Any, **named: Any) -> None:
+        nonlocal steps
+        if not isinstance(request, STEPS):
+            send(link, request, *more, **named)
+            return
+        steps += 1
+        at, after = divmod(len(killed_at), 2)
+        is_last = steps == at + 1
+        if is_last and not after:
+            killed_at.append(type(request).__name__)
+            raise KilledError
+        send(link, request, *more, **named)
+        if is_last:
+            killed_at.append(type(request).__name__)
+            raise KilledError
+
+    make(source, topic)
+    written = 0
+    monkeypatch.setattr(BrokerLink, "send", counted)
+    while True:
+        monkeypatch.setattr(BrokerLink, "send", send)
+        write(source, topic, numbered(written, written + 3))
+        written += 3
+        monkeypatch.setattr(BrokerLink, "send", counted)
+        steps = 0
+        try:
+            assert mirror(source, target, topic, tmp_path / "c") == 0
+            break
+        except KilledError:
+            pass
+
+    monkeypatch.setattr(BrokerLink, "send", send)
+    assert set(killed_at) == {step.__name__ for step in STEPS}
+    assert contents(target, topic) == contents(source, topic)
+    assert check_map(source, target, topic) == written
+
+
+def test_only_committed_records_are_copied(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    with closing(ClusterLinks(source)) as links:
+        view = links.ready_topic(topic)
+        assert view is not None
+        for id_, ending in (("a", "abort"), ("b", "commit"), ("c", "open")):
+            producer = TransactionalProducer(links, id_)
+            sender = RecordSender(links, view, SendOptions(producer=producer.producer))
+            producer.add_partitions([TopicPartition(topic, 0)])
+            sender.put(0, bodies_of_values([id_.encode(), ending.encode()]), BASE_MS)
+            sender.complete(BASE_MS)
+            sender.send_until(lambda sender=sender: sender.is_idle)
+            if ending == "commit":
+                producer.commit("g", {})
+            elif ending == "abort":
+                producer.abort()
+    write(source, topic, numbered(0, 3))
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert [each.value for each in records_of(target, topic)] == [b"b", b"commit"]
+    set_place(source, "readers", 0, topic)
+    with closing(ClusterLinks(source)) as links:
+        producer = TransactionalProducer(links, "c")  # ends what is open
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    assert contents(target, topic) == contents(source, topic)
+    assert place(target, "readers", topic) == 0
+
+
+def test_topics_partitions_and_settings_are_followed(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic, retention_ms="-1", min_insync_replicas="1")
+    make(source, "other")
+    assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
+    assert settings(target, topic) == {"retention.ms": "-1"}
+    change(target, topic, ("segment.ms", "600000"))
+
+    change(source, topic, ("retention.ms", None), ("max.message.bytes", "2000000"))
+    with closing(ClusterLinks(source)) as links:
+        assert grown(links, topic, 3) == []
+    make(source, f"{topic}2", 2)
+    write(source, topic, numbered(0, 3), partition=2)
+    write(source, f"{topic}2", numbered(3, 6), partition=1)
+    assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
+
+    assert settings(target, topic) == {"max.message.bytes": "2000000", "segment.ms": "600000"}
+    assert contents(target, topic, 0, 1, 2) == contents(source, topic, 0, 1, 2)
+    assert contents(target, f"{topic}2", 0, 1) == contents(source, f"{topic}2", 0, 1)
+    with closing(ClusterLinks(target)) as links:
+        names = {view.name for view in links.topics(None) if not view.is_internal}
+    assert not names & {"other"}
+
+
+def test_nothing_goes_round_between_two_that_copy_from_each_other(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic, retention_ms="-1")
+    make(target, topic)
+    write(source, topic, numbered(0, 10))
+    write(target, topic, numbered(100, 110))
+
+    def both_ways() -> None:
+        assert mirror(source, target, topic, tmp_path / "c", appends=True) == 0
+        assert mirror(target, source, topic, tmp_path / "back", appends=True) == 0
+
+    both_ways()
+    set_place(source, "readers", 5, topic)
+    change(source, topic, ("retention.ms", "600000000"))
+    write(target, topic, numbered(110, 115))
+    both_ways()
+    both_ways()
+
+    values = sorted(each.value or b"" for each in records_of(source, topic))
+    assert values == sorted(each.value for each in numbered(0, 10) + numbered(100, 115))
+    assert sorted(each.value or b"" for each in records_of(target, topic)) == values
+    assert settings(source, topic) == settings(target, topic) == {"retention.ms": "600000000"}
+    there = place(target, "readers", topic)
+    assert there is not None
+    unread = {each.value for each in records_of(source, topic) if each.offset >= 5}
+    assert unread <= {each.value for each in records_of(target, topic) if each.offset >= there}
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    ends = len(records_of(target, "kbroker-mirror-offsets"))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert len(records_of(target, "kbroker-mirror-offsets")) == ends  # at rest nothing is written
+
+
+def test_a_group_is_never_moved_back_nor_below_what_the_copy_still_has(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    set_place(source, "ahead", 3, topic)
+    set_place(source, "behind", 7, topic)
+    set_place(source, "beyond", 10, topic)
+    make(target, topic)
+    set_place(target, "ahead", 5, topic)
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert [place(target, each, topic) for each in ("ahead", "behind", "beyond")] == [5, 7, 10]
+
+    with closing(ClusterLinks(target)) as links:
+        delete_group(links, "behind")
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert place(target, "behind", topic) == 7
+
+
+def test_the_map_keeps_the_place_when_the_group_is_forgotten(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    with closing(ClusterLinks(source)) as here, closing(ClusterLinks(target)) as there:
+        group = own_group(str(here.describe([]).cluster_id))
+        assert delete_group(there, group) == 0
+    write(source, topic, numbered(10, 12))
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert contents(target, topic) == contents(source, topic)
+
+
+def test_what_would_lose_or_mix_records_is_refused(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    def refusal(**wish: Any) -> str:
+        with pytest.raises(PipelineError) as caught:
+            mirror(source, target, topic, tmp_path / "c", **wish)
+        return caught.value.sentence
+
+    make(source, topic)
+    make(target, topic)
+    write(source, topic, numbered(0, 10))
+    write(target, topic, numbered(0, 1))
+    assert (
+        f"topic {topic} of the target has records already, in partition 0 up to offset 1"
+        in refusal()
+    )
+    delete_topic(target, topic)
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    write(source, topic, numbered(10, 20))
+    trim(source, topic, 15)
+    assert f"offsets 10 to 14 of {topic}-0 are gone from the source: --allow-loss" in refusal()
+    set_place(source, "readers", 12, topic)
+    assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
+    assert [each.value for each in records_of(target, topic)][9:] == [
+        each.value for each in [*numbered(9, 10), *numbered(15, 20)]
+    ]
+    assert place(target, "readers", topic) == records_of(target, topic)[10].offset
+
+    delete_topic(source, topic)
+    make(source, topic)
+    write(source, topic, numbered(50, 80))
+    assert f"topic {topic} was deleted and created again in the source" in refusal()
+    assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
+    assert [each.value for each in records_of(target, topic)][15:] == [
+        each.value for each in numbered(50, 80)
+    ]
+
+    delete_topic(target, topic)
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert contents(target, topic) == contents(source, topic)
+    with pytest.raises(PipelineError, match="are one cluster"):
+        mirror(source, source, topic, tmp_path / "c2")
+    with pytest.raises(PipelineError, match="belongs to another source"):
+        mirror(source, target, "another", tmp_path / "c")
+
+
+def test_offsets_that_the_source_has_no_more_go_from_the_map(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    for start in (0, 10, 20):
+        write(source, topic, numbered(start, start + 10))
+        assert mirror(source, target, topic, tmp_path / "c") == 0
+    trim(source, topic, 15)
+    write(source, topic, numbered(30, 40))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    entries = [
+        (json.loads(each.key or b""), each.value)
+        for each in records_of(target, "kbroker-mirror-offsets")
+    ]
+    gone = [key["start"] for key, value in entries if key["topic"] == topic and value is None]
+    assert gone == [0]
