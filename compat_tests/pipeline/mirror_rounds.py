@@ -24,14 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
 from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, create_topics
 from compat_tests.pipeline.planned_records import TOPICS, PlannedRecord, RecordPlan
-from compat_tests.waiting import until
 
 _APACHE = "3.9.2"
 _GROUP = "readers"
@@ -39,7 +38,7 @@ _MAP = "kbroker-mirror-offsets"
 _MARK = "kbroker-mirror-source"
 _SAMPLES = 1_000
 _LAST_RUN_S = 900
-_PAUSES_S = (0.5, 6.0)
+_PAUSES_S = (0.5, 12.0)  # a mirror takes a few seconds to start
 _OUTAGES_S = (0.0, 3.0)
 
 AnyBroker = BrokerProcess | ApacheBroker
@@ -108,7 +107,7 @@ def run(rounds: MirrorRounds, home: Path) -> None:
         create_topics(source.bootstrap)
         writer = PlanWriter(source.bootstrap, plan)
         writer.write(0.5)
-        writer.write_slowly(4.0 * (rounds.kills + rounds.broker_kills))
+        writer.write_slowly(7.0 * (rounds.kills + rounds.broker_kills))
         mirror = MirrorProcess(source.bootstrap, target.bootstrap, home)
         reader = _Reader(source.bootstrap, plan)
         _kill_again_and_again(rounds, mirror, source, target, reader)
@@ -232,8 +231,10 @@ def _messages(bootstrap: str, place: Place) -> Iterator[Any]:
     )
     consumer.assign([TopicPartition(*place, 0)])
     while True:
-        message = until(lambda: consumer.poll(1.0), f"the next record of {place}")
+        message = consumer.poll(60.0)
+        assert message is not None, f"no next record of {place}"
         if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             break
         yield message
     consumer.close()
