@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
@@ -73,7 +74,7 @@ def ask_controller(
         controller_id = links.describe([]).controller_id
         if controller_id != NO_CONTROLLER:
             try:
-                return links.link(controller_id).ask(request)
+                return _ask_on(links, links.link(controller_id), request)
             except ConnectionRefusedError as error:
                 refused = error
         if time.monotonic() > give_up_s:
@@ -91,6 +92,15 @@ def ask_controller(
                 trouble=Trouble.NO_CONTROLLER,
             )
         sleep(_PAUSE_S)
+
+
+def _ask_on(links: ClusterLinks, link: BrokerLink, request: Message) -> Any:
+    """Ask on a link, which is given up where the answer got lost: it could still come."""
+    try:
+        return link.ask(request)
+    except OSError:
+        links.lose(link)
+        raise
 
 
 def ask_coordinator(

@@ -101,9 +101,11 @@ def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
 
 
 def commit_offsets(
-    links: ClusterLinks, name: str, offsets: Mapping[TopicPartition, int]
+    links: ClusterLinks, name: str, offsets: Mapping[TopicPartition, int], note: str = ""
 ) -> dict[TopicPartition, ErrorCode]:
-    """Set offsets of a group without members; what came of each. Raises OSError, KafkaError."""
+    """Set offsets of a group without members, each with this note; what came of each. Raises
+    OSError, KafkaError.
+    """
     from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
     by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]]
@@ -111,7 +113,7 @@ def commit_offsets(
     for (topic, number), offset in offsets.items():
         by_topic[topic].append(
             OffsetCommitRequest.OffsetCommitRequestPartition(
-                partition_index=number, committed_offset=offset
+                partition_index=number, committed_offset=offset, committed_metadata=note
             )
         )
     topics = [

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from compat_tests.conftest import BrokerProcess
+from compat_tests.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.topic_changes import grown, made_topics
 from kbroker.client.broker_link import BrokerLink
@@ -29,6 +34,7 @@ from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.config.config_resources import ResourceType
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.mirror import mirror_job
 from kbroker.pipeline.mirror.group_moves import own_group
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -36,6 +42,7 @@ from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.bulk_records import bodies_of_values
@@ -214,6 +221,68 @@ def test_a_run_that_ends_at_any_request_is_gone_on_with(
     assert set(killed_at) == {step.__name__ for step in STEPS}
     assert contents(target, topic) == contents(source, topic)
     assert check_map(source, target, topic) == written
+
+
+def test_it_goes_on_until_it_is_stopped_while_the_target_is_killed(
+    source: str, topic: str, tmp_path: Path
+) -> None:
+    with closing(ClusterLinks(source)) as links:
+        group = own_group(str(links.describe([]).cluster_id))
+    target = BrokerProcess(tmp_path / "target" / "data")
+    target.start()
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    command = [
+        sys.executable, "-m", "kbroker.cli", "pipeline", "mirror", "--from", source, "--bootstrap",
+        target.bootstrap, "--pattern", f"{topic}.*", "--checkpoint", str(tmp_path / "c"),
+        "--every", "100ms", "--metrics", str(tmp_path / "metrics"),
+    ]  # fmt: skip
+    try:
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            until(lambda: (tmp_path / "metrics").exists() and (tmp_path / "metrics").stat().st_size)
+            target.stop(signal.SIGKILL)
+            write(source, topic, numbered(10, 20))
+            make(source, f"{topic}2")
+            write(source, f"{topic}2", numbered(20, 30))
+            target.start()
+            until(lambda: place(target.bootstrap, group, f"{topic}2") == 10)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate()
+        assert process.returncode == 130, said
+        assert "mirror stopped: 30 rows in" in said
+        assert contents(target.bootstrap, topic) == contents(source, topic)
+        assert contents(target.bootstrap, f"{topic}2") == contents(source, f"{topic}2")
+    finally:
+        target.stop()
+
+
+def test_a_target_without_transactions_gets_records_at_least_once(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_job, "has_transactions", lambda _links: False)
+    send = BrokerLink.send
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    set_place(source, "readers", 4, topic)
+
+    def refused(link: BrokerLink, request: Any, *more: Any, **named: Any) -> None:
+        if isinstance(request, OffsetCommitRequest):
+            raise ConnectionResetError("gone")
+        send(link, request, *more, **named)
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    write(source, topic, numbered(10, 12))
+    monkeypatch.setattr(BrokerLink, "send", refused)
+    with pytest.raises(PipelineError, match="gone"):
+        mirror(source, target, topic, tmp_path / "c")
+    monkeypatch.setattr(BrokerLink, "send", send)
+    set_place(source, "readers", 11, topic)
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    again = [*numbered(0, 12), *numbered(10, 12)]
+    assert [each.value for each in records_of(target, topic)] == [each.value for each in again]
+    assert place(target, "readers", topic) == 13
+    assert check_map(source, target, topic) == 14  # two were mapped twice, and are there twice
 
 
 def test_only_committed_records_are_copied(

@@ -40,6 +40,7 @@ from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, Place
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.spread import Spread
 
+_LOOKS = 2  # what was just made is looked at, too: others may have made and filled it
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows", "lag")
 
 
@@ -84,6 +85,11 @@ class MirrorRun:
             self._job = job = MirrorJob(readers, writers, self._wish, MirrorCheckpoint(path))
             record = held.claim(self._identity(job), PlacesElsewhere())
             job.board.clear()
+            if not job.in_transactions:
+                say(
+                    "the target has no transactions: after a crash some records may come twice, "
+                    "and none is left out"
+                )
             begun_s = time.monotonic()
             with (
                 tasks_spread(session, "mirror") as (spread, _),
@@ -133,6 +139,8 @@ class MirrorRun:
                 if self._every_s is None or not self._rounds or not passes:
                     raise
                 self._tell(f"mirror waits: {error}")
+                if self._job is not None:
+                    self._job.break_off()
             else:
                 if file is not None:
                     file.write(report)
@@ -144,8 +152,12 @@ class MirrorRun:
         job = self._job
         assert job is not None, "it was made before the first round"
         begun_s = time.monotonic()
-        for change in job.changes():
-            self._apply(writers, change)
+        for _ in range(_LOOKS):
+            changes = job.changes()
+            for change in changes:
+                self._apply(writers, change)
+            if not changes:
+                break
         job.changed()
         tasks = job.tasks()
         for partition, place in job.places.items():

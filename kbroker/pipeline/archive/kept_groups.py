@@ -21,7 +21,7 @@ from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
 from kbroker.pipeline.spark_job.continuity import named
 
 # Those of restores and mirrors say how far these are, and mean nothing elsewhere.
-_OF_JOBS = ("kbroker-restore-", "kbroker-mirror-")
+OF_JOBS = ("kbroker-restore-", "kbroker-mirror-")
 _ASK_AGAIN_S = 60.0  # while a job runs; it asks once more at its end
 
 
@@ -92,7 +92,7 @@ def ask_groups(bootstrap: str, topics: Collection[str]) -> ToldGroups:
     refusal = ""
     with closing(ClusterLinks(bootstrap)) as links:
         listed = [group.group_id for group in listed_groups(links)]
-        for name in (each for each in listed if not each.startswith(_OF_JOBS)):
+        for name in (each for each in listed if not each.startswith(OF_JOBS)):
             try:
                 committed = committed_offsets(links, name)
             except (ClientError, OSError, KafkaError) as error:

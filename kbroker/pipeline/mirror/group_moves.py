@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import (
-    commit_offsets,
-    committed_entries,
-    listed_groups,
-    read_group,
-)
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.client.consumer_groups import committed_offsets, listed_groups
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
+from kbroker.pipeline.restore.topics.moved_groups import move_group
 
-GROUP_PREFIX = "kbroker-mirror-"
+_GROUP_PREFIX = "kbroker-mirror-"
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _SHARE_GROUP = "share"
 
@@ -46,10 +42,10 @@ class GroupMoves:
             name = str(group.group_id)
             is_share = str(group.group_type or "").lower() == _SHARE_GROUP
             reads = group.protocol_type in _CONSUMER_PROTOCOLS and not is_share
-            if name.startswith(GROUP_PREFIX) or not reads:
+            if name.startswith(OF_JOBS) or not reads:
                 continue
             wanted = self._wanted(readers, name, source_starts)
-            if wanted and (count := _move(writers, name, wanted)):
+            if wanted and (count := move_group(writers, name, wanted).changed):
                 moved[name] = count
         return moved
 
@@ -57,13 +53,11 @@ class GroupMoves:
         self, readers: ClusterLinks, name: str, source_starts: Offsets
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
-        for partition, entry in committed_entries(readers, name).items():
-            if partition in source_starts and entry.committed_offset >= 0:
-                offset = self._translated(
-                    partition, entry.committed_offset, source_starts[partition]
-                )
-                if offset is not None:
-                    found[partition] = offset
+        for partition, offset in committed_offsets(readers, name).items():
+            if partition in source_starts and offset is not None:
+                there = self._translated(partition, offset, source_starts[partition])
+                if there is not None:
+                    found[partition] = there
         return found
 
     def _translated(self, partition: TopicPartition, offset: int, start_offset: int) -> int | None:
@@ -75,26 +69,6 @@ class GroupMoves:
         return there if there is None or own is None else min(there, own)
 
 
-def _move(links: ClusterLinks, name: str, wanted: Offsets) -> int:
-    """Commit what is ahead of what the group has there; how many partitions were moved."""
-    there = read_group(links, name)
-    if there.members:
-        return 0
-    ahead = {
-        partition: offset
-        for partition, offset in wanted.items()
-        if (known := there.committed.get(partition)) is None or known < offset
-    }
-    if not ahead:
-        return 0
-    results = commit_offsets(links, name, ahead)
-    refused = [code for code in results.values() if code is not ErrorCode.NONE]
-    passing = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if any(code not in passing and not code.retriable for code in refused):
-        raise KafkaError(refused[0], f"offsets of group {name}")
-    return len(ahead) - len(refused)
-
-
 def own_group(source_id: str) -> str:
     """The group of the target that keeps how far its mirrors from a source are."""
-    return f"{GROUP_PREFIX}{source_id}"
+    return f"{_GROUP_PREFIX}{source_id}"

@@ -46,11 +46,14 @@ from kbroker.pipeline.mirror.source_look import (
     look_at,
 )
 from kbroker.pipeline.mirror.topic_plan import (
+    BY_PRODUCER,
+    TIME_TYPE,
     TopicChange,
     TopicForm,
     plan_topics,
     wanted_settings,
 )
+from kbroker.pipeline.mirror.untransacted import has_transactions
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.record.compression import NONE
 
@@ -101,6 +104,7 @@ class MirrorJob:
                 "give another one as --from or --bootstrap",
                 ExitCode.USAGE,
             )
+        self.in_transactions = has_transactions(writers)
         self.board = TaskBoard(checkpoint.board)
         self.places: dict[TopicPartition, int] = {}  # of the source, what is copied
         self._readers, self._writers = readers, writers
@@ -131,7 +135,7 @@ class MirrorJob:
             for view in self._writers.topics(None)
             if view.name in self._views or view.name == OFFSETS_TOPIC
         }
-        self._take_topics(copies)
+        self._check_new(copies)
         targets = {form.name: form for form in _forms(self._writers, copies.values())}
         changes = plan_topics(
             self._forms, targets, self._checkpoint.settings(), self._wish.settings
@@ -142,12 +146,13 @@ class MirrorJob:
         return changes
 
     def changed(self) -> None:
-        """The target's topics are as they are to be."""
+        """The target's topics are as they are to be: note that, and that they are the mirror's."""
         wanted = {
             form.name: settings
             for form in self._forms
             if (settings := wanted_settings(form, self._wish.settings)) is not None
         }
+        self._checkpoint.claim(self._views)
         self._checkpoint.note_settings(wanted)
 
     def tasks(self) -> list[MirrorTask]:
@@ -194,20 +199,24 @@ class MirrorJob:
             if ends.get(partition, place) > place
         }
 
+    def break_off(self) -> None:
+        """After an error: what brokers still answer is of a round that is over."""
+        for links in (self._readers, self._writers):
+            for link in links.busy():
+                links.lose(link)
+
     @property
     def silent(self) -> list[TopicPartition]:
         """Partitions that did not answer in this round."""
         return self._look.silent() if self._look is not None else []
 
-    def _take_topics(self, there: Mapping[str, TopicView]) -> None:
-        """Claim the topics. PipelineError where one has records that nobody meant."""
-        claimed = self._checkpoint.topics()
-        new = {name for name in self._views if name not in claimed}
+    def _check_new(self, there: Mapping[str, TopicView]) -> None:
+        """PipelineError where a topic has records that are not the mirror's."""
+        new = self._views.keys() - self._checkpoint.topics()
         if new and not self._wish.appends:
             entries = committed_entries(self._writers, self._group)
             known = {partition.topic for partition in entries}
             self._refuse_full({name: there[name] for name in (new - known) & there.keys()})
-        self._checkpoint.claim(new)
 
     def _refuse_full(self, views: Mapping[str, TopicView]) -> None:
         leaders = leaders_in(views)
@@ -289,6 +298,7 @@ class MirrorJob:
                 known=self._known(partition),
                 allows_loss=self._wish.allows_loss,
                 compression=self._wish.compression,
+                in_transactions=self.in_transactions,
             ),
             board=str(self.board.directory),
         )
@@ -308,6 +318,12 @@ def _forms(links: ClusterLinks, views: Iterable[TopicView]) -> list[TopicForm]:
     for at in range(0, len(names), _TOPICS_AT_ONCE):
         some = [Resource(ResourceType.TOPIC, name) for name in names[at : at + _TOPICS_AT_ONCE]]
         for (_, name), settings in describe_each(links, some).items():
+            told = [] if isinstance(settings, KafkaError) else settings
             own = None if isinstance(settings, KafkaError) else own_settings(settings)
-            found.append(TopicForm(name=name, partitions=counts[name], settings=own))
+            by_broker = any(each.name == TIME_TYPE and each.value != BY_PRODUCER for each in told)
+            found.append(
+                TopicForm(
+                    name=name, partitions=counts[name], settings=own, replaces_times=by_broker
+                )
+            )
     return found

@@ -31,7 +31,8 @@ from kbroker.pipeline.mirror.places import (
     gap_refusal,
 )
 from kbroker.pipeline.mirror.stretches import Stretch
-from kbroker.pipeline.restore.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.mirror.untransacted import UntransactedCopies
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
 from kbroker.record.bulk_records import body_of
 
 _TRANSACTION_S = 10.0
@@ -40,6 +41,9 @@ _TIMEOUT_MS = 60_000  # of a transaction that nobody ends
 _PATIENCE_S = 60.0
 _NEW_S, _PAUSE_S = 5.0, 0.1
 _ATTEMPTS = 5  # in which nothing was committed
+
+
+AnyProducer = TransactionalProducer | UntransactedCopies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,7 @@ class CopyOptions:
     known: Position  # by the map of offsets, where the group has been forgotten
     allows_loss: bool
     compression: int
+    in_transactions: bool = True
 
 
 class PartitionCopy:
@@ -89,12 +94,10 @@ class PartitionCopy:
         while True:
             before = self.reached
             try:
-                self._copy_rest()
-                return
+                if self._copy_rest():
+                    return
             except TransactionLostError as error:
-                for links in (self._readers, self._writers):
-                    for link in links.busy():
-                        links.lose(link)  # what it still answers is of that transaction
+                self._break_off()
                 lost = lost + 1 if self.reached == before else 1
                 if lost == _ATTEMPTS:
                     raise PipelineError(
@@ -102,14 +105,10 @@ class PartitionCopy:
                         "after the other; does another mirror copy the same topic?)"
                     ) from error
 
-    def _copy_rest(self) -> None:
+    def _copy_rest(self) -> bool:
+        """Whether that is all; False where the rest is another producer's."""
         options, partition = self._options, self._partition
-        producer = TransactionalProducer(
-            self._writers,
-            f"{options.group}-{partition}",
-            timeout_ms=_TIMEOUT_MS,
-            patience_s=_PATIENCE_S,
-        )
+        producer = self._new_producer()
         position = producer.committed(options.group, partition)
         position = position if position.offset >= 0 else options.known
         begun = beginning(
@@ -119,17 +118,43 @@ class PartitionCopy:
         self.reached = begun.offset
         self._committed = position.offset if begun.offset == position.offset else -1
         if self._committed >= options.source.stable_offset:
-            return
+            return True
         writing = _Writing(self._writers, options, producer, begun)
-        for batches in self._fetcher(begun.offset).answers():
+        try:
+            return self._copy_on(producer, writing, self._fetcher(begun.offset))
+        except PipelineError:
+            producer.abort()  # so that readers need not wait for its time to be over
+            raise
+
+    def _copy_on(self, producer: AnyProducer, writing: _Writing, fetcher: RecordFetcher) -> bool:
+        for batches in fetcher.answers():
             for batch in batches:
                 writing.put(batch)
                 if writing.is_full:
                     self._commit(writing, batch.header.next_offset)
+                    if producer.lost_an_answer:
+                        self._break_off()
+                        return False
             if not self._goes_on():
                 self._commit(writing, writing.next_offset)
-                return
-        self._commit(writing, options.source.stable_offset)
+                return True
+        self._commit(writing, self._options.source.stable_offset)
+        return True
+
+    def _break_off(self) -> None:
+        for links in (self._readers, self._writers):
+            for link in links.busy():
+                links.lose(link)  # what it still answers is of a transaction that is over
+
+    def _new_producer(self) -> AnyProducer:
+        if not self._options.in_transactions:
+            return UntransactedCopies(self._writers)
+        return TransactionalProducer(
+            self._writers,
+            f"{self._options.group}-{self._partition}",
+            timeout_ms=_TIMEOUT_MS,
+            patience_s=_PATIENCE_S,
+        )
 
     def _fetcher(self, offset: int) -> RecordFetcher:
         view = _ready(self._readers, self._partition, "source")
@@ -158,7 +183,7 @@ class _Writing:
         self,
         links: ClusterLinks,
         options: CopyOptions,
-        producer: TransactionalProducer,
+        producer: AnyProducer,
         begun: Beginning,
     ) -> None:
         self._options, self._producer = options, producer
@@ -200,12 +225,8 @@ class _Writing:
     def commit(self, next_offset: int) -> tuple[int, int]:
         """Make what was put visible, with the place in the source; records and their bytes."""
         options = self._options
-        try:
-            self._finish(self._sender, self._partition)
-            self._put_stretch(next_offset)
-        except PipelineError:
-            self._producer.abort()  # so that readers need not wait for its time to be over
-            raise
+        self._finish(self._sender, self._partition)
+        self._put_stretch(next_offset)
         note = PlaceNote(options.source.topic_id, options.target_topic, self._leader_epoch)
         place = {self._partition: Position(next_offset, str(note))}
         self._producer.commit(options.group, place)
@@ -240,7 +261,7 @@ class _Writing:
     def _runs(self) -> list[OffsetRun]:
         runs: list[OffsetRun] = []
         at = 0
-        for records, offset in self._written:
+        for records, offset in sorted(self._written, key=lambda batch: batch[1]):
             runs += runs_of(self._offsets[at : at + records], offset)
             at += records
         assert at == len(self._offsets), "each record was answered for"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kbroker.pipeline.restore.offset_runs import OffsetRun, translated
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, translated
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+TIME_TYPE, BY_PRODUCER = "message.timestamp.type", "CreateTime"
 # The times of records stay, and of whatever age they are, the target takes them.
 # The rest is about the brokers of one cluster.
 LEFT_ALONE = frozenset(
@@ -19,7 +20,7 @@ LEFT_ALONE = frozenset(
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.difference.max.ms",
-        "message.timestamp.type",
+        TIME_TYPE,
         "min.insync.replicas",
         "unclean.leader.election.enable",
     }
@@ -30,11 +31,14 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicForm:
-    """What a topic is beside its records. `settings` are its own; None: they are not told."""
+    """What a topic is beside its records. `settings` are its own; None: they are not told.
+    `replaces_times`: records get the time at which they are written.
+    """
 
     name: str
     partitions: int
     settings: Settings | None
+    replaces_times: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +90,14 @@ def _change(
 ) -> TopicChange:
     there = target.settings or {}
     wanted = seen if wanted is None else wanted
+    sets = {
+        name: value
+        for name, value in wanted.items()
+        if seen.get(name) != value and there.get(name) != value
+    }
     return TopicChange(
         name=source.name,
         partitions=source.partitions if source.partitions > target.partitions else 0,
-        sets={
-            name: value
-            for name, value in wanted.items()
-            if seen.get(name) != value and there.get(name) != value
-        },
+        sets=sets | {TIME_TYPE: BY_PRODUCER} if target.replaces_times else sets,
         removes=tuple(name for name in seen if name not in wanted and name in there),
     )

@@ -35,7 +35,7 @@ class Cluster:
         self.controllers = deque(controllers)
         self.answers = deque(answers)
         self.coordinator_code = ErrorCode.NONE
-        self.slept = 0
+        self.slept = self.lost = 0
 
     def describe(self, _names: list[str]) -> MetadataResponse:
         last = len(self.controllers) == 1
@@ -56,6 +56,10 @@ class Cluster:
         if isinstance(answer, OSError):
             raise answer
         return answer
+
+    def lose(self, link: Cluster) -> None:
+        assert link is self
+        self.lost += 1
 
     def sleep(self, _seconds: float) -> None:
         self.slept += 1
@@ -88,8 +92,10 @@ def test_a_controller_that_is_just_elected_is_waited_for(
 
 
 def test_a_change_that_may_have_been_made_is_not_sent_again() -> None:
+    cluster = Cluster([1], [CUT, "made twice"])
     with pytest.raises(ConnectionResetError):
-        create(Cluster([1], [CUT, "made twice"]))
+        create(cluster)
+    assert cluster.lost == 1  # the link that still owes an answer
     with pytest.raises(ConnectionResetError):
         delete(Cluster([1], [CUT, ErrorCode.NONE]))
 

@@ -27,6 +27,7 @@ class MovedGroup:
 
     name: str
     partitions: int = 0
+    changed: int = 0  # of these, how many were not set before
     refusal: str | None = None
 
 
@@ -62,7 +63,7 @@ def move_groups(
     for name, each in wanted.items():
         goals = {place: starts[place] if at is None else at for place, at in each.items()}
         try:
-            found.append(_moved(links, name, goals))
+            found.append(move_group(links, name, goals))
         except (ClientError, KafkaError, OSError) as error:
             found.append(MovedGroup(name=name, refusal=str(error)))
     return found
@@ -77,7 +78,10 @@ def _starts(links: ClusterLinks, partitions: set[TopicPartition]) -> dict[TopicP
     return found
 
 
-def _moved(links: ClusterLinks, name: str, goals: Mapping[TopicPartition, int]) -> MovedGroup:
+def move_group(links: ClusterLinks, name: str, goals: Mapping[TopicPartition, int]) -> MovedGroup:
+    """Set the offsets of a group that are behind these goals, unless it has members. Raises
+    ClientError, KafkaError and OSError.
+    """
     group = read_group(links, name)
     if group.members:
         return MovedGroup(name=name, refusal="it has members in the target: stop them")
@@ -90,4 +94,4 @@ def _moved(links: ClusterLinks, name: str, goals: Mapping[TopicPartition, int]) 
     for place, code in codes.items():
         if code != ErrorCode.NONE:
             return MovedGroup(name=name, refusal=f"{place}: {code.name}")
-    return MovedGroup(name=name, partitions=len(goals))
+    return MovedGroup(name=name, partitions=len(goals), changed=len(ahead))

@@ -1,5 +1,5 @@
 from kbroker.pipeline.mirror.stretches import PartitionOffsets, Stretch
-from kbroker.pipeline.restore.offset_runs import OffsetRun
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 
 
 def stretch(start: int, end: int, *runs: tuple[int, int, int], topic: str = "id") -> Stretch:

@@ -1,0 +1,51 @@
+"""A mirror whose tasks are spread over Spark copies as one in this process does."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from compat_tests.clients import create_topic
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
+from kbroker.pipeline.mirror.mirror_job import MirrorJob, MirrorWish
+from kbroker.pipeline.mirror.mirror_task import mirror_partition
+from kbroker.pipeline.spark_job.spread import OverSpark
+from kbroker.record.default_record import Record
+from kbroker.testing import Broker
+from tests.integration.mirrored_clusters import check_map, contents, write
+
+PARTITIONS = 3
+BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
+
+
+def test_a_round_over_spark_copies_every_record_once(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, topic, PARTITIONS)
+    for number in range(PARTITIONS):
+        records = [Record(0, BASE_MS + at, b"%d" % at, b"value", ()) for at in range(50)]
+        write(bootstrap, topic, records, number)
+    wish = MirrorWish(topics=(topic,))
+
+    with (
+        Broker() as target,
+        closing(ClusterLinks(bootstrap)) as readers,
+        closing(ClusterLinks(target.bootstrap)) as writers,
+    ):
+        job = MirrorJob(readers, writers, wish, MirrorCheckpoint(tmp_path))
+        for change in job.changes():
+            create_topic(target.bootstrap, change.name, change.partitions)
+        job.changed()
+        job.board.clear()
+        tasks = job.tasks()
+        results = OverSpark(spark)(mirror_partition, tasks)
+        job.end_round(tasks, results)
+
+        assert [(result.rows, result.refusal) for result in results] == [(50, None)] * PARTITIONS
+        numbers = range(PARTITIONS)
+        assert contents(target.bootstrap, topic, *numbers) == contents(bootstrap, topic, *numbers)
+        assert check_map(bootstrap, target.bootstrap, topic, 2) == 50
+        assert job.behind() == {}
