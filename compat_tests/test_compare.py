@@ -12,7 +12,7 @@ from dataclasses import fields
 import pytest
 from kio.index import load_request_schema
 
-from compat_tests.accepted import ANSWERS, BETWEEN_LINES, SEQUENCES, reason
+from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, reason
 from compat_tests.answers.normal import differences
 from compat_tests.answers.variations import fitted, variations
 from compat_tests.command_line import CANNOT_CONNECT, HEEDING, UNUSED, USAGE, Done
@@ -102,7 +102,7 @@ def test_each_field_of_a_request_is_varied() -> None:
 
 
 def test_only_what_is_on_the_list_is_accepted() -> None:
-    entries = ANSWERS + BETWEEN_LINES + SEQUENCES
+    entries = ANSWERS + OF_TWO_BROKERS + SEQUENCES
 
     assert all(entry.why for entry in entries)
     assert reason(entries, "heartbeat v4", "answer.error_code", 0, 25) is None

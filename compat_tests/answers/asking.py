@@ -99,7 +99,8 @@ class Caller:
 
         if self.target.serves(key, version):
             wait_ms = WAIT_MS if change is None else LONG_WAIT_MS
-            self.keep(f"{label} v{version}", call, wait_ms if key == FETCH else 0)
+            may_wait = key == FETCH and values["max_wait"] >= wait_ms
+            self.keep(f"{label} v{version}", call, wait_ms if may_wait else 0)
         return entity
 
     def ask_packed(

@@ -12,6 +12,7 @@ from functools import partial
 
 from compat_tests.answers.asking import LONG_WAIT_MS, Caller
 from compat_tests.answers.parts import EMPTY, Values, fetch, one, partition, topic
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (
     DELETE_RECORDS,
@@ -128,7 +129,8 @@ def _make(caller: Caller, name: str, partitions: int = 1) -> None:
         client.wait_for_topic(known, partitions)
         for index in range(partitions):
             for _ in range(2):
-                assert client.produce(known, batch(), partition=index).startswith("0; ")
+                append = partial(client.produce, known, batch(), partition=index)
+                until(lambda: append().startswith("0; "), f"{known} is led")  # noqa: B023
         described = client.call(METADATA, 10, topics=[{"name": known}])
     caller.names.ids[name] = described.topics[0].topic_id
 

@@ -91,6 +91,7 @@ _HARMFUL = {
     (1, "replica_id", "2"): "it would be a follower",
     (1, "replica_id", str(INT32)): "it would be a follower",
     (1, "max_wait", str(INT32)): "an answer that never comes",
+    (9, "groups", "nothing"): "3.9.2 fails at it and never answers",
     (11, "protocols", "one twice"): "Apache Kafka fails at it and never answers",
     (27, "topics", "one twice"): "4.3.1 fails at it and never answers",
     (27, "partition_indexes", "one twice"): "4.3.1 fails at it and never answers",

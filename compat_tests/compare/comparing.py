@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from compat_tests.accepted import ANSWERS, BETWEEN_LINES, SEQUENCES, reason
+from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, reason
 from compat_tests.answers.asking import Answer, Caller, StoppedError, Target
 from compat_tests.answers.normal import differences
 from compat_tests.compare.brokers import ranges_of_both
@@ -113,7 +113,7 @@ def _ask_key(result: KeyResult, key: int, versions: tuple[int, int], a: Target, 
 
 
 def _explained(label: str, question: Question, path: str, values: tuple[Any, Any]) -> Difference:
-    found = reason(ANSWERS + BETWEEN_LINES + SEQUENCES, label, path, *values)
+    found = reason(ANSWERS + OF_TWO_BROKERS + SEQUENCES, label, path, *values)
     return Difference(question, path, *values, found and found.why)
 
 

@@ -71,7 +71,7 @@ class WireClient(RawConnection):
 
     def wait_for_topic(self, topic: str, partitions: int = 1) -> None:
         """Return when every partition of a topic is served, here or by another broker."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while any(
             not self.list_offsets(topic, -1, partition=index).startswith(("0 ", "6 "))
             for index in range(partitions)
