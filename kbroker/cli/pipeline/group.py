@@ -23,6 +23,9 @@ _COMMANDS = {
     "mirror": LazyCommand(
         "kbroker.cli.pipeline.mirror", "mirror", "Keep topics as copies in another cluster."
     ),
+    "rules": LazyCommand(
+        "kbroker.cli.pipeline.rules", "rules", "Watch topics by rules, and write what they find."
+    ),
     "lag": LazyCommand(
         "kbroker.cli.pipeline.lag", "lag", "Show how far behind groups and Spark queries are."
     ),

@@ -11,6 +11,7 @@ import click
 from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import security_options
 from kbroker.cli.pipeline.parameters import names, pair
+from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection import client_options
 from kbroker.pipeline.errors import PipelineError
@@ -55,20 +56,7 @@ def source_of(ctx: click.Context) -> Source:
             "give one source: --bootstrap HOST:PORT, or --data DIR (more than once for several)"
         )
     if bootstrap:
-        _check_kafka_options(name for name, _ in values["kafka_option"])
-        try:
-            security = connector_security(bootstrap.settings)
-            source = KafkaSource(
-                bootstrap=str(bootstrap),
-                topics=topics,
-                pattern=pattern,
-                isolation_level=values["isolation"],
-                options=security | dict(values["kafka_option"]),
-            )
-            client_options(source.cluster)  # what the job's own client cannot do is refused at once
-        except (ClientError, PipelineError) as error:
-            raise click.UsageError(error.sentence) from error
-        return source
+        return cluster_source(ctx, bootstrap, topics, pattern)
     if values["kafka_option"]:
         raise click.UsageError("--kafka-option is for --bootstrap, not for --data")
     from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -79,6 +67,27 @@ def source_of(ctx: click.Context) -> Source:
         pattern=pattern,
         options={"isolation.level": values["isolation"]},
     )
+
+
+def cluster_source(
+    ctx: click.Context, bootstrap: Bootstrap, topics: tuple[str, ...], pattern: str | None = None
+) -> KafkaSource:
+    """Topics of a cluster, with the options of `CLUSTER_SOURCE_OPTIONS`."""
+    values = ctx.params
+    _check_kafka_options(name for name, _ in values["kafka_option"])
+    try:
+        security = connector_security(bootstrap.settings)
+        source = KafkaSource(
+            bootstrap=str(bootstrap),
+            topics=topics,
+            pattern=pattern,
+            isolation_level=values["isolation"],
+            options=security | dict(values["kafka_option"]),
+        )
+        client_options(source.cluster)  # what the job's own client cannot do is refused at once
+    except (ClientError, PipelineError) as error:
+        raise click.UsageError(error.sentence) from error
+    return source
 
 
 def _check_kafka_options(given: Iterable[str]) -> None:
@@ -104,6 +113,23 @@ def check_choice(topics: Sequence[str], pattern: str | None) -> None:
         ) from error
 
 
+CLUSTER_SOURCE_OPTIONS = (
+    click.option(
+        "--isolation",
+        type=click.Choice((READ_COMMITTED, READ_UNCOMMITTED)),
+        default=READ_COMMITTED,
+        show_default=True,
+        help="Leave out records of aborted and open transactions, or not.",
+    ),
+    click.option(
+        "--kafka-option",
+        type=pair,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000, or "
+        "kafka.security.protocol=SASL_SSL. May be repeated.",
+    ),
+)
 _OPTIONS = (
     click.option(
         "--bootstrap",
@@ -120,19 +146,5 @@ _OPTIONS = (
     ),
     click.option("--topics", type=names, metavar="A,B", help="These topics."),
     click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches."),
-    click.option(
-        "--isolation",
-        type=click.Choice((READ_COMMITTED, READ_UNCOMMITTED)),
-        default=READ_COMMITTED,
-        show_default=True,
-        help="Leave out records of aborted and open transactions, or not.",
-    ),
-    click.option(
-        "--kafka-option",
-        type=pair,
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000, or "
-        "kafka.security.protocol=SASL_SSL. May be repeated.",
-    ),
+    *CLUSTER_SOURCE_OPTIONS,
 )

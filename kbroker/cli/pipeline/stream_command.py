@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kbroker.cli.output import counted, print_rows, say
@@ -28,16 +29,28 @@ from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows")
 
 
+@dataclass(frozen=True, slots=True)
+class AroundRun:
+    """What a job does besides its batches, with the session: before the first one, and where the
+    run has reached its end.
+    """
+
+    before: Callable[[Any], None] = lambda _spark: None
+    at_end: Callable[[Any, str], None] = lambda _spark, _job_id: None
+
+
 def run_stream_job(
     options: StreamOptions,
     kind: str,
     target: str,
     work: Work,
     check: Callable[[Offsets, Offsets], None] | None = None,
+    around: AroundRun | None = None,
 ) -> int:
     """The exit code of the command. `target` is what the checkpoint remembers, `check` holds the
     one against the other (see JobSettings); raises PipelineError.
     """
+    around = around or AroundRun()
     settings = JobSettings(
         kind=kind,
         target=target,
@@ -56,8 +69,11 @@ def run_stream_job(
     display.starting()
     with running_session(session) as spark, stopping(job) as stopped_by:
         try:
+            around.before(spark)
             with _committing(spark, options):
                 report = job.run(spark, display)
+            if report.ending is Ending.REACHED:
+                around.at_end(spark, report.job_id)
         finally:
             display.end()
         print_report(report, options.output)

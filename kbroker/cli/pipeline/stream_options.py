@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -49,17 +49,31 @@ def stream_job_options(command: CommandT) -> CommandT:
     """Adds `--config` and all options of source, session and run; the command gets them as
     `options: StreamOptions`, beside its own.
     """
+    return run_options(command, SourceOptions(source_options, SOURCE_OPTION_NAMES, source_of))
+
+
+class SourceOptions(NamedTuple):
+    """Options that say what a job reads, and what is made of them."""
+
+    add: Callable[[Any], Any]  # to a command
+    names: tuple[str, ...]  # of those that the command itself does not get
+    source_of: Callable[[click.Context], Source]
+    name_of: Callable[[click.Context], str] = lambda ctx: str(ctx.info_name)  # of a job without one
+
+
+def run_options(command: CommandT, sources: SourceOptions) -> CommandT:
+    """As `stream_job_options`, for a job that has its own way to say what it reads."""
 
     @functools.wraps(command)
     def call(*args: Any, session: SessionOptions, **values: Any) -> Any:
         ctx = click.get_current_context()
-        source = source_of(ctx)
-        given = {name: values.pop(name) for name in (*_NAMES, *SOURCE_OPTION_NAMES)}
+        source = sources.source_of(ctx)
+        given = {name: values.pop(name) for name in (*_NAMES, *sources.names)}
         options = StreamOptions(
             source=source,
             session=session,
             checkpoint=given["checkpoint"],
-            name=given["name"] or str(ctx.info_name),
+            name=given["name"] or sources.name_of(ctx),
             every_s=every_s(ctx),
             batch_records=given["batch_records"],
             metrics=Path(given["metrics"]) if given["metrics"] else None,
@@ -72,7 +86,7 @@ def stream_job_options(command: CommandT) -> CommandT:
     decorated: Any = session_options(call)
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
-    return cast(CommandT, config_option(source_options(decorated)))
+    return cast(CommandT, config_option(sources.add(decorated)))
 
 
 def _commit_to(given: dict[str, Any], source: Source) -> KafkaSource | None:

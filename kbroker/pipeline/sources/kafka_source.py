@@ -64,6 +64,10 @@ class KafkaSource:
         """The same source, which goes on where records were removed before they were read."""
         return replace(self, fails_on_data_loss=False)
 
+    def of_topic(self, name: str) -> KafkaSource:
+        """One topic of the same cluster."""
+        return replace(self, topics=(name,), pattern=None)
+
     def describe(self) -> str:
         """Cluster and topics; the address of one cluster may be written in many ways, so a person
         who writes another has to give a new checkpoint.

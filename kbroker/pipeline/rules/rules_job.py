@@ -1,0 +1,121 @@
+"""The work of a job of rules on one batch: tell rows apart, close windows, keep state, write out.
+
+A batch that is run again after a crash finds its step in the journal, or makes it from the step
+before; a step that is there is written out, if it was not yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.rules.lookup_tables import LookupTables
+from kbroker.pipeline.rules.rule_spec import RulesSpec
+from kbroker.pipeline.rules.step_journal import BEGINNING, Step, StepJournal
+from kbroker.pipeline.rules.step_making import PartitionsLook, StepMaking
+from kbroker.pipeline.rules.step_writer import StepWriter
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult
+from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
+
+
+class RulesJob:
+    """Work for a StreamJob. Owned by the thread of the batches.
+
+    `look` tells, of the offsets up to which partitions were read, which have more.
+    """
+
+    def __init__(
+        self,
+        spec: RulesSpec,
+        bootstrap: str,
+        checkpoint: str | Path,
+        tables: LookupTables,
+        look: Callable[[Mapping[str, int]], PartitionsLook],
+    ) -> None:
+        self.counts: Counter[str] = Counter()  # rows of this run: accepted, late, broken, doubled
+        self.written: Counter[str] = Counter()  # records of this run, by topic
+        self.journal = StepJournal(checkpoint)
+        self._spec = spec
+        self._bootstrap = bootstrap
+        self._tables = tables
+        self._look = look
+        self._writer: StepWriter | None = None
+
+    def work(self, batch: Batch) -> BatchResult:
+        """Do one batch."""
+        latest = self.journal.latest()
+        if latest.batch < batch.number - 1:
+            raise PipelineError(
+                f"the checkpoint is at batch {batch.number}, and the state of the rules in "
+                f"{self.journal.directory} at {latest.batch}: restore the checkpoint from a copy, "
+                "or begin with a new --checkpoint"
+            )
+        self._settle(batch.job_id, latest)
+        if latest.batch >= batch.number:
+            return BatchResult(rows=0, notes=(f"batch {batch.number} was done before",))
+        spark = batch.frame.sparkSession
+        making = self._making(spark, latest)
+        with _one_sentence():
+            ends = making.ends | {str(each): within.end for each, within in batch.ranges.items()}
+            step = making.of_batch(batch.frame, batch.number, ends, self._look(ends))
+        self._publish(batch.job_id, step)
+        self.counts += making.counts
+        return BatchResult(
+            rows=sum(making.counts[name] for name in ("accepted", "late", "broken", "doubled")),
+            rows_by_partition=making.rows_by_partition,
+            notes=tuple(making.notes),
+        )
+
+    def close_windows(self, spark: Any, job_id: str) -> None:
+        """End all windows that are open, as a step of its own."""
+        latest = self.journal.latest()
+        if latest is BEGINNING:
+            return
+        self._settle(job_id, latest)
+        making = self._making(spark, latest)
+        with _one_sentence():
+            step = making.of_closing()
+        self._publish(job_id, step)
+
+    def _making(self, spark: Any, latest: Step) -> StepMaking:
+        notes = self._tables.views(spark)
+        now_us = time.time_ns() // 1_000
+        return StepMaking(self._spec, spark, self.journal, latest, notes, now_us)
+
+    def _publish(self, job_id: str, step: Step) -> None:
+        self.journal.publish(step)
+        self._settle(job_id, step)
+
+    def _settle(self, job_id: str, step: Step) -> None:
+        """See that a step is written out."""
+        if not self.journal.is_written(step.number):
+            path = self.journal.path(step.number)
+            if any(path.glob("outputs/*/*.parquet")):
+                is_noted = self.journal.is_written(step.number - 1)
+                self.written += self._writer_of(job_id).write(step.number, path, is_noted=is_noted)
+            self.journal.note_written(step.number)
+        self.journal.prune(step)
+
+    def _writer_of(self, job_id: str) -> StepWriter:
+        if self._writer is None:
+            group = f"kbroker-rules-{self._spec.name}-{job_id}"
+            first = next(iter(self._spec.inputs.values()))
+            self._writer = StepWriter(self._bootstrap, group, TopicPartition(first.broken, 0))
+        return self._writer
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """What Spark fails with is one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise sentence_of_failure(error) from error

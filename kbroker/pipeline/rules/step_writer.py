@@ -1,0 +1,165 @@
+"""Writes the records of a step into their topics, in one transaction.
+
+Law: a group keeps the number of the step that comes next, in the transaction with the records of
+the one before. Who goes on asks it first, so that readers of committed records see a step once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.partitioner import partition_of
+from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
+from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.errors import KafkaError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.restore.record_bodies import bodies_of
+from kbroker.pipeline.rules.step_outputs import output_rows
+from kbroker.record.compression import CODEC_IDS
+
+_TIMEOUT_MS = 300_000  # of a transaction that nobody ends
+_PATIENCE_S = 120.0  # with a broker that restarts
+_ATTEMPTS = 5
+_PAUSE_S = 0.5
+
+
+class StepWriter:
+    """`group` is also the transactional id; `place` the partition under which it counts steps."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        place: TopicPartition,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._place = place
+        self._sleep = sleep
+
+    def write(self, number: int, path: Path, *, is_noted: bool) -> Counter[str]:
+        """See that the records of a step are in their topics; how many each topic got just now.
+        `is_noted`: whether it is known from elsewhere that those of the step before are.
+
+        Raises PipelineError.
+        """
+        give_up_s = time.monotonic() + _PATIENCE_S
+        for attempt in count(1):
+            try:
+                with closing(ClusterLinks(self._bootstrap)) as links:
+                    return self._write(links, number, path, is_noted=is_noted)
+            except TransactionLostError as error:
+                if attempt >= _ATTEMPTS:
+                    raise PipelineError(
+                        f"the results cannot be written: {error} ({attempt} times one after the "
+                        "other; does another run have the same checkpoint?)"
+                    ) from error
+            except (OSError, ClientError, KafkaError) as error:
+                is_over = time.monotonic() > give_up_s
+                if is_over or (isinstance(error, KafkaError) and not error.code.retriable):
+                    sentence = getattr(error, "sentence", str(error))
+                    raise PipelineError(f"the results cannot be written: {sentence}") from error
+            self._sleep(_PAUSE_S)
+        raise AssertionError("it has returned or raised")
+
+    def _write(
+        self, links: ClusterLinks, number: int, path: Path, *, is_noted: bool
+    ) -> Counter[str]:
+        producer = TransactionalProducer(
+            links, self._group, timeout_ms=_TIMEOUT_MS, patience_s=_PATIENCE_S
+        )
+        position = producer.committed(self._group, self._place).offset
+        if position > number:
+            return Counter()
+        if position < 0 and number > 0 and not is_noted:
+            raise PipelineError(
+                f"the cluster no longer knows which results group {self._group} has written (the "
+                "job rested longer than offsets.retention.minutes, or the group was deleted): "
+                "begin with a new --checkpoint"
+            )
+        written = _Transaction(links, producer).write(path)
+        producer.commit(self._group, {self._place: Position(number + 1)})
+        return written
+
+
+class _Transaction:
+    """The records of one step."""
+
+    def __init__(self, links: ClusterLinks, producer: TransactionalProducer) -> None:
+        self._links = links
+        self._producer = producer
+        self._written: Counter[str] = Counter()
+        self._sender: RecordSender | None = None
+        self._view: TopicView | None = None
+        self._turn = 0  # of records without a key
+
+    def write(self, path: Path) -> Counter[str]:
+        for rows in output_rows(path):
+            for topic in pc.unique(rows.column("topic")).to_pylist():
+                self._put(topic, rows.filter(pc.equal(rows.column("topic"), topic)))
+        self._finish()
+        return self._written
+
+    def _put(self, topic: str, rows: pa.RecordBatch) -> None:
+        if self._view is None or self._view.name != topic:
+            self._finish()
+            self._begin(topic)
+        assert self._view is not None
+        assert self._sender is not None
+        sender = self._sender
+        numbers = sorted(self._view.leaders)
+        partitions = [self._partition(key, numbers) for key in rows.column("key").to_pylist()]
+        self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
+        now_ms = time.time_ns() // 1_000_000
+        bodies = bodies_of(rows)
+        for partition in sorted(set(partitions)):
+            chosen = [body for body, at in zip(bodies, partitions, strict=True) if at == partition]
+            sender.put(partition, chosen, now_ms)
+        sender.send_until(lambda: sender.has_room)
+        self._written[topic] += rows.num_rows
+
+    def _partition(self, key: bytes | None, numbers: list[int]) -> int:
+        if key is not None:
+            return partition_of(key, len(numbers))
+        self._turn += 1
+        return numbers[self._turn % len(numbers)]
+
+    def _begin(self, topic: str) -> None:
+        view = self._links.ready_topic(topic)
+        if view is None:
+            raise PipelineError(
+                f"topic {topic} is gone: was it deleted while the job ran? The next run makes it"
+            )
+        self._view = view
+        options = SendOptions(
+            compression=CODEC_IDS["lz4"],
+            headers=None,
+            patience_s=_PATIENCE_S,
+            producer=self._producer.producer,
+        )
+        self._sender = RecordSender(self._links, view, options)
+
+    def _finish(self) -> None:
+        """Answers are of one topic at a time."""
+        sender = self._sender
+        if sender is None:
+            return
+        sender.complete(time.time_ns() // 1_000_000)
+        sender.send_until(lambda: sender.is_idle)
+        if sender.refusal is not None:
+            assert self._view is not None
+            self._producer.abort()
+            raise PipelineError(f"topic {self._view.name} refuses records: {sender.refusal}")
+        self._sender = None
