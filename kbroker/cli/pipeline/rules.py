@@ -103,7 +103,7 @@ def rules(
     if close_windows and options.every_s is not None:
         raise click.UsageError("--close-windows is for --once: windows of a stream end by time")
     if options.is_dry_run:
-        return print_rules_plan(spec, rules_file, options)
+        return print_rules_plan(spec, options)
     tables = LookupTables(spec.tables.values(), source.of_topic)
     job = RulesJob(spec, source.cluster, options.checkpoint, tables, partial(_look, source))
     around = AroundRun(

@@ -1,4 +1,7 @@
-"""What `kbroker pipeline rules --dry-run` prints: inputs, tables, rules, topics."""
+"""What `kbroker pipeline rules --dry-run` prints: inputs, tables, rules, scores, and topics.
+
+Without Spark: SQL is checked where a run begins.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +9,78 @@ from contextlib import closing
 from typing import Any
 
 from kbroker.cli.connection import link_errors
-from kbroker.cli.output import print_rows, say
+from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.pipeline.rules.rule_check import check_rules
-from kbroker.pipeline.rules.rule_spec import RulesSpec
+from kbroker.pipeline.rules.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
 from kbroker.pipeline.sources.kafka_source import KafkaSource
-from kbroker.pipeline.spark_job.session import running_session
 
-_COLUMNS = ("kind", "name", "from", "columns", "to", "state")
+_COLUMNS = ("kind", "name", "from", "window", "columns", "to")
 
 
-def print_rules_plan(spec: RulesSpec, place: str, options: StreamOptions) -> int:
-    """Print the plan, with the columns that Spark finds; the exit code. Nothing is written."""
+def print_rules_plan(spec: RulesSpec, options: StreamOptions) -> int:
+    """Print the plan; the exit code. Nothing is written. Raises PipelineError and CommandError."""
     source = options.source
     assert isinstance(source, KafkaSource)
-    source.earliest()  # a topic that is not there is said before Spark takes its seconds
+    source.earliest()
     with link_errors(source.bootstrap), closing(ClusterLinks(source.cluster)) as links:
         missing = [name for name in spec.output_topics() if links.ready_topic(name) is None]
-    settings = options.session.settings("kbroker rules", needs_connector=False)
-    with running_session(settings) as spark:
-        schemas = check_rules(spark, spec, place)
-    print_rows(_rows(spec, schemas), _COLUMNS, options.output)
+    print_rows(_rows(spec), _COLUMNS, options.output)
     for name, topic in spec.output_topics().items():
         if name in missing:
-            made = [f"{key}={value}" for key, value in topic.settings.items()]
-            number = "" if topic.partitions < 0 else f" with {topic.partitions} partitions"
-            say(f"topic {name} would be made{number}{' ' if made else ''}{', '.join(made)}")
+            settings = [f"{key}={value}" for key, value in topic.settings.items()]
+            if topic.partitions > 0:
+                settings.insert(0, counted(topic.partitions, "partition"))
+            say(f"topic {name} would be made{': ' if settings else ''}{', '.join(settings)}")
     return 0
 
 
-def _rows(spec: RulesSpec, schemas: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(spec: RulesSpec) -> list[dict[str, Any]]:
     found = [
-        _row("input", each.name, ",".join(each.topics), each.schema)
+        _row("input", each.name, ",".join(each.topics), ", ".join(each.columns))
         for each in spec.inputs.values()
     ]
     found += [
-        _row("table", each.name, each.path or f"topic {each.topic}", each.schema)
+        _row("table", each.name, each.path or f"topic {each.topic}", ", ".join(each.columns))
         for each in spec.tables.values()
     ]
-    for rule in spec.rules.values():
-        row = _row("rule", rule.name, ",".join(rule.sources), _text(schemas[rule.name]))
-        found.append(row | {"to": rule.to, "state": "by key" if rule.is_update else None})
-        if rule.window_us is not None:
-            found[-1]["state"] = f"window {rule.window_us / 1e6:g} s"
-    for score in spec.scores.values():
-        row = _row("score", score.name, None, _text(schemas[score.name]))
-        found.append(row | {"to": score.to})
+    found += [
+        _row("rule", rule.name, ",".join(rule.sources), _columns(rule))
+        | {"window": _window(rule), "to": rule.to}
+        for rule in spec.rules.values()
+    ]
+    found += [
+        _row("score", score.name, ",".join(_rules_of(spec, score.name)), f"{score.by}, score")
+        | {"to": score.to}
+        for score in spec.scores.values()
+    ]
     return found
 
 
-def _row(kind: str, name: str, origin: str | None, columns: str) -> dict[str, Any]:
+def _row(kind: str, name: str, origin: str, columns: str | None) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": name,
         "from": origin,
-        "columns": columns.replace("`", ""),
+        "window": None,
+        "columns": columns,
         "to": None,
-        "state": None,
     }
 
 
-def _text(schema: Any) -> str:
-    return ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in schema.fields)
+def _rules_of(spec: RulesSpec, score: str) -> list[str]:
+    return [rule.name for rule in spec.rules.values() if score in rule.points]
+
+
+def _columns(rule: RuleSpec) -> str:
+    if rule.sql is not None:
+        return "as its SQL says"
+    grouped = [*(WINDOW_COLUMNS if rule.window_us else ()), *rule.by]
+    return ", ".join([*grouped, *(rule.select or (["count"] if grouped else ["*"]))])
+
+
+def _window(rule: RuleSpec) -> str | None:
+    if rule.window_us is None or rule.slide_us is None:
+        return "row per key" if rule.is_update else None
+    window = f"{rule.window_us / 1e6:g} s"
+    return window if rule.slide_us == rule.window_us else f"{window} / {rule.slide_us / 1e6:g} s"

@@ -1,4 +1,4 @@
-"""Tables that rules join with, loaded anew while the job runs.
+"""Tables that rules join with, loaded again while the job runs.
 
 A table is small: all of it goes to every task. Where it cannot be read again, rules go on with what
 they had, and a note says so.

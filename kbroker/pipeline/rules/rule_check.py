@@ -1,4 +1,4 @@
-"""Rules held against Spark's analyser before any work: over empty rows with the real columns.
+"""Rules checked by Spark's analyser before any work, over empty rows with the real columns.
 
 What Spark says of SQL that does not fit is said again in one sentence, with the nearest name.
 """
@@ -15,8 +15,6 @@ from kbroker.pipeline.rules.rule_results import Results, RowsOfStep, evaluate_ru
 from kbroker.pipeline.rules.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
 from kbroker.pipeline.rules.rule_sql import aggregate
 from kbroker.pipeline.rules.watermarks import Closing
-
-_UNKNOWN_TYPE = "UNSUPPORTED_DATATYPE"
 
 
 def check_rules(spark: Any, spec: RulesSpec, place: str) -> dict[str, Any]:

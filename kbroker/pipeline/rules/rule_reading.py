@@ -134,7 +134,7 @@ def _pattern(table: TomlTable, columns: Iterable[str]) -> str:
     try:
         groups = re.compile(text).groupindex
     except re.error as error:
-        raise table.refusal(f"has a pattern that is no regular expression: {error}") from error
+        raise table.refusal(f"has a pattern that is not a regular expression: {error}") from error
     for name in columns:
         if name not in groups:
             table.one_of(name, groups, "group of the pattern for column")

@@ -126,8 +126,3 @@ class RulesSpec:
             if other.points.keys() & rule.points.keys():
                 names += other.sources
         return tuple(dict.fromkeys(names))
-
-    def kept_us(self, name: str) -> int:
-        """How long before the watermark rows of an input may still be needed."""
-        windows = [r.window_us for r in self.rules.values() if r.window_us and name in r.sources]
-        return max(windows, default=0)

@@ -81,16 +81,17 @@ def merge_sql(rule: RuleSpec, types: Mapping[str, str], new: str, old: str) -> s
 def score_sql(score: ScoreSpec, rules: Iterable[RuleSpec]) -> str:
     """The SQL of a score over the results of the rules that give points to it."""
     start, end = WINDOW_COLUMNS
+    columns = f"{start}, {end}, {quoted(score.by)}"
     parts = [
-        f"SELECT {start}, {end}, {quoted(score.by)}, CAST({rule.points[score.name]} AS DOUBLE) "
-        f"AS points, '{rule.name}' AS rule FROM {rule.name}"
+        f"SELECT {columns}, CAST({rule.points[score.name]} AS DOUBLE) AS points, "  # noqa: S608
+        f"'{rule.name}' AS rule FROM {rule.name}"
         for rule in rules
         if score.name in rule.points
     ]
-    return (  # a person's own rules: nobody else writes SQL here
-        f"SELECT {start}, {end}, {quoted(score.by)}, sum(points) AS score, "
+    return (
+        f"SELECT {columns}, sum(points) AS score, "
         "array_sort(collect_set(rule)) AS rules\n"
-        f"FROM ({' UNION ALL '.join(parts)})\nGROUP BY {start}, {end}, {quoted(score.by)}\n"
+        f"FROM ({' UNION ALL '.join(parts)})\nGROUP BY {columns}\n"
         f"HAVING sum(points) >= {score.threshold}"
     )
 

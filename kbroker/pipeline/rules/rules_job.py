@@ -112,7 +112,7 @@ class RulesJob:
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """What Spark fails with is one sentence."""
+    """Tell a failure of Spark in one sentence."""
     try:
         yield
     except Exception as error:

@@ -106,7 +106,7 @@ class StepJournal:
         return staging
 
     def publish(self, step: Step) -> None:
-        """What is staged is the step from now on."""
+        """Make what is staged the step."""
         staging = self.directory / _STAGING
         try:
             (staging / _STEP_FILE).write_text(json.dumps(asdict(step)) + "\n", encoding="utf-8")
