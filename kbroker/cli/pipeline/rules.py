@@ -5,7 +5,7 @@ kbroker pipeline rules RULES.toml --bootstrap HOST:PORT --checkpoint DIR (--once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,10 @@ from kbroker.cli.pipeline.stream_options import SourceOptions, StreamOptions, ru
 from kbroker.cli.refusals import refuse
 from kbroker.cli.topic_changes import made_topics
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.rule_reading import read_rules
 from kbroker.pipeline.rules.rule_spec import RulesSpec
-from kbroker.pipeline.rules.step_making import PartitionsLook
 from kbroker.pipeline.sources.kafka_source import KafkaSource
-from kbroker.pipeline.spark_job.offsets import Offsets
 
 if TYPE_CHECKING:
     from kbroker.pipeline.rules.rules_job import RulesJob
@@ -95,6 +92,7 @@ def rules(
     """
     from kbroker.cli.pipeline.rules_plan import print_rules_plan
     from kbroker.pipeline.rules.lookup_tables import LookupTables
+    from kbroker.pipeline.rules.partitions_look import look_at
     from kbroker.pipeline.rules.rules_job import RulesJob
 
     spec = _spec_of(ctx)
@@ -105,13 +103,14 @@ def rules(
     if options.is_dry_run:
         return print_rules_plan(spec, options)
     tables = LookupTables(spec.tables.values(), source.of_topic)
-    job = RulesJob(spec, source.cluster, options.checkpoint, tables, partial(_look, source))
+    job = RulesJob(spec, source.cluster, options.checkpoint, tables, partial(look_at, source))
     around = AroundRun(
         before=lambda spark: _begin(spark, spec, rules_file, source, tables),
         at_end=job.close_windows if close_windows else AroundRun().at_end,
     )
     target = f"rules {spec.name}"
-    code = run_stream_job(options, "rules", target, job.work, around=around)
+    check = lambda _start, _position: job.check_shape()  # noqa: E731  # before Spark starts
+    code = run_stream_job(options, "rules", target, job.work, check, around)
     _say_result(job)
     return code
 
@@ -134,22 +133,6 @@ def _begin(spark: Any, spec: RulesSpec, rules_file: str, source: KafkaSource, ta
                         replication_factor=topic.replication_factor,
                     )
                 )
-
-
-def _look(source: KafkaSource, ends: Mapping[str, int]) -> PartitionsLook:
-    """Which partitions there are, and which have more than was read; none where no broker can be
-    asked.
-    """
-    nothing: Offsets = {}
-    latest = {str(each): end for each, end in while_reachable(source.latest, nothing).items()}
-    unread = {name: end for name, end in latest.items() if end > ends.get(name, 0)}
-    if not unread.keys() <= ends.keys():
-        earliest = while_reachable(source.earliest, nothing)
-        starts = {str(each): start for each, start in earliest.items()}
-        unread = {
-            name: end for name, end in unread.items() if end > ends.get(name, starts.get(name, end))
-        }
-    return PartitionsLook(latest.keys(), unread.keys())
 
 
 def _say_result(job: RulesJob) -> None:

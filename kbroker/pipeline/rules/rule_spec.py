@@ -117,6 +117,21 @@ class RulesSpec:
         kept = any(rule.to == name and rule.is_update for rule in self.rules.values())
         return TopicSpec(name=name, settings={"cleanup.policy": "compact"} if kept else {})
 
+    def shape(self) -> dict[str, str]:
+        """All that state depends on, by table of the file: with another shape it is of no use."""
+        kept: dict[str, tuple[object, ...]] = {}
+        for name, each in self.inputs.items():
+            said = (each.topics, each.schema, each.pattern, each.time, each.watermark_us)
+            kept[f"inputs.{name}"] = (*said, each.dedupe, each.broken, each.late)
+        for name, rule in self.rules.items():
+            if rule.window_us is not None:
+                waits = self.waits_for(rule)
+                kept[f"rules.{name}"] = (waits, rule.sources, rule.window_us, rule.slide_us)
+            elif rule.is_update:
+                rows = (rule.sources, rule.where, rule.join)
+                kept[f"rules.{name}"] = (*rows, rule.by, dict(rule.select))
+        return {name: repr(said) for name, said in kept.items()}
+
     def waits_for(self, rule: RuleSpec) -> tuple[str, ...]:
         """The inputs whose watermarks decide when a window of the rule is over. Rules of one score
         wait for each other, or their points would never meet.

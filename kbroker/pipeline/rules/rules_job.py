@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.lookup_tables import LookupTables
+from kbroker.pipeline.rules.partitions_look import PartitionsLook
 from kbroker.pipeline.rules.rule_spec import RulesSpec
 from kbroker.pipeline.rules.step_journal import BEGINNING, Step, StepJournal
-from kbroker.pipeline.rules.step_making import PartitionsLook, StepMaking
+from kbroker.pipeline.rules.step_making import StepMaking
 from kbroker.pipeline.rules.step_writer import StepWriter
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -46,6 +48,19 @@ class RulesJob:
         self._tables = tables
         self._look = look
         self._writer: StepWriter | None = None
+
+    def check_shape(self) -> None:
+        """Raises PipelineError where the rules have become others than the state was made by."""
+        latest = self.journal.latest()
+        before, now = latest.shape, self._spec.shape()
+        other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
+        if latest is not BEGINNING and other:
+            raise PipelineError(
+                f"[{other[0]}] is not what it was when the state in {self.journal.directory} was "
+                "made: what a rule reads, its window and what it keeps by key have to stay (where, "
+                "having, sql and to may change); begin with a new --checkpoint",
+                trouble=Trouble.CHECKPOINT,
+            )
 
     def work(self, batch: Batch) -> BatchResult:
         """Do one batch."""

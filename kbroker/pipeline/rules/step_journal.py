@@ -52,6 +52,7 @@ class Step:
     partitions: Mapping[str, Mapping[str, PartitionTime]] = field(default_factory=dict)
     rows: Mapping[str, tuple[RowFiles, ...]] = field(default_factory=dict)  # by input
     tables: Mapping[str, int] = field(default_factory=dict)  # rule -> step with its table
+    shape: Mapping[str, str] = field(default_factory=dict)  # of the rules that made it
     ends: Mapping[str, int] = field(default_factory=dict)  # partition -> offset it was read up to
 
 
@@ -182,6 +183,7 @@ def _parsed(content: Any) -> Step:
             for name, found in content["rows"].items()
         },
         tables=content["tables"],
+        shape=content["shape"],
         ends=content["ends"],
     )
 

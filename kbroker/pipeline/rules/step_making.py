@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.rules.input_rows import BROKEN, LATE, OK, TIME_US, InputRows
+from kbroker.pipeline.rules.partitions_look import PartitionsLook
 from kbroker.pipeline.rules.rule_results import Results, RowsOfStep, evaluate
 from kbroker.pipeline.rules.rule_spec import InputSpec, RuleSpec, RulesSpec
 from kbroker.pipeline.rules.step_journal import RowFiles, Step, StepJournal
@@ -20,13 +21,6 @@ from kbroker.pipeline.rules.step_outputs import OutputFiles, put_aside, records_
 from kbroker.pipeline.rules.watermarks import Closing, PartitionTime, last_end_us, watermark
 
 _MOST_FILES = 48  # of an input, before they are put together
-
-
-class PartitionsLook(NamedTuple):
-    """What the source says of its partitions."""
-
-    partitions: Collection[str] = ()  # all of them
-    behind: Collection[str] = ()  # those with records still to be read
 
 
 class StepMaking:
@@ -187,6 +181,7 @@ class StepMaking:
             partitions=self._partitions,
             rows={name: self._needed(name, watermarks) for name in self._spec.inputs},
             tables=tables,
+            shape=self._spec.shape(),
         )
 
     def _write_results(self, results: Results) -> dict[str, int]:

@@ -60,11 +60,11 @@ def put_aside(rows: Any, spec: InputSpec) -> Any:
 
     late = "its time is before the watermark"
     more = {
-        "kbroker.reason": F.coalesce(F.col("_reason"), F.lit(late)),
-        "kbroker.topic": F.col("_topic"),
-        "kbroker.partition": F.col("_partition"),
-        "kbroker.offset": F.col("_offset"),
-        "kbroker.timestamp": F.unix_millis("_raw.timestamp"),
+        "rules-reason": F.coalesce(F.col("_reason"), F.lit(late)),
+        "rules-topic": F.col("_topic"),
+        "rules-partition": F.col("_partition"),
+        "rules-offset": F.col("_offset"),
+        "rules-timestamp": F.unix_millis("_raw.timestamp"),
     }
     added = F.array(
         *[

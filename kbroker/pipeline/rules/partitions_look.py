@@ -1,0 +1,33 @@
+"""Which partitions a source has, and which of them have records that were not read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from kbroker.pipeline.cluster_errors import while_reachable
+from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.offsets import Offsets
+
+
+class PartitionsLook(NamedTuple):
+    """Names of partitions."""
+
+    partitions: Collection[str] = ()  # all of them
+    behind: Collection[str] = ()  # those with records still to be read
+
+
+def look_at(source: Source, ends: Mapping[str, int]) -> PartitionsLook:
+    """Ask the source, where `ends` are the offsets up to which partitions were read; none
+    where no broker can be asked.
+    """
+    nothing: Offsets = {}
+    latest = {str(each): end for each, end in while_reachable(source.latest, nothing).items()}
+    unread = {name: end for name, end in latest.items() if end > ends.get(name, 0)}
+    if not unread.keys() <= ends.keys():
+        earliest = while_reachable(source.earliest, nothing)
+        starts = {str(each): start for each, start in earliest.items()}
+        unread = {
+            name: end for name, end in unread.items() if end > ends.get(name, starts.get(name, end))
+        }
+    return PartitionsLook(latest.keys(), unread.keys())
