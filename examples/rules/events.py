@@ -5,9 +5,10 @@ to accept. It knows nothing of Spark, so that the truth does not come from the c
 from __future__ import annotations
 
 import json
+import random
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,3 +86,53 @@ def record(key: str | None, row: dict[str, Any]) -> tuple[str | None, str]:
 def as_they_came(events: Sequence[Event]) -> list[tuple[str | None, str]]:
     """Records that were put aside."""
     return [(event.key, event.value) for event in events]
+
+
+def json_event(topic: str, partitions: int, key: str, row: dict[str, Any], time_ms: int) -> Event:
+    """A row as JSON, in the partition of its key."""
+    return Event(topic, partition_of(key, partitions), key, json.dumps(row), time_ms, row)
+
+
+def delivered(rng: random.Random, made: Iterable[Event], delay_ms: int) -> list[Event]:
+    """Events in the order in which they arrive: some a little late, some far too late, some twice,
+    some broken on the way.
+    """
+    arrivals: list[tuple[int, int, Event]] = []
+    for number, event in enumerate(made):
+        assert event.time_ms is not None
+        at_ms = event.time_ms
+        if number % 20 == 7:
+            at_ms += rng.randrange(delay_ms // 2)
+        elif number % 50 == 23:
+            at_ms += delay_ms * 6 + rng.randrange(delay_ms * 6)
+        arrivals.append((at_ms, number, event))
+        if number % 30 == 11:
+            arrivals.append((at_ms + rng.randrange(delay_ms * 2), number, event))
+        elif number % 40 == 17:
+            arrivals.append((at_ms, number, _broken(event, number // 40)))
+    return [event for _, _, event in sorted(arrivals, key=lambda each: each[:2])]
+
+
+def _broken(event: Event, number: int) -> Event:
+    row = {name: value for name, value in event.row.items() if name != "time"}
+    texts = (event.value[: len(event.value) // 2], json.dumps(row), f"[{event.value}]", "?")
+    return replace(event, value=texts[number % len(texts)], time_ms=None, row={})
+
+
+def window_starts(time_ms: int, window_ms: int, slide_ms: int) -> range:
+    """The starts of the windows that a time is in.
+
+    >>> [start - BEGIN_MS for start in window_starts(BEGIN_MS + 70_000, 60_000, 30_000)]
+    [60000, 30000]
+    """
+    return range(time_ms // slide_ms * slide_ms, time_ms - window_ms, -slide_ms)
+
+
+def window_row(start_ms: int, window_ms: int) -> dict[str, Any]:
+    """The columns of a window."""
+    return {"window_start": time_text(start_ms), "window_end": time_text(start_ms + window_ms)}
+
+
+def of_topic(written: Iterable[Event], topic: str) -> list[Event]:
+    """Those that are written to a topic, in their order."""
+    return [event for event in written if event.topic == topic]

@@ -3,7 +3,8 @@ as is the broker, and the comparison with the generator's truth.
 
     python -m examples.rules.run logs-errors [--events 3000] [--restarts 2] [--plot output.svg]
 
-Exit code 1 where a topic does not hold exactly what it should.
+With --bootstrap it runs against a broker that is there, which is left alone; with --data it only
+says what it would write. Exit code 1 where a topic does not hold exactly what it should.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,6 +70,16 @@ class Broker:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+
+class OthersBroker:
+    """A broker that runs already."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def kill(self) -> None:
+        """It is not ours."""
 
 
 class Job:
@@ -180,19 +192,28 @@ def differences(
     return found
 
 
-def run(example: str, seed: int, count: int, restarts: int, plot: str | None) -> int:
+def data_lines(events: Sequence[Event]) -> str:
+    """Events as JSON, a line for each."""
+    names = ("topic", "partition", "key", "value")
+    rows = ({name: getattr(event, name) for name in names} for event in events)
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def run(
+    example: str, seed: int, count: int, restarts: int, plot: str | None, bootstrap: str | None
+) -> int:
     """The exit code."""
     generator = load_generator(example)
     events: list[Event] = generator.events(seed, count)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        broker = Broker(folder / "data")
+        broker = OthersBroker(bootstrap) if bootstrap else Broker(folder / "data")
         job = Job(example, folder, broker.address)
         try:
             for topic, partitions in generator.TOPICS.items():
                 command = ("topic", "create", topic, "--partitions", str(partitions))
                 subprocess.run(kbroker(*command, "--bootstrap", broker.address), check=True)
-            _write_with_restarts(broker, job, events, restarts)
+            _Writing(generator, broker, job).with_restarts(events, restarts)
             job.finish()
             results = {topic: read(broker.address, topic) for topic in generator.truth(events)}
         finally:
@@ -206,28 +227,49 @@ def run(example: str, seed: int, count: int, restarts: int, plot: str | None) ->
     return 1 if wrong else 0
 
 
-def _write_with_restarts(broker: Broker, job: Job, events: list[Event], restarts: int) -> None:
-    job.start()
-    size = -(-len(events) // (restarts + 1))
-    ends: Counter[str] = Counter()
-    for number in range(restarts + 1):
-        piece = events[number * size : (number + 1) * size]
-        half = len(piece) // 2
-        write(broker.address, piece[:half])
-        ends.update(event.topic for event in piece[:half])
-        job.wait_for(ends)
-        write(broker.address, piece[half:])  # the job is in a batch of these when it is killed
-        ends.update(event.topic for event in piece[half:])
-        if number == restarts:
-            break
-        if number % 2 == 0:
-            job.end(signal.SIGKILL)
-            job.start()
-        else:
-            broker.kill()
-            broker.start()
-    job.wait_for(ends)
-    job.end(signal.SIGTERM)
+class _Writing:
+    """Writes events while the job runs. Those of a table wait until the job has read all before
+    them: a table as it is now must not be seen by events that were written before.
+    """
+
+    def __init__(self, generator: ModuleType, broker: Broker | OthersBroker, job: Job) -> None:
+        self._tables: Collection[str] = getattr(generator, "TABLES", ())
+        self._broker = broker
+        self._job = job
+        self._ends: Counter[str] = Counter()
+
+    def with_restarts(self, events: list[Event], restarts: int) -> None:
+        self._job.start()
+        size = -(-len(events) // (restarts + 1))
+        for number in range(restarts + 1):
+            piece = events[number * size : (number + 1) * size]
+            half = len(piece) // 2
+            self._write(piece[:half])
+            self._wait()
+            self._write(piece[half:])  # the job is in a batch of these when it is killed
+            if number == restarts:
+                break
+            if number % 2 == 0 or isinstance(self._broker, OthersBroker):
+                self._job.end(signal.SIGKILL)
+                self._job.start()
+            else:
+                self._broker.kill()
+                self._broker.start()
+        self._wait()
+        self._job.end(signal.SIGTERM)
+
+    def _write(self, events: list[Event]) -> None:
+        for is_table, group in groupby(events, lambda event: event.topic in self._tables):
+            found = list(group)
+            if is_table:
+                self._wait()
+            write(self._broker.address, found)
+            if not is_table:
+                self._ends.update(event.topic for event in found)
+
+    def _wait(self) -> None:
+        if self._ends:
+            self._job.wait_for(self._ends)
 
 
 def _draw(generator: ModuleType, results: dict[str, Records], path: str) -> None:
@@ -248,8 +290,13 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=3_000)
     parser.add_argument("--restarts", type=int, default=2, help="of job and broker, in turn")
     parser.add_argument("--plot", metavar="FILE", help="draw the results")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="instead of a broker of its own")
+    parser.add_argument("--data", action="store_true", help="print the events and do no more")
     given = parser.parse_args()
-    return run(given.example, given.seed, given.events, given.restarts, given.plot)
+    if given.data:
+        print(data_lines(load_generator(given.example).events(given.seed, given.events)), end="")
+        return 0
+    return run(given.example, given.seed, given.events, given.restarts, given.plot, given.bootstrap)
 
 
 if __name__ == "__main__":
