@@ -101,7 +101,8 @@ class _Transaction:
         self._links = links
         self._producer = producer
         self._written: Counter[str] = Counter()
-        self._sender: RecordSender | None = None
+        self._senders: dict[str, RecordSender] = {}  # each counts the records of its partitions
+        self._sender: RecordSender | None = None  # the one whose answers are awaited
         self._view: TopicView | None = None
         self._turn = 0  # of records without a key
 
@@ -143,13 +144,17 @@ class _Transaction:
                 f"topic {topic} is gone: was it deleted while the job ran? The next run makes it"
             )
         self._view = view
+        self._sender = self._senders.get(topic) or self._new_sender(view)
+        self._senders[topic] = self._sender
+
+    def _new_sender(self, view: TopicView) -> RecordSender:
         options = SendOptions(
             compression=CODEC_IDS["lz4"],
             headers=None,
             patience_s=_PATIENCE_S,
             producer=self._producer.producer,
         )
-        self._sender = RecordSender(self._links, view, options)
+        return RecordSender(self._links, view, options)
 
     def _finish(self) -> None:
         """Answers are of one topic at a time."""
