@@ -1,7 +1,8 @@
 """Tables that rules join with, loaded again while the job runs.
 
 A table is small: all of it goes to every task. Where it cannot be read again, rules go on with what
-they had, and a note says so.
+they had, and a note says so. While a broker restarts, a table of a topic waits: it may have rows
+that were written before the records of the batch.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
+_PATIENCE_S = 120.0  # with a broker that restarts
+_PAUSE_S = 0.5
+
 
 class LookupTables:
     """Owned by the thread of the batches."""
@@ -27,31 +31,39 @@ class LookupTables:
         tables: Iterable[TableSpec],
         source_of: Callable[[str], Source],
         now_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._tables = [_Table(each, source_of) for each in tables]
-        self._now_s = now_s
+        self._tables = [_Table(each, source_of, now_s, sleep) for each in tables]
 
     def views(self, spark: Any) -> list[str]:
         """Register each table as a view; returns notes on those that could not be read again.
 
         Raises PipelineError for one that could never be read.
         """
-        notes = (each.view(spark, self._now_s()) for each in self._tables)
+        notes = (each.view(spark) for each in self._tables)
         return [note for note in notes if note is not None]
 
 
 class _Table:
-    def __init__(self, spec: TableSpec, source_of: Callable[[str], Source]) -> None:
+    def __init__(
+        self,
+        spec: TableSpec,
+        source_of: Callable[[str], Source],
+        now_s: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
         self._spec = spec
         self._source_of = source_of
+        self._now_s = now_s
+        self._sleep = sleep
         self._rows: Any = None  # of Arrow
         self._loaded_s = 0.0
         self._mark: object = None  # of the file that was read
 
-    def view(self, spark: Any, now_s: float) -> str | None:
+    def view(self, spark: Any) -> str | None:
         from pyspark.sql import functions as F  # noqa: N812
 
-        note = None
+        note, now_s = None, self._now_s()
         if self._rows is None or (now_s - self._loaded_s) * 1e6 >= self._spec.reload_us:
             note = self._load(spark)
             self._loaded_s = now_s
@@ -65,7 +77,7 @@ class _Table:
         if self._rows is not None and mark is not None and mark == self._mark:
             return None
         try:
-            self._rows, self._mark = self._read(spark), mark
+            self._rows, self._mark = self._read_patiently(spark), mark
         except PipelineError as error:
             refusal = error
         except Exception as error:
@@ -88,6 +100,17 @@ class _Table:
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _read_patiently(self, spark: Any) -> Any:
+        give_up_s = self._now_s() + _PATIENCE_S
+        while True:
+            try:
+                return self._read(spark)
+            except PipelineError as error:
+                is_away = error.code is ExitCode.CANNOT_CONNECT
+                if self._rows is None or not is_away or self._now_s() > give_up_s:
+                    raise
+            self._sleep(_PAUSE_S)
 
     def _read(self, spark: Any) -> Any:
         if self._spec.topic is not None:
