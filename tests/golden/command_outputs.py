@@ -183,7 +183,7 @@ class Player:
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
             text = re.sub(r"(?<=127\.0\.0\.1:)(?!19093)\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
-            text = re.sub(r"\b\d+ s, [\d,]+ rows/s", "N s, N rows/s", text)
+            text = re.sub(r"\b[\d.]+ s, [\d,]+ rows/s", "N s, N rows/s", text)
             text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
             text = re.sub(r"\b\d{8}\.\d\b", "31536000.5", text)
             text = text.replace(self._cluster_id, _CLUSTER_ID)
