@@ -106,14 +106,16 @@ class Caller:
     def ask_packed(
         self, label: str, key: int, version: int, frame: bytes, read: Callable[[bytes], Any]
     ) -> None:
-        """Send a request that was packed by hand; what `read` makes of the answer is kept."""
+        """Send a request that was packed by hand; what `read` makes of the answer is kept, and
+        whether it waited where the label says so.
+        """
 
         def call(client: WireClient) -> Any:
             client.send_frame(frame)
             return plain(self.names, read(client.receive_frame()))
 
         if self.target.serves(key, version):
-            self.keep(f"{label} v{version}", call, WAIT_MS if key == FETCH else 0)
+            self.keep(f"{label} v{version}", call, WAIT_MS if "waits" in label else 0)
 
     def keep(self, label: str, call: Callable[[WireClient], Any], wait_ms: int = 0) -> None:
         """Keep what `call` returns or raises; with `wait_ms` also whether it took half of that."""
