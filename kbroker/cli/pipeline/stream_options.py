@@ -49,7 +49,11 @@ def stream_job_options(command: CommandT) -> CommandT:
     """Adds `--config` and all options of source, session and run; the command gets them as
     `options: StreamOptions`, beside its own.
     """
-    return run_options(command, SourceOptions(source_options, SOURCE_OPTION_NAMES, source_of))
+
+    def source(ctx: click.Context) -> Source:
+        return source_of(ctx)
+
+    return run_options(command, SourceOptions(source_options, SOURCE_OPTION_NAMES, source))
 
 
 class SourceOptions(NamedTuple):
