@@ -10,7 +10,8 @@ B ?= kafka-3.9.2
 PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_troubleshooting.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster test test-fast test-frameworks check format docs bench bench-vs-apache compare tools clean
+WHERE = $(if $(TARGET),--target $(TARGET),--start $(or $(START),kbroker))
+.PHONY: help run cluster test test-fast test-frameworks compat check format docs bench bench-vs-apache compare tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
@@ -18,6 +19,8 @@ help:
 	@echo "make test             run all tests: fast ones, real clients, Spark"
 	@echo "make test-fast        run those that need no client, no Java and hardly a socket"
 	@echo "make test-frameworks  run programs of Celery, Faust, Spring, Kafka Connect and others (installs them in a cache)"
+	@echo "make compat           run clients of Python, C, Java, Go, Node and Spark against a broker (TARGET=host:port, or"
+	@echo "                      START=kbroker, kafka-3.9.2, kafka-4.3.1), and write a table to build/compat"
 	@echo "make check            format, lint, types, import contracts, tests of source and pages"
 	@echo "make docs             write the reference pages from the code, build a site in build/docs"
 	@echo "make bench            run the benchmarks and print a table"
@@ -70,6 +73,9 @@ test-fast: $(VENV)/.test-ready
 
 test-frameworks: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest compat_tests/frameworks $(ARGS)
+
+compat: $(VENV)/.test-ready tools
+	$(BIN)/python -m compat_tests.matrix $(WHERE) $(ARGS)
 
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .

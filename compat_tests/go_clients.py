@@ -12,16 +12,16 @@ SOURCE = Path(__file__).parent / "go"
 BUILD_TIMEOUT_S = 400  # without a warm cache two cores compile for two minutes
 
 
-def built(source: Path, target: Path) -> Path:
-    """The program of a folder, with the modules of `go/`, as `target`."""
+def built(source: Path, target: Path, modules: Path = SOURCE) -> Path:
+    """The program of a folder, with the modules that `go.mod` in `modules` names, as `target`."""
     go = require_program("go", "install Go 1.26 or newer")
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
     fetched = subprocess.run(
-        [go, "mod", "download"], cwd=SOURCE, env=environment, capture_output=True, check=False
+        [go, "mod", "download"], cwd=modules, env=environment, capture_output=True, check=False
     )
     if fetched.returncode != 0:
         raise NotAvailableError(f"Go modules cannot be had: {fetched.stderr.decode()[-300:]}")
     target.parent.mkdir(parents=True, exist_ok=True)
     files = [str(path) for path in sorted(source.glob("*.go"))]
-    subprocess.run([go, "build", "-o", target, *files], cwd=SOURCE, env=environment, check=True)
+    subprocess.run([go, "build", "-o", target, *files], cwd=modules, env=environment, check=True)
     return target

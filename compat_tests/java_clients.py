@@ -13,21 +13,21 @@ SOURCES = Path(__file__).parent / "java"
 
 def jars(version: str) -> Path:
     """The folder with kafka-clients of that version and what it needs, fetched on first use."""
-    if version == apache_kafka.NEWEST:
+    if version in (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE):
         return apache_kafka.jars(version)
     return maven_jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}")
 
 
-def compile_java(source: Path, jars: Path, folder: Path, release: int) -> None:
-    """Compile a program against jars; its classes, for a release of Java, go into the folder."""
+def compile_java(sources: list[Path], jars: Path, folder: Path, release: int) -> None:
+    """Compile programs against jars; their classes, for a release of Java, go into the folder."""
     javac = require_program("javac", "install a Java 17 or 21 development kit")
     options = ["-nowarn", "-Xlint:none", "--release", str(release), "-d", str(folder)]
-    run([javac, *options, "-cp", f"{jars}/*", str(source)])
+    run([javac, *options, "-cp", f"{jars}/*", *map(str, sources)])
 
 
 def compiled(source: str, version: str, folder: Path) -> Path:
     """The folder with the classes of a program, compiled against kafka-clients of a version."""
-    compile_java(SOURCES / source, jars(version), folder, release=8)
+    compile_java([SOURCES / source], jars(version), folder, release=8)
     return folder
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from compat_tests.prerequisites import npm_packages
 
-_SOURCE = Path(__file__).parent / "node"
+SOURCE = Path(__file__).parent / "node"
 
 
 def folder() -> Path:
     """A copy of `node/` in the cache of tests, beside the packages it needs."""
-    return npm_packages(_SOURCE)
+    return npm_packages(SOURCE)

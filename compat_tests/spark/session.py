@@ -67,7 +67,8 @@ def connector_settings() -> dict[str, str]:
     return settings
 
 
-def _open(settings: dict[str, str]) -> Any:
+def open_session(settings: dict[str, str]) -> Any:
+    """The session of this process."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("tests")
@@ -89,9 +90,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("spark")
     settings = spark_settings(folder)
     try:
-        session = _open({**settings, **connector_settings()})
+        session = open_session({**settings, **connector_settings()})
     except Exception:  # the JVM ends where Ivy cannot resolve; pyspark says so in several ways
-        session = _open(settings)
+        session = open_session(settings)
     yield session
     session.stop()
     shutil.rmtree(folder, ignore_errors=True)
