@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
+KEPT = Path(__file__).parent.parent / "results"
+
 
 class State(StrEnum):
     """How a cell ended; all but OK have a reason."""
@@ -59,3 +61,8 @@ def load(path: Path) -> Result:
     told = json.loads(path.read_text(encoding="utf-8"))
     cells = [Cell(**{**each, "state": State(each["state"])}) for each in told.pop("cells")]
     return Result(**told, cells=cells)
+
+
+def kept() -> list[Result]:
+    """The results in `results/`, which the pages show: kbroker's first."""
+    return [load(path) for path in sorted(KEPT.glob("*.json"))]

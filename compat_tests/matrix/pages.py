@@ -4,12 +4,14 @@ version, a column for each scenario, and a number at each cell that has a reason
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from compat_tests.matrix.cells import Cell, Result, State
 
+_COLUMNS = 118
 _TEMPLATE = "page.html.jinja"
 _SHORT = {
     State.OK: "ok",
@@ -78,7 +80,10 @@ def markdown(results: list[Result]) -> str:
             for name in names
         ]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    told = "\n".join(f"{number}. {reason}" for number, reason in enumerate(reasons.all(), 1))
+    told = "\n".join(
+        textwrap.fill(f"{number}. {reason}", _COLUMNS, subsequent_indent="   ")
+        for number, reason in enumerate(reasons.all(), 1)
+    )
     return "\n".join(lines) + "\n\n" + told + "\n"
 
 

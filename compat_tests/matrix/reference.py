@@ -4,6 +4,7 @@ shapes; it is librdkafka, so keys that are empty are null.
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -30,6 +31,7 @@ class Reference:
     def __init__(self, bootstrap: str) -> None:
         self._common = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(self._common)
+        self._made: list[str] = []
         self._consumer = Consumer({
             **self._common, "group.id": "unused", "enable.auto.commit": False,
             "auto.offset.reset": "error", "isolation.level": "read_uncommitted",
@@ -38,6 +40,7 @@ class Reference:
     def create(self, topic: str, partitions: int = 1, **config: str) -> str:
         """Make a topic, and return when it can be written. `config` has underscores for dots."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
+        self._made.append(topic)
         new = NewTopic(topic, partitions, config=settings)
         self._admin.create_topics([new])[topic].result(PATIENCE_S)
         until(lambda: self._leaders(topic) == partitions, f"leaders of {topic}", PATIENCE_S)
@@ -118,6 +121,15 @@ class Reference:
         return sum(
             partition.offset for partition in answer.topic_partitions if partition.offset > 0
         )
+
+    def clean_up(self) -> None:
+        """Delete the topics that were made, and groups that have the name of one."""
+        if self._made:
+            gone = [*self._admin.delete_topics(self._made).values()]
+            gone += self._admin.delete_consumer_groups(self._made).values()
+            concurrent.futures.wait(gone, PATIENCE_S)
+            for each in gone:
+                each.exception()  # most of the names belong to no group
 
     def close(self) -> None:
         """Close the connections."""

@@ -10,7 +10,7 @@ from subprocess import SubprocessError
 
 from compat_tests.matrix.cells import Cell, State
 from compat_tests.matrix.client import Client
-from compat_tests.matrix.program import ClientError, ProgramError
+from compat_tests.matrix.program import ClientError, Program, ProgramError
 from compat_tests.matrix.reference import Reference
 from compat_tests.matrix.scenarios import SCENARIOS
 from compat_tests.matrix.stage import LackError, Stage
@@ -36,7 +36,7 @@ def run(clients: Iterable[Client], scenarios: list[str], target: Target, told: T
 
 
 def _cells(client: Client, scenarios: list[str], target: Target) -> Iterator[Cell]:
-    """The cells of one client, in one program, which is started again after it failed."""
+    """The cells of one client, by scenario."""
     if client.newest_fetch < target.oldest_fetch:
         reason = f"it sends Fetch {client.newest_fetch} at the most, the broker begins with {target.oldest_fetch}"
         yield from (_cell(client, name, State.NOT_SERVED, reason) for name in scenarios)
@@ -58,25 +58,32 @@ def _cells(client: Client, scenarios: list[str], target: Target) -> Iterator[Cel
         return
     reference = Reference(target.bootstrap)
     try:
-        for name in scenarios:
-            if name in client.lacks:
-                yield _cell(client, name, State.NOT_IN_CLIENT, client.lacks[name])
-                continue
-            if name == "restart" and target.restart is None:
-                yield _cell(client, name, State.NOT_RUN, "the run did not start this broker")
-                continue
+        yield from _asked(client, program, scenarios, target, reference)
+    finally:
+        if target.restart is None:
+            reference.clean_up()
+        reference.close()
+
+
+def _asked(
+    client: Client, program: Program, scenarios: list[str], target: Target, reference: Reference
+) -> Iterator[Cell]:
+    """The cells of a client whose program runs; it is started again after it failed."""
+    for name in scenarios:
+        if name in client.lacks:
+            yield _cell(client, name, State.NOT_IN_CLIENT, client.lacks[name])
+        elif name == "restart" and target.restart is None:
+            yield _cell(client, name, State.NOT_RUN, "the run did not start this broker")
+        else:
             if not program.is_running:
                 program = start(client, target.bootstrap)
-            cell = _played(
-                Stage(client, program, target, reference, _topic_name(client, name)), name
-            )
+            topic = _topic_name(client, name)
+            cell = _played(Stage(client, program, target, reference, topic), name)
             if cell.state == State.FAILED:  # the next scenario gets a program that has no past
                 program.close()
             yield cell
-    finally:
-        if program.is_running:
-            program.close()
-        reference.close()
+    if program.is_running:
+        program.close()
 
 
 def _played(stage: Stage, name: str) -> Cell:

@@ -1,0 +1,82 @@
+"""The table of clients itself: how a cell comes to its state, and that none is without a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compat_tests.matrix.cells import Cell, Result, State, kept, load, save
+from compat_tests.matrix.client import Client, clients
+from compat_tests.matrix.pages import markdown, page
+from compat_tests.matrix.run import run
+from compat_tests.matrix.scenarios import SCENARIOS
+from compat_tests.matrix.targets import at_address
+
+ADAPTER = """
+import sys
+from compat_tests.matrix.serving.serve import BrokerError, serve
+class Broken:
+    def __init__(self, bootstrap): print("noise")
+    def hello(self): return {"version": "7"}
+    def code(self, error): return None
+    def ends(self, topic): raise BrokerError(35, "too old")
+    def offset_at(self, topic, timestamp): sys.exit("gone")
+    def read(self, **request): raise ValueError("no records")
+serve(Broken)
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Client:
+    """A client that does nothing right."""
+    (tmp_path / "adapter.py").write_text(ADAPTER)
+    some = next(each for each in clients() if each.name == "aiokafka")
+    return replace(some, name="broken", folder=tmp_path, limits={}, lacks={"zstd": "none yet"})
+
+
+def test_a_cell_says_why_it_is_not_ok(bootstrap: str, broken: Client) -> None:
+    target = at_address(bootstrap.partition(",")[0])
+
+    cells = run([broken], ["seek", "times", "zstd", "restart"], target, told=lambda cell: None)
+    away = replace(broken, needs={"no-such-program": "install it"})
+    missing = run([away], ["seek"], target, told=lambda cell: None)
+    old = run([replace(broken, newest_fetch=-1)], ["seek"], target, told=lambda cell: None)
+
+    assert [(cell.version, cell.state, cell.reason) for cell in cells] == [
+        ("7", State.FAILED, "ValueError: no records"),
+        ("7", State.FAILED, "the program ended with 1: noise gone"),
+        ("7", State.NOT_IN_CLIENT, "none yet"),
+        ("7", State.NOT_RUN, "the run did not start this broker"),
+    ]
+    assert [cell.state for cell in (*missing, *old)] == [State.NOT_HERE, State.NOT_SERVED]
+    assert missing[0].reason == "no no-such-program on PATH (install it)"
+
+
+def test_brokers_stand_side_by_side_where_they_differ(tmp_path: Path) -> None:
+    fine = Cell(client="c", language="L", version="1", scenario="seek", state=State.OK, seconds=2)
+    failed = replace(fine, state=State.FAILED, reason="read 1 of 2")
+    one = Result(target="a", day="2026-01-01", scenarios={"seek": "Seeks"}, cells=[fine])
+    other = replace(one, target="b", cells=[failed])
+    save(other, tmp_path / "b.json")
+
+    assert load(tmp_path / "b.json") == other
+    assert markdown([one, other]).splitlines() == [
+        "| Client | seek |",
+        "|---|---|",
+        "| c 1 | ok / **failed** <sup>1</sup> |",
+        "",
+        "1. failed: read 1 of 2",
+    ]
+    assert markdown([one, one]).splitlines()[2] == "| c 1 | ok |"
+    assert "read 1 of 2" in page([one, other])
+
+
+@pytest.mark.parametrize("result", kept(), ids=lambda result: result.target)
+def test_kept_results_are_whole_and_no_cell_is_without_a_reason(result: Result) -> None:
+    named = [(cell.client, cell.scenario) for cell in result.cells]
+
+    assert sorted(named) == sorted((each.name, name) for each in clients() for name in SCENARIOS)
+    assert [cell for cell in result.cells if cell.state != State.OK and not cell.reason] == []
+    assert result.failed == []
