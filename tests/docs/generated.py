@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import click
 
+from compat_tests.matrix.cells import kept
+from compat_tests.matrix.pages import markdown
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
 from kbroker.cli.pipeline.archive import ArchiveCommand
@@ -54,6 +56,13 @@ def compatibility() -> str:
         for key, api in registry.registered().items()
     ]
     return _table("| Key | API | Versions served | Versions in Kafka |", "|---:|---|---|---|", rows)
+
+
+def clients() -> str:
+    """The results that are kept of `make compat`, side by side."""
+    results = kept()
+    brokers = ", ".join(f"{result.target} ({result.day})" for result in results)
+    return f"Brokers: {brokers}\n\n{markdown(results)}"
 
 
 # ---- settings
@@ -196,6 +205,7 @@ def _table(head: str, line: str, rows: Iterable[tuple[str, ...]]) -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "compatibility": ("compatibility", compatibility),
+    "clients": ("compatibility", clients),
     "profiles": ("configuration", profiles),
     "settings": ("configuration", settings),
     "dynamic-only": ("configuration", dynamic_only),
