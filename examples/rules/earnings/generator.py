@@ -158,6 +158,6 @@ def plot(figure: Figure, results: dict[str, list[dict[str, object]]]) -> None:
     shown = range(0, len(rows), max(1, len(rows) // 8))
     differences.set_xticks(shown, [str(rows[number]["window_start"])[11:16] for number in shown])
     differences.axhline(0, color="grey", linewidth=1)
-    differences.set_title("quarters in which the ledger differs, booked less earned")
+    differences.set_title("ledger: booked less earned, by quarter")
     for axes in (sums, differences):
         axes.spines[["top", "right"]].set_visible(False)
