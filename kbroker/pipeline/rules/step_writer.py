@@ -24,7 +24,7 @@ from kbroker.client.transactional_producer import Position, TransactionalProduce
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.record_bodies import bodies_of
+from kbroker.pipeline.restore.topics.record_bodies import bodies_of
 from kbroker.pipeline.rules.step_outputs import output_rows
 from kbroker.record.compression import CODEC_IDS
 
