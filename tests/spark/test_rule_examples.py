@@ -22,7 +22,7 @@ def test_an_example_gives_its_truth(
 ) -> None:
     generator = load_generator(example)
     spec = read_rules(HERE / example / "rules.toml")
-    events = generator.events(seed=2, count=200)
+    events = generator.events(seed=2, count=120)
     for topic, partitions in (*generator.TOPICS.items(), *((t, 2) for t in spec.output_topics())):
         create_topic(bootstrap, topic, partitions)
 

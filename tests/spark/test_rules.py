@@ -166,7 +166,7 @@ def test_logs_give_their_truth_though_job_and_broker_end_at_every_step(
 ) -> None:
     generator = load_generator("logs-errors")
     spec = read_rules(HERE / "logs-errors" / "rules.toml")
-    events = generator.events(seed=3, count=700)
+    events = generator.events(seed=3, count=400)
     for topic, partitions in (*generator.TOPICS.items(), *((t, 2) for t in spec.output_topics())):
         create_topic(own_broker.bootstrap, topic, partitions)
     write(own_broker.bootstrap, events)
