@@ -17,15 +17,20 @@ class PartitionsLook(NamedTuple):
     behind: Collection[str] = ()  # those with records still to be read
 
 
-def look_at(source: Source, ends: Mapping[str, int]) -> PartitionsLook:
-    """Ask the source, where `ends` are the offsets up to which partitions were read; none
-    where no broker can be asked.
+def look_at(source: Source, ends: Mapping[str, int]) -> PartitionsLook | None:
+    """Ask the source, where `ends` are the offsets up to which partitions were read; None where no
+    broker can be asked, which tells nothing of any partition.
     """
     nothing: Offsets = {}
-    latest = {str(each): end for each, end in while_reachable(source.latest, nothing).items()}
+    told = while_reachable(source.latest, nothing)
+    if not told:
+        return None
+    latest = {str(each): end for each, end in told.items()}
     unread = {name: end for name, end in latest.items() if end > ends.get(name, 0)}
     if not unread.keys() <= ends.keys():
         earliest = while_reachable(source.earliest, nothing)
+        if not earliest:
+            return None
         starts = {str(each): start for each, start in earliest.items()}
         unread = {
             name: end for name, end in unread.items() if end > ends.get(name, starts.get(name, end))

@@ -29,7 +29,8 @@ from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_f
 class RulesJob:
     """Work for a StreamJob. Owned by the thread of the batches.
 
-    `look` tells, of the offsets up to which partitions were read, which have more.
+    `look` tells, of the offsets up to which partitions were read, which have more; None where that
+    is not known.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class RulesJob:
         bootstrap: str,
         checkpoint: str | Path,
         tables: LookupTables,
-        look: Callable[[Mapping[str, int]], PartitionsLook],
+        look: Callable[[Mapping[str, int]], PartitionsLook | None],
     ) -> None:
         self.counts: Counter[str] = Counter()  # rows of this run: accepted, late, broken, doubled
         self.written: Counter[str] = Counter()  # records of this run, by topic

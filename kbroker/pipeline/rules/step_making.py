@@ -53,7 +53,7 @@ class StepMaking:
         self._new: dict[str, RowFiles] = {}
 
     def of_batch(
-        self, frame: Any, number: int, ends: Mapping[str, int], look: PartitionsLook
+        self, frame: Any, number: int, ends: Mapping[str, int], look: PartitionsLook | None
     ) -> Step:
         """The step of a batch of records."""
         if len(self._inputs) > 1:
@@ -134,7 +134,9 @@ class StepMaking:
                 max_us=max((t[5] for t in times if t[5] is not None), default=0),
             )
 
-    def _watermarks(self, look: PartitionsLook) -> dict[str, int]:
+    def _watermarks(self, look: PartitionsLook | None) -> dict[str, int]:
+        if look is None:  # a partition that was never read may be behind all others
+            return dict(self._before.watermarks)
         found: dict[str, int] = {}
         for name, spec in self._spec.inputs.items():
             if spec.watermark_us is None:
