@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -17,7 +16,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from compat_tests import apache_kafka
 from compat_tests.clients import run
 from compat_tests.cluster.processes import Cluster
-from compat_tests.java_clients import compiled, run_java
+from compat_tests.matrix.cells import State
+from compat_tests.matrix.client import clients
+from compat_tests.matrix.run import run as run_scenarios
+from compat_tests.matrix.scenarios import SCENARIOS
+from compat_tests.matrix.targets import at_address
 from compat_tests.prerequisites import require_program
 from compat_tests.tool_runner import run_tool
 from compat_tests.waiting import until
@@ -162,14 +165,14 @@ def test_a_client_writes_and_reads_everywhere_through_any_address(
 
 
 @pytest.mark.java
-def test_a_java_program_lives_its_whole_story_in_a_cluster(
-    cluster: Cluster, topic: str, tmp_path: Path
-) -> None:
-    classes = compiled("Clients.java", "2.0.1", tmp_path)
+def test_a_java_client_does_all_that_it_can_in_a_cluster(cluster: Cluster) -> None:
+    java = [client for client in clients() if client.title == f"Java {apache_kafka.NEWEST}"]
+    asked = [name for name in SCENARIOS if name != "restart"]
 
-    told = run_java(classes, apache_kafka.NEWEST, "Clients", cluster.address(2), topic, "none")
+    cells = run_scenarios(java, asked, at_address(cluster.address(2)), told=lambda cell: None)
 
-    assert f"{apache_kafka.NEWEST} is done" in told.decode()
+    assert [cell for cell in cells if cell.state != State.OK] == []
+    assert len(cells) == len(asked)
 
 
 def test_groups_are_kept_by_coordinators_on_every_broker(cluster: Cluster, topic: str) -> None:

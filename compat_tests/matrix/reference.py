@@ -100,6 +100,12 @@ class Reference:
         offset = self._consumer.position([place])[0].offset
         return int(offset) if offset >= 0 else start
 
+    def leader(self, topic: str) -> str:
+        """The address of the broker that leads partition 0."""
+        told = self._admin.list_topics(topic, timeout=PATIENCE_S)
+        broker = told.brokers[told.topics[topic].partitions[0].leader]
+        return f"{broker.host}:{broker.port}"
+
     def ends(self, topic: str) -> list[int]:
         """The first and the end offset of partition 0."""
         place = TopicPartition(topic, 0)

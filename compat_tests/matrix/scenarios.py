@@ -180,7 +180,7 @@ def idempotence(stage: Stage) -> None:
         codec="none", acks=-1, idempotent=True,
     )  # fmt: skip
     assert values(stage.reference.read(topic)) == values(wanted)
-    connection = RawConnection(stage.target.bootstrap)
+    connection = RawConnection(stage.reference.leader(topic))
     asked = [{"name": topic, "partition_indexes": [0]}]
     described = connection.call(DESCRIBE_PRODUCERS, 0, topics=asked)
     connection.close()
