@@ -78,6 +78,10 @@ class MovingCluster:
         assert node_id == min(self.online)
         return self
 
+    def lose(self, link: MovingCluster) -> None:
+        """The next question goes over another connection."""
+        assert link is self
+
     def ask(self, request: Any) -> Any:
         """Begin moves, or list them."""
         if isinstance(request, AlterPartitionReassignmentsRequest):
