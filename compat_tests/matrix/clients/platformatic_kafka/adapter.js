@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { enough, groupCalls, inTurn, PATIENCE_MS, serve, toJson } from './serve.js'
 
 const common = {
-  clientId: 'platformatic', bootstrapBrokers: [process.argv[2]], metadataMaxAge: 50, retries: 100, retryDelay: 100,
+  clientId: 'platformatic', bootstrapBrokers: [process.argv[2]], metadataMaxAge: 50, retries: PATIENCE_MS / 100, retryDelay: 100,
 }
 const admin = new Admin({ ...common, retries: 5 }) // refusals too are tried again
 let readers = 0
