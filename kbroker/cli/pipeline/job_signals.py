@@ -57,6 +57,12 @@ def exit_code(stopped_by: Sequence[int], *, is_at_end: bool) -> ExitCode:
     return ExitCode.TERMINATED if stopped_by[0] == signal.SIGTERM else ExitCode.INTERRUPTED
 
 
+def leave_by(stopped_by: Sequence[int]) -> NoReturn:
+    """End the process as the first signal wants it, though tasks still work."""
+    by_term = stopped_by[:1] == [signal.SIGTERM]
+    leave(ExitCode.TERMINATED if by_term else ExitCode.INTERRUPTED)
+
+
 def leave(code: int) -> NoReturn:
     """End the process while Spark still works: it ends when its driver is gone."""
     sys.stdout.flush()

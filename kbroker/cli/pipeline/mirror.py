@@ -21,7 +21,7 @@ from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import check_choice
 from kbroker.cli.pipeline.stream_options import every_s
-from kbroker.cli.produce import CODECS
+from kbroker.cli.pipeline.written_options import written_options
 from kbroker.cli.time_argument import duration
 from kbroker.record.compression import CODEC_IDS
 
@@ -55,14 +55,7 @@ from kbroker.record.compression import CODEC_IDS
     "--setting", "settings", type=pair, multiple=True, metavar="KEY=VALUE",
     help="A setting for the copies, which wins over that of the source; may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--replication-factor", type=int, default=-1, metavar="N",
-    help="Replicas of new topics (default: the cluster's).",
-)  # fmt: skip
-@click.option(
-    "--compression", type=click.Choice(CODECS), default="lz4", show_default=True,
-    help="For the batches that are made.",
-)  # fmt: skip
+@written_options
 @click.option(
     "--metrics", type=click.Path(dir_okay=False), metavar="FILE",
     help="Append a line of JSON per round.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections import Counter
@@ -11,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import counted, named, print_rows, say
 from kbroker.cli.pipeline.job_display import duration_text
-from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
+from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
@@ -113,8 +111,7 @@ class MirrorRun:
 
     def cut(self) -> None:
         """End at once: what is open is aborted by the next run."""
-        by_term = self._stopped_by[:1] == [signal.SIGTERM]
-        leave(ExitCode.TERMINATED if by_term else ExitCode.INTERRUPTED)
+        leave_by(self._stopped_by)
 
     def _identity(self, job: MirrorJob) -> JobIdentity:
         return JobIdentity(

@@ -24,7 +24,7 @@ from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import date_ms, directory, names, numbers, pair, size
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
-from kbroker.cli.produce import CODECS
+from kbroker.cli.pipeline.written_options import written_options
 from kbroker.record.compression import CODEC_IDS
 
 if TYPE_CHECKING:
@@ -85,14 +85,7 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     "--setting", "settings", type=pair, multiple=True, metavar="KEY=VALUE",
     help="A setting for new topics, which wins over that in the archive; may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--replication-factor", type=int, default=-1, metavar="N",
-    help="Replicas of new topics (default: the cluster's).",
-)  # fmt: skip
-@click.option(
-    "--compression", type=click.Choice(CODECS), default="lz4", show_default=True,
-    help="For the batches that are made.",
-)  # fmt: skip
+@written_options
 @click.option(
     "--max-rate", type=size, metavar="SIZE", help="Write at most so much a second, such as 10MB."
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import TypeVar
 from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import say
 from kbroker.cli.pipeline.job_display import duration_text
-from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
+from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
 from kbroker.cli.pipeline.watched_line import WatchedLine
@@ -64,8 +63,7 @@ class RestoreTasks:
 
     def cut(self) -> None:
         """End at once: the next run takes back what is half written."""
-        by_term = self._stopped_by[:1] == [signal.SIGTERM]
-        leave(ExitCode.TERMINATED if by_term else ExitCode.INTERRUPTED)
+        leave_by(self._stopped_by)
 
     def say_end(self, more: str) -> None:
         """How much was written how fast, and what else there is to say."""

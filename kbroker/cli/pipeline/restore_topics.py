@@ -13,10 +13,12 @@ from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.refusals import refuse
 from kbroker.cli.topic_changes import made_topics
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
-from kbroker.pipeline.restore.topics.moved_groups import move_groups, places
+from kbroker.pipeline.restore.topics.moved_groups import Runs, move_groups, places
 from kbroker.pipeline.restore.topics.offset_map import OffsetMap
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 from kbroker.pipeline.restore.topics.restore_checkpoint import MAPS, RestoreCheckpoint
 from kbroker.pipeline.restore.topics.topic_restore import MissingTopic, TopicRestore, TopicTargets
 from kbroker.pipeline.restore.topics.topic_task import restore_partition
@@ -53,10 +55,11 @@ class TopicsRun:
             rows = sum(plan.rows for plan in self._plans)
             tasks = RestoreTasks(restore.board, rows, "transaction")
             tasks.run(session, restore_partition, partial(restore.tasks, job_id))
-            refused = self._move_groups(links, kept) if tasks.is_at_end else False
+            runs = {plan.target: OffsetMap(kept.maps, plan.target).runs() for plan in self._plans}
+            refused = self._move_groups(links, runs) if tasks.is_at_end else False
             if tasks.is_at_end:
                 restore.end(links, job_id)
-            self._report(kept, output)
+            print_rows([_row(*each) for each in runs.items()], REPORT_COLUMNS, output)
             tasks.say_end(f"offset maps are in {checkpoint.rstrip('/')}/{MAPS}")
         return 1 if refused else tasks.exit_code
 
@@ -68,11 +71,10 @@ class TopicsRun:
             target=f"cluster {links.describe([]).cluster_id}",
         )
 
-    def _move_groups(self, links: ClusterLinks, kept: RestoreCheckpoint) -> bool:
+    def _move_groups(self, links: ClusterLinks, runs: Runs) -> bool:
         """Whether one was refused."""
         if not self._targets.moves_groups:
             return False
-        runs = {plan.target: OffsetMap(kept.maps, plan.target).runs() for plan in self._plans}
         moved = move_groups(links, places(self._state.group_offsets, self._plans, runs))
         refused = [group for group in moved if group.refusal is not None]
         if moved:
@@ -92,16 +94,11 @@ class TopicsRun:
             )
             refuse(failures)
 
-    def _report(self, kept: RestoreCheckpoint, output: str) -> None:
-        rows = [_row(plan, OffsetMap(kept.maps, plan.target)) for plan in self._plans]
-        print_rows(rows, REPORT_COLUMNS, output)
 
-
-def _row(plan: PartitionPlan, offset_map: OffsetMap) -> dict[str, object]:
-    runs = offset_map.runs()
+def _row(target: TopicPartition, runs: Sequence[OffsetRun]) -> dict[str, object]:
     return {
-        "topic": plan.target.topic,
-        "partition": plan.target.partition,
+        "topic": target.topic,
+        "partition": target.partition,
         "start_offset": runs[0].target_offset if runs else None,
         "end_offset": runs[-1].target_offset + runs[-1].records if runs else None,
         "rows": sum(run.records for run in runs),
