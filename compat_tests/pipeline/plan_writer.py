@@ -7,15 +7,17 @@ from __future__ import annotations
 import threading
 import time
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.pipeline.planned_records import (
+    ABORTED_RECORDS,
     CODECS,
     PARTITIONS_PER_TOPIC,
     TOPICS,
     RecordPlan,
 )
+from compat_tests.waiting import until
 
 _CHUNK = 500  # records of a partition before it is the next one's turn
 _FLUSH_S = 300
@@ -41,6 +43,8 @@ class PlanWriter:
         self._errors: list[str] = []
         self._written = dict.fromkeys(plan.partitions(), 0)
         self._producers = {codec: Producer(_settings(bootstrap, codec)) for codec in CODECS}
+        self._aborting = _transactional(bootstrap) if plan.aborted_every else None
+        self._reader = _reader(bootstrap) if plan.aborted_every else None
         self._thread: threading.Thread | None = None
 
     def write(self, share: float) -> None:
@@ -80,6 +84,12 @@ class PlanWriter:
         start = self._written[topic, partition]
         stop = min(end, start + _CHUNK)
         producer = self._producers[self._plan.codec(topic, partition)]
+        every = self._plan.aborted_every
+        if every:
+            stop = min(stop, (start // every + 1) * every)
+            if start and start % every == 0:
+                self._flush()
+                self._abort(topic, partition, self._plan.offset_of(start))
         for record in self._plan.stretch(topic, partition, start, stop):
             while True:
                 try:
@@ -98,6 +108,19 @@ class PlanWriter:
         producer.poll(0)
         self._written[topic, partition] = stop
 
+    def _abort(self, topic: str, partition: int, end: int) -> None:
+        """Write a transaction that readers of committed records never see, up to an offset."""
+        assert self._aborting is not None
+        assert self._reader is not None
+        place, reader = TopicPartition(topic, partition), self._reader
+        self._aborting.begin_transaction()
+        for _ in range(ABORTED_RECORDS):
+            self._aborting.produce(topic, b"aborted", partition=partition)
+        self._aborting.flush(_FLUSH_S)
+        self._aborting.abort_transaction(_FLUSH_S)
+        # The coordinator answers before its marker is in the log.
+        until(lambda: reader.get_watermark_offsets(place, timeout=30)[1] == end, f"{place}: {end}")
+
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self._errors.append(str(error))
@@ -112,13 +135,22 @@ class PlanWriter:
 
 def check_end_offsets(bootstrap: str, plan: RecordPlan) -> None:
     """AssertionError unless every partition holds as many offsets as were planned."""
-    from confluent_kafka import Consumer
-
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "end-offsets"})
+    consumer = _reader(bootstrap)
     for topic, partition in plan.partitions():
         found = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-        assert found == (0, plan.count(topic, partition)), (topic, partition, found)
+        assert found == (0, plan.end_offset(topic, partition)), (topic, partition, found)
     consumer.close()
+
+
+def _reader(bootstrap: str) -> Consumer:
+    return Consumer({"bootstrap.servers": bootstrap, "group.id": "end-offsets", "log_level": 0})
+
+
+def _transactional(bootstrap: str) -> Producer:
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": "planned", "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions(_FLUSH_S)
+    return producer
 
 
 def _settings(bootstrap: str, codec: str) -> dict[str, str | int | bool]:

@@ -23,6 +23,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_TIMESTAMP_MS = 1_767_225_600_000  # 2026-01-01T00:00Z: past, so that no broker refuses it
 SPAN_MS = 3 * 3_600_000
 CREATE_TIME = 0
+ABORTED_RECORDS = 3  # of an aborted transaction; its marker takes one more offset
 
 _HOUR_MS = 3_600_000
 _MASK = (1 << 64) - 1
@@ -48,40 +49,53 @@ class PlannedRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordPlan:
-    """What is to be written: `records` in all, shared out evenly over 12 partitions."""
+    """What is to be written: `records` in all, shared out evenly over 12 partitions. With
+    `aborted_every` an aborted transaction stands between so many records and the next ones.
+    """
 
     seed: int
     records: int
+    aborted_every: int = 0
 
     def partitions(self) -> list[tuple[str, int]]:
         """Topics and partitions, in a fixed order."""
         return [(topic, number) for topic in TOPICS for number in range(PARTITIONS_PER_TOPIC)]
 
     def count(self, topic: str, partition: int) -> int:
-        """How many records a partition gets; they have the offsets below it."""
+        """How many records a partition gets."""
         place = self.partitions().index((topic, partition))
         share, rest = divmod(self.records, len(self.partitions()))
         return share + (place < rest)
+
+    def offset_of(self, number: int) -> int:
+        """Where the record of that number is, in any partition."""
+        aborted = number // self.aborted_every if self.aborted_every else 0
+        return number + aborted * (ABORTED_RECORDS + 1)
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The offset after the last record."""
+        count = self.count(topic, partition)
+        return self.offset_of(count - 1) + 1 if count else 0
 
     def codec(self, topic: str, partition: int) -> str:
         """How a partition's batches are compressed."""
         return CODECS[self.partitions().index((topic, partition)) % len(CODECS)]
 
     def stretch(self, topic: str, partition: int, start: int, end: int) -> Iterator[PlannedRecord]:
-        """The records at offsets [start, end)."""
+        """The records of the numbers [start, end)."""
         salt, text, lengths = _material(self.seed, topic, partition)
         step_ms = SPAN_MS / max(1, self.count(topic, partition))
-        for offset in range(start, end):
-            mixed = ((offset + 1) * 0x9E3779B97F4A7C15 ^ salt) & _MASK
+        for number in range(start, end):
+            mixed = ((number + 1) * 0x9E3779B97F4A7C15 ^ salt) & _MASK
             mixed = ((mixed ^ (mixed >> 31)) * 0xBF58476D1CE4E5B9) & _MASK
             mixed ^= mixed >> 29
             yield PlannedRecord(
-                offset,
-                FIRST_TIMESTAMP_MS + int(offset * step_ms) - _delay_ms(mixed >> 48),
+                self.offset_of(number),
+                FIRST_TIMESTAMP_MS + int(number * step_ms) - _delay_ms(mixed >> 48),
                 CREATE_TIME,
                 _key(mixed),
-                _value(offset, mixed >> 16, text, lengths),
-                _headers(offset, mixed >> 40),
+                _value(number, mixed >> 16, text, lengths),
+                _headers(number, mixed >> 40),
             )
 
 
@@ -107,7 +121,7 @@ def _key(bits: int) -> bytes | None:
     return b"" if kind == 1 else b"key-%d" % ((bits >> 4) & 4095)
 
 
-def _value(offset: int, bits: int, text: bytes, lengths: list[int]) -> bytes | None:
+def _value(number: int, bits: int, text: bytes, lengths: list[int]) -> bytes | None:
     kind = bits & 31
     if kind == 0:
         return None
@@ -117,7 +131,7 @@ def _value(offset: int, bits: int, text: bytes, lengths: list[int]) -> bytes | N
     if (bits >> 13) & 0x3FFF == 0:
         length = _LARGE_BYTES
     start = (bits >> 5) % (_TEXT_BYTES - _LARGE_BYTES)
-    return b"%d:" % offset + text[start : start + length]
+    return b"%d:" % number + text[start : start + length]
 
 
 _FIXED_HEADERS: Mapping[int, Headers] = {
@@ -128,10 +142,10 @@ _FIXED_HEADERS: Mapping[int, Headers] = {
 }
 
 
-def _headers(offset: int, bits: int) -> Headers | None:
+def _headers(number: int, bits: int) -> Headers | None:
     kind = bits & 15
     if kind == 5:
-        return (("offset", b"%d" % offset), ("offset", b"%d" % (offset * 7)))
+        return (("number", b"%d" % number), ("number", b"%d" % (number * 7)))
     return _FIXED_HEADERS.get(kind)
 
 

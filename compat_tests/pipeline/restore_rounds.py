@@ -4,9 +4,10 @@ directory at the offset that it had.
 
     python -m compat_tests.pipeline.restore_rounds --records 200000 --kills 20 --into data
 
-An archive is made once from the directory of a broker. A restore that reaches its end before the
-last kill is checked like the last one, and the next one begins. With `--spark` the work is spread
-over workers of Spark.
+An archive is made once from the directory of a broker, whose logs have aborted transactions among
+the records. A restore that reaches its end before the last kill is checked like the last one, and
+the next one begins; what the last one made is archived once more, and that archive is checked, too.
+With `--spark` the work is spread over workers of Spark.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from compat_tests.conftest import BrokerProcess
+from compat_tests.pipeline.archive_check import check_archive
 from compat_tests.pipeline.archive_process import ArchiveCommand, ArchiveProcess
 from compat_tests.pipeline.plan_writer import PlanWriter, create_topics
 from compat_tests.pipeline.planned_records import (
@@ -41,6 +43,8 @@ _END_S = 30  # until the rest of a killed run has ended
 _RESTORE_S = 15  # about so long the writing takes, so that there is something to kill
 _START_S = 20  # until a run writes, at the most
 _BYTES_PER_RECORD = 200
+_BATCH_RECORDS = 2_000_000  # of the archive, at the most
+_ABORTED_PER_PARTITION = 8
 
 Partition = tuple[str, int]
 
@@ -64,7 +68,8 @@ class RestoreRounds:
 
 def run(rounds: RestoreRounds, home: Path) -> None:
     """Write, archive, restore, kill and check; AssertionError with the first fault."""
-    plan = RecordPlan(rounds.seed, rounds.records)
+    every = max(rounds.records // (12 * _ABORTED_PER_PARTITION), 1)
+    plan = RecordPlan(rounds.seed, rounds.records, aborted_every=every)
     archived = _archived(plan, home)
     draw = random.Random(rounds.seed)
     begun_s, killed, number = time.monotonic(), 0, 0
@@ -76,6 +81,8 @@ def run(rounds: RestoreRounds, home: Path) -> None:
                 print(f"kill {killed}: {restore.how_far()}", flush=True)
             restore.run_to_the_end()
             _check(restore, plan)
+        if killed == rounds.kills:
+            _check_once_more(restore, plan)
         shutil.rmtree(restore.home)
         number += 1
         print(f"restore {number} is whole after {killed} kills", flush=True)
@@ -93,8 +100,12 @@ def _archived(plan: RecordPlan, home: Path) -> ArchiveCommand:
     create_topics(broker.bootstrap)
     PlanWriter(broker.bootstrap, plan).write(1.0)
     broker.stop()
-    source = ("--data", str(broker.data))
-    command = ArchiveCommand(source, TOPICS, home, plan.records)
+    return _archive_of(broker.data, home, plan)
+
+
+def _archive_of(data: Path, home: Path, plan: RecordPlan) -> ArchiveCommand:
+    batch_records = min(plan.records, _BATCH_RECORDS)
+    command = ArchiveCommand(("--data", str(data)), TOPICS, home, batch_records)
     process = command.start()
     assert process.wait(_RUN_TIMEOUT_S) == 0, process.said()[-3000:]
     return command
@@ -177,15 +188,19 @@ class _Restore:
         begun = len(list(folder.glob("*-*")))
         return f"{whole} of {begun} logs whole, {len(list(self.data.glob('*-*[0-9]')))} placed"
 
-    def mapped(self, partition: Partition) -> list[int]:
-        """Where the map says that the records of a partition are, in their order."""
+    @property
+    def written(self) -> Path:
+        """The data directory that holds what was restored."""
+        return self.data if self.is_into_data else self._broker.data
+
+    def mapped(self, partition: Partition) -> dict[int, int]:
+        """Where the map says that the records of a partition are, by their offsets in the archive."""
         path = self._maps() / f"{partition[0]}-{partition[1]}.jsonl"
         lines = map(json.loads, path.read_text().splitlines())
         found: dict[int, int] = {}
         for source, target, records in (each for line in lines for each in line["runs"]):
             found |= {source + n: target + n for n in range(records)}
-        assert list(found) == list(range(len(found))), f"{path}: the map leaves out a record"
-        return list(found.values())
+        return found
 
     def _maps(self) -> Path:
         return self.checkpoint / "offsets"
@@ -220,14 +235,25 @@ def _check(restore: _Restore, plan: RecordPlan) -> None:
             offsets: list[int] = []
             found = EnvelopeHash()
             for message in _messages(bootstrap, topic, number):
-                place = message.offset() if restore.is_into_data else len(offsets)
+                place = message.offset() if restore.is_into_data else plan.offset_of(len(offsets))
                 found.add(_record(message, place))
                 offsets.append(message.offset() or 0)
             count = plan.count(topic, number)
             assert len(offsets) == count, f"{topic}-{number}: {len(offsets)} records, not {count}"
             assert found.hexdigest() == planned_hash(plan, topic, number), f"{topic}-{number}"
             if not restore.is_into_data:
-                assert offsets == restore.mapped((topic, number)), f"{topic}-{number}: map"
+                sources = map(plan.offset_of, range(count))
+                map_ = dict(zip(sources, offsets, strict=True))
+                assert restore.mapped((topic, number)) == map_, f"{topic}-{number}: map"
+
+
+def _check_once_more(restore: _Restore, plan: RecordPlan) -> None:
+    """Archive what was restored: the same records come out, of a directory at the same offsets."""
+    home = restore.home / "again"
+    home.mkdir()
+    again = _archive_of(restore.written, home, plan)
+    found = check_archive(again.archive, plan, at_its_offsets=restore.is_into_data)
+    print(f"archived once more: {len(found.files)} files, the same records", flush=True)
 
 
 def _record(message: Message, offset: int | None) -> PlannedRecord:
