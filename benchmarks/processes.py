@@ -86,5 +86,8 @@ def apache() -> Iterator[RunningBroker]:
     started_at = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="apache-bench-") as home:
         data = Path(home, "data")
-        with apache_kafka.broker(settings={"log.dirs": str(data)}) as (bootstrap, process):
+        with apache_kafka.broker(settings={"log.dirs": str(data)}, quick=False) as (
+            bootstrap,
+            process,
+        ):
             yield RunningBroker("apache", bootstrap, process, started_at, data)

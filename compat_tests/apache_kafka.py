@@ -96,9 +96,12 @@ def broker(
     version: str = NEWEST,
     settings: dict[str, str] | None = None,
     listeners: dict[str, int] | None = None,
+    *,
+    quick: bool = True,
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap,
-    process). `listeners`: ports of further ones by security protocol.
+    process). `listeners`: ports of further ones by security protocol. A `quick` one starts with a
+    third of the processor's time; for measuring take the Java options that Kafka ships.
     """
     directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     port, controller_port = free_port(), free_port()
@@ -132,16 +135,11 @@ def broker(
         str(properties),
         version=version,
     )
-    command = [
-        "java",
-        "-Xmx1g",
-        "-Xms1g",
-        "-XX:+UseG1GC",
-        "-cp",
-        f"{jars(version)}/*",
-        BROKER,
-        str(properties),
-    ]
+    if quick:
+        command = java_command(BROKER, str(properties), version=version, heap="512m")
+    else:
+        flags = ["-Xmx1g", "-Xms1g", "-XX:+UseG1GC"]
+        command = ["java", *flags, "-cp", f"{jars(version)}/*", BROKER, str(properties)]
     with (directory / "broker.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:

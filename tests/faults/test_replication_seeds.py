@@ -10,7 +10,7 @@ from tests.faults.replication_simulation import hunt
 
 SEEDS = 500
 AT_ONCE = 25
-STEPS = (20, 20, 20, 40)  # longer histories are left to the hunt as a script
+STEPS = (10, 10, 10, 40)  # longer histories are left to the hunt as a script
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, AT_ONCE))
@@ -23,6 +23,6 @@ def test_no_record_is_lost_and_all_replicas_are_equal_at_rest(first: int) -> Non
     counts = outcome.counts
     assert counts["acknowledged"] > 2_000, "too little was written to prove anything"
     assert counts["consumed"] > 2_000
-    assert counts["kills"] + counts["power_losses"] > 25
-    assert counts["partitions"] > 10
+    assert counts["kills"] + counts["power_losses"] > 8
+    assert counts["partitions"] > 5
     assert counts["excuses"] < counts["power_losses"] * 2
