@@ -124,8 +124,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
     def check_and_complete(self, key: Hashable) -> int:
         """Something changed for `key`: complete what can be completed. Returns how many were."""
         if self._listeners:
-            for listener in self._listeners.pop(key, ()):
-                listener.changed(key)
+            self.tell(key)
         watching = self._watchers.get(key)
         if watching is None:
             return 0
@@ -151,6 +150,11 @@ class DelayedOperationPurgatory(Generic[OperationT]):
     def tell_once(self, key: Hashable, listener: Listener) -> None:
         """Tell `listener` of the next change, however long that takes."""
         self._listeners.setdefault(key, {})[listener] = None
+
+    def tell(self, key: Hashable) -> None:
+        """Something changed for `key` that completes nothing: only listeners hear of it."""
+        for listener in self._listeners.pop(key, ()):
+            listener.changed(key)
 
     def no_longer_tell(self, key: Hashable, listener: Listener) -> None:
         """Take `tell_once` back."""

@@ -168,6 +168,6 @@ class RecordDeletions:
         try:
             log = self._hosted.get(result.topic_partition).log
             if log.maybe_increment_log_start_offset(deletion.required_offset):
-                self._waiting.fetches.check_and_complete(result.topic_partition)  # followers hear
+                self._waiting.fetches.tell(result.topic_partition)  # no fetch ends for it
         except KafkaError as error:
             result.error_code = error.code

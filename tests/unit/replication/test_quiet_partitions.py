@@ -175,6 +175,22 @@ def test_a_high_watermark_that_another_follower_moves_is_told(cluster, isrs):
     assert follower.fetch().told == {0: (0, 1, 0, 0)}
 
 
+def test_a_log_start_that_a_client_moves_is_told_when_the_wait_ends(cluster, isrs):
+    partition = cluster.lead("t", isr=(0, BROKER_ID), replicas=(0, BROKER_ID))
+    follower = FetchFollower(cluster, 1)
+    cluster.append(partition, b"v")
+    follower.fetch().fetch().fetch().fetch(wait_ms=500)
+    assert follower.is_waiting
+
+    deletion = cluster.replicas.deletions.delete({partition.topic_partition: 1}, 1000)
+    waiting = cluster.loop.create_task(deletion)
+    cluster.run_callbacks()
+    cluster.time.advance(500)
+    waiting.cancel()
+
+    assert follower.finish().told == {0: (0, 1, 1, 0)}
+
+
 def test_a_log_start_that_moves_by_itself_is_told_before_long(cluster, partitions, follower):
     partitions[1].log.log_end_offset = partitions[1].log.high_watermark = 0
     partitions[1].log.log_start_offset = -5

@@ -146,6 +146,22 @@ def test_a_waiting_fetch_ends_when_the_topic_is_deleted(cluster):
     assert answer.result()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_waiting_fetch_gets_to_know_of_deleted_records_when_its_time_is_over(cluster):
+    """Neither does Apache Kafka end a fetch because its log starts later."""
+    partition = cluster.lead("t")
+    cluster.append(partition, b"v")
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500, min_bytes=1_000_000), [asked()])
+
+    told = cluster.loop.run_until_complete(
+        cluster.replicas.deletions.delete({partition.topic_partition: 1}, 1000)
+    )
+    early = answer.done()
+    cluster.time.advance(500)
+
+    assert ([each.low_watermark for each in told], early) == ([1], False)
+    assert answer.result()[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_a_consumer_waits_for_the_high_watermark(cluster):
     partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
     answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
