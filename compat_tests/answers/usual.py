@@ -102,6 +102,7 @@ _HARMFUL = {
     (19, "name", "unknown"): "the topic would be there afterwards",
     (19, "num_partitions", str(INT32)): "3.9.2 would try to make them",
     (37, "count", str(INT32)): "3.9.2 would try to make them",
+    (37, "count", str(-INT32 - 1)): "3.9.2 counts too far, and runs out of memory",
     (43, "topic_partitions", "null"): "all partitions of the cluster",
     (43, "topic_partitions", "nothing"): "all partitions of the cluster",
     (68, "member_epoch", "0"): "a member would join",
