@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from compat_tests.answers import fetches, lookups, sessions, writes
+from compat_tests.answers import asking, fetches, lookups, sessions, writes
 from compat_tests.answers.allowed import unexplained
+from compat_tests.answers.asking import WAIT_MS, Caller, Target
 from compat_tests.answers.hunt import KBROKER, NEW, OLD, ask_all, prepared, running
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
+from compat_tests.wire.wire_client import FETCH, METADATA
 
 _ASKS = (
     fetches.every_version,
@@ -51,3 +54,40 @@ def test_one_field_that_both_answer_otherwise_is_found() -> None:
     ]
     assert unexplained(other_code, theirs, other_code) == []
     assert unexplained(other_code, {}, theirs) != []
+
+
+@pytest.mark.parametrize(
+    ("key", "max_wait_ms", "took_s", "came"),
+    [
+        (FETCH, WAIT_MS, 0.4, "at once"),
+        (FETCH, WAIT_MS, 0.5, "later"),
+        (FETCH, 0, 1.1, "at once"),
+        (FETCH, 0, 1.3, "later"),
+        (FETCH, -1, 1.3, "later"),
+        (METADATA, 0, 9.0, None),
+    ],
+)
+def test_a_fetch_that_waits_and_must_not_is_seen(
+    monkeypatch: pytest.MonkeyPatch, key: int, max_wait_ms: int, took_s: float, came: str | None
+) -> None:
+    now_s = 0.0
+
+    class SlowClient:
+        """Its answer takes a time that nobody has to wait for."""
+
+        def __init__(self, *_: object) -> None: ...
+
+        def send(self, *_: int, **__: object) -> int:
+            return 1
+
+        def receive(self, *_: int) -> None:
+            nonlocal now_s
+            now_s += took_s
+
+    monkeypatch.setattr(asking, "WireClient", SlowClient)
+    monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: now_s))
+    caller = Caller(Target("slow", "nowhere:1", ranges={key: (4, 4)}))
+
+    caller.ask("a question", key, 4, max_wait=max_wait_ms)
+
+    assert caller.answers["a question v4"].get("came") == came

@@ -100,14 +100,14 @@ class Caller:
         if self.target.serves(key, version):
             wait_ms = WAIT_MS if change is None else LONG_WAIT_MS
             may_wait = key == FETCH and values["max_wait"] >= wait_ms
-            self.keep(f"{label} v{version}", call, wait_ms if may_wait else 0)
+            self._keep_timed(f"{label} v{version}", key, call, wait_ms if may_wait else 0)
         return entity
 
     def ask_packed(
         self, label: str, key: int, version: int, frame: bytes, read: Callable[[bytes], Any]
     ) -> None:
-        """Send a request that was packed by hand; what `read` makes of the answer is kept, and
-        whether it waited where the label says so.
+        """Send a request that was packed by hand, which may wait where the label says so; what
+        `read` makes of the answer is kept.
         """
 
         def call(client: WireClient) -> Any:
@@ -115,7 +115,16 @@ class Caller:
             return plain(self.names, read(client.receive_frame()))
 
         if self.target.serves(key, version):
-            self.keep(f"{label} v{version}", call, WAIT_MS if "waits" in label else 0)
+            may_wait = "waits" in label
+            self._keep_timed(f"{label} v{version}", key, call, WAIT_MS if may_wait else 0)
+
+    def _keep_timed(
+        self, label: str, key: int, call: Callable[[WireClient], Any], wait_ms: int
+    ) -> None:
+        """As `keep`. A fetch that may not wait (0) is timed too, with the patience that tells a
+        broker that waits from one that is slow for a moment.
+        """
+        self.keep(label, call, (wait_ms or LONG_WAIT_MS) if key == FETCH else 0)
 
     def keep(self, label: str, call: Callable[[WireClient], Any], wait_ms: int = 0) -> None:
         """Keep what `call` returns or raises; with `wait_ms` also whether it took half of that."""
