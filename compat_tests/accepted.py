@@ -16,50 +16,57 @@ class Accepted(NamedTuple):
     why: str
     own: str = r"(?s).*"  # a pattern of kbroker's value
     levels: tuple[int, ...] = (0, 2)  # of `transaction.version`, at which it differs
+    like: str = ""  # the version of Apache Kafka that answers as kbroker does: it may not differ
 
 
 # Of the questions of `answers/`: neither as 3.9.2 nor as 4.3.1 answers them.
 ANSWERS = (
     Accepted(
         r"isolation_level[= ]",
-        r"",
+        r"^answer",
         "42 says what is wrong with the request; Apache: -1, its own fault",
     ),
     Accepted(
         r"fetch with .*max_bytes[= ]-",
-        r"",
+        r"^answer",
         "less than nothing counts as 0: the first batch; Apache: -1",
     ),
     Accepted(
         r"^(fetch with session_id[= ]|session (2147483647|-1|-2147483648) epoch)",
-        r"",
+        r"^answer",
         "no session has such an id: 70, or an answer without one; Apache: -1, no shard has it",
     ),
     Accepted(
         r"^offsets: .* v1[01]$",
         r"\.topics",
         "as 3.9.2 for a partition named twice: each is refused",
+        like="3.9.2",
     ),
     Accepted(
-        r"^metadata of no name", r"\.(brokers|error_code)", "the brokers are told all the same"
+        r"^metadata (of no name|with topics\.name null v)",
+        r"^answer\.(brokers|error_code)",
+        "the brokers are told all the same; Apache fails at it, and tells of none",
     ),
     Accepted(r"^api.versions", r"\.(api_keys|finalized|supported)", "what each of them serves"),
-    Accepted(r"^old offsets of .*, -1 v0", r"", "fewer than none: none; Apache: -1"),
+    Accepted(r"^old offsets of .*, -1 v0", r"^answer$", "fewer than none: none; Apache: -1"),
     Accepted(
         r"^old offsets of '\w*' at [0-9]+, [0-9]",
-        r"",
+        r"^answer$",
         "segments by the times of their records; Apache: by when their files were written",
     ),
     Accepted(r"^deletion ", r"\.aborted_transactions$", "empty or null: neither has a transaction"),
 )
 
 # Where two brokers are compared: most often 3.9.2 and 4.3.1 differ from each other, and kbroker is as
-# one of them; and what kbroker does not offer.
+# one of them; and what kbroker does not offer, or does otherwise than both.
 OF_TWO_BROKERS = (
     Accepted(
-        r"^offers (\w*DelegationToken|Alter(ClientQuotas|UserScramCredentials)|DescribeQuorum"
-        r"|UnregisterBroker|(Add|Remove)RaftVoter|ConsumerGroupDescribe|Share\w*|\w+ShareGroup\w*"
-        r"|StreamsGroup\w*)$",
+        r"^offers (Create|Renew|Expire|Describe)DelegationToken$"
+        r"|^offers (AlterClientQuotas|AlterUserScramCredentials)$"
+        r"|^offers (DescribeQuorum|UnregisterBroker|AddRaftVoter|RemoveRaftVoter)$"
+        r"|^offers (ConsumerGroupDescribe|ShareGroupDescribe|ShareFetch|ShareAcknowledge)$"
+        r"|^offers (Initialize|Read|Write|Delete)ShareGroupState(Summary)?$"
+        r"|^offers (Describe|Alter|Delete)ShareGroupOffsets$|^offers StreamsGroup\w+$",
         r"^versions$",
         "not there: logins, quotas, KRaft, and the groups of KIP-848 and after",
         own="not served",
@@ -68,140 +75,201 @@ OF_TWO_BROKERS = (
         r"^offers (LeaderAndIsr|StopReplica|UpdateMetadata|ControlledShutdown|AlterPartition"
         r"|Envelope|AllocateProducerIds)$",
         r"^versions$",
-        "requests between brokers are not listed where clients ask",
+        "as 4.3.1: requests between brokers are not listed where clients ask",
         own="not served",
-    ),
-    Accepted(
-        r"^offset_commit with topics(\.partitions)? one twice ",
-        r"^answer\.topics",
-        "as 4.3.1: each of a partition's entries is answered",
+        like="4.3.1",
     ),
     Accepted(
         r"^offers (ListConfigResources|DescribeTopicPartitions|ShareGroupHeartbeat)$",
         r"^versions$",
         "as 4.3.1; 3.9.2 does not have it",
         own="0-1|0-0|1-1",
+        like="4.3.1",
     ),
     Accepted(
-        r"^offset_delete with topics(\.partitions)? one twice ",
-        r"^answer\.topics",
-        "as 3.9.2: a partition named twice has one answer",
+        r"^offset_commit with topics(\.partitions)? one twice v",
+        r"^answer\.topics\[\w*(#2\]|\]\.partitions\[0#2\])$",
+        "as 4.3.1: each of a partition's entries is answered",
+        own=r"\{.*'error_code': 0\}.*",
+        like="4.3.1",
     ),
     Accepted(
-        r"^(offset_fetch|txn_offset_commit) with (groups\.)?topics(\.partition\w*)? (one twice|nothing) ",
-        r"^answer\.(groups|topics)",
+        r"^(offset_fetch|txn_offset_commit) with (groups\.)?topics(\.partition\w*)? (one twice|nothing) v",
+        r"^answer\.(groups\[[\w-]+\]\.)?topics\[\w*(#2\]|\]|\]\.partitions\[0#2\])$",
         "as 4.3.1: each of a partition's entries is answered, and topics without partitions are",
+        own=r"\{.*\}",
+        like="4.3.1",
     ),
     Accepted(
-        r"^delete_topics (with topics(\.topic_id zero| one twice) )?v6$",
+        r"^delete_topics (with topics\.topic_id zero )?v6$",
         r"topic_id$",
-        "the id is told with the name; 3.9.2 does so when it is quick",
+        "as 4.3.1: the id is told with the name",
+        own="an id",
+        like="4.3.1",
+    ),
+    Accepted(
+        r"^delete_topics with topics one twice v6$",
+        r"topic_id$",
+        "deleted as in 3.9.2, where the name is told alone; 4.3.1 refuses, and tells no id either",
+        own="an id",
     ),
     Accepted(
         r"^delete_topics with topics\.name null v6$",
         r"error_code$",
         "as 4.3.1: neither a name nor an id; 3.9.2: 29",
         own="42",
+        like="4.3.1",
     ),
     Accepted(
-        r"^delete_groups with groups_names ",
+        r"^delete_groups with groups_names \[(unknown|with a space|too long)\] v",
         r"error_code$",
-        "a group is there once offsets of it are committed; in 3.9.2 also while they are pending",
+        "as 4.3.1: a group is there once offsets of it are committed; in 3.9.2 also while they are pending",
         own="69",
+        like="4.3.1",
     ),
     Accepted(
-        r"^describe_client_quotas with components\.(match_type -?\d+|match null) v",
+        r"^create_partitions with topics\.name empty v",
+        r"error_code$",
+        "as 4.3.1: no topic has this name; 3.9.2: -1, its own fault",
+        own="3",
+        like="4.3.1",
+    ),
+    Accepted(
+        r"^describe_client_quotas with components\.(match_type (-\d+|127)|match null) v",
         r"^answer\.error_code$",
         "as 4.3.1; 3.9.2: -1, its own fault",
         own="42",
+        like="4.3.1",
     ),
     Accepted(
-        r"^(consumer|share)_group_heartbeat",
-        r"^answer",
+        r"^describe_client_quotas with components\.match_type [12] v",
+        r"^answer\.(entries|error_code)$",
+        "as 3.9.2: what is to match is not looked at; 4.3.1: 42",
+        own=r"0|\[\]",
+        like="3.9.2",
+    ),
+    Accepted(
+        r"^(consumer|share)_group_heartbeat (with .* )?v",
+        r"^answer\.error_code$",
         "as 3.9.2 where the newer groups are off: clients stop at that answer",
-        own="35|.*'error_code': 35.*",
+        own="35",
+        like="3.9.2",
     ),
     Accepted(
-        r"^list_offsets with topics(\.partitions)? (one twice|nothing) |^offsets: .* (twice|times), ",
-        r"^answer\.topics",
+        r"^list_offsets with topics(\.partitions)? (one twice|nothing) v|^offsets: .* (twice|times), ",
+        r"^answer\.topics\[\w*(#2\]|\]|\]\.partitions\[0#[23]\])$",
         "as 3.9.2: each of a partition's entries is answered, and topics without partitions are",
+        own=r"\{.*\}",
+        like="3.9.2",
     ),
     Accepted(
-        r"^update_features",
-        r"^answer\.(error_code|results)",
-        "as 3.9.2: a feature that is unknown is told in its own entry, and in the code of version 2",
+        r"^update_features (with .* )?v[01]$",
+        r"^answer\.(error_code|results\[.*\])$",
+        "as 3.9.2: a feature that is unknown is told in its own entry; 4.3.1: 95 for all of them",
+        own=r"0|\{'feature': '.*', 'error_code': 42\}",
+        like="3.9.2",
     ),
     Accepted(
-        r"^create_topics with topics one twice ",
-        r"^answer\.topics",
+        r"^update_features (with .* )?v2$",
+        r"^answer\.error_code$",
+        "as 3.9.2: 42 where a feature is unknown; 4.3.1: 95",
+        own="42",
+        like="3.9.2",
+    ),
+    Accepted(
+        r"^create_topics with topics one twice v",
+        r"^answer\.topics\[.*#2\]$",
         "as 3.9.2: each entry of a topic named twice is refused",
+        own=r"\{.*'error_code': 42\b.*\}",
+        like="3.9.2",
     ),
     Accepted(
-        r"^create_topics with validate_only ",
+        r"^create_topics with validate_only True v",
         r"topic_id$",
         "as 3.9.2: a topic that is not made has no id",
+        own="None",
+        like="3.9.2",
     ),
     Accepted(
-        r"^(create_topics|describe_configs)",
+        r"^(create_topics|describe_configs)\b",
         r"configs\[message\.(downconversion\.enable|format\.version|timestamp\.(after|difference)\.max\.ms)\]",
         "as 3.9.2: 4.x has other defaults, and knows no older message formats",
+        like="3.9.2",
     ),
     Accepted(
-        r"^(create_topics|describe_configs)",
-        r"configs\[min\.insync\.replicas\]",
-        "a cluster of KRaft has it as a setting of the cluster",
+        r"^(create_topics|describe_configs)\b",
+        r"configs\[min\.insync\.replicas\]\.(config_source|synonyms)",
+        "as 3.9.2: a cluster of KRaft has it as a setting of the cluster",
+        own="5|not there",
+        like="3.9.2",
     ),
     Accepted(
-        r"^delete_topics with topic\w* one twice ",
-        r"^answer\.responses",
+        r"^delete_topics with topic(s|_names) one twice v",
+        r"^answer\.responses\[.*(#2\]|\]\.error_code)$",
         "as 3.9.2: a topic named twice is deleted, and told twice",
+        own=r"0|\{.*'error_code': 0\}",
+        like="3.9.2",
     ),
     Accepted(
-        r"^describe_groups with include_authorized_operations",
+        r"^describe_groups with include_authorized_operations True v",
         r"authorized_operations$",
         "as 3.9.2: settings of groups are not there",
         own="328",
+        like="3.9.2",
     ),
     Accepted(
         r"^offset_commit with group_id .* v(9|10)$",
         r"error_code$",
         "as 3.9.2: 69 belongs to the groups of KIP-848",
         own="22",
+        like="3.9.2",
     ),
     Accepted(
         r"^find_coordinator with key_type 2 v6$",
         r"error_code$",
-        "share groups have no coordinator",
+        "as 3.9.2: share groups have no coordinator; 4.3.1 looks at their keys first",
         own="15",
-    ),
-    Accepted(
-        r"^metadata with topics\.name null v",
-        r"^answer\.(brokers|error_code)",
-        "the brokers are told all the same",
-    ),
-    Accepted(
-        r"^(describe|create|delete)_acls with .*(type|filter|operation) 0 v",
-        r"^answer$",
-        "what is asked of nobody is refused all the same; Apache closes the connection",
-        own=r"(?s).*'error_code': 54.*",
+        like="3.9.2",
     ),
     Accepted(
         r"^(incremental_)?alter_configs with resources\.resource_name (with a space|too long) v",
         r"error_code$",
         "as 3.9.2: such a topic is not there",
         own="3",
+        like="3.9.2",
     ),
     Accepted(
-        r"^(elect_leaders|alter_partition_reassignments|add_partitions_to_txn) with .*"
-        r"(one twice|partitions nothing) v",
-        r"^answer\.(replica_election_results|responses|results_by_topic)",
-        "a partition named twice has one answer, and a topic without partitions none",
+        r"^(elect_leaders|alter_partition_reassignments) with .*(one twice|partitions nothing) v",
+        r"^answer\.(replica_election_results|responses)\[",
+        "as 3.9.2: a partition named twice has one answer, and a topic without partitions none",
+        own="not there",
+        like="3.9.2",
+    ),
+    Accepted(
+        r"^offset_delete with topics(\.partitions)? one twice v",
+        r"^answer\.topics\[",
+        "as 3.9.2: a partition named twice has one answer",
+        own="not there",
+        like="3.9.2",
     ),
     Accepted(
         r"^elect_leaders with election_type -?\d+ v",
         r"error_code$",
-        "as 3.9.2: its own fault; 4.3.1: 42",
+        "as 3.9.2, which fails at it: -1; 4.3.1: 42",
         own="-1",
+        like="3.9.2",
+    ),
+    Accepted(
+        r"^add_partitions_to_txn with v3_and_below_topics(\.partitions)? (one twice|nothing) v",
+        r"^answer\.results_by_topic_v3_and_below\[",
+        "a partition named twice has one answer, and a topic without partitions none; Apache answers each",
+        own="not there",
+    ),
+    Accepted(
+        r"^(describe|create|delete)_acls with .*(type|filter|operation) 0 v",
+        r"^answer$",
+        "what is asked of nobody is refused all the same; Apache closes the connection",
+        own=r"\{('results': \[\{)?'error_code': 54\b.*\}|\{'filter_results': \[\{'error_code': 54\b.*\}",
     ),
     Accepted(
         r"^write_txn_markers with markers\.(producer_id|producer_epoch) -\d+ v",
@@ -216,31 +284,22 @@ OF_TWO_BROKERS = (
         own="31",
     ),
     Accepted(
-        r"^write_txn_markers with markers\.topics.* nothing v",
-        r"^answer\.markers",
+        r"^write_txn_markers with markers\.topics(\.partition_indexes)? nothing v",
+        r"^answer\.markers\[\]$",
         "each marker is answered; Apache leaves one without partitions out",
+        own=r"\{.*'topics': \[\]\}",
     ),
     Accepted(
-        r"^describe_client_quotas with components\.match_type [12] v",
-        r"^answer\.(entries|error_code)$",
-        "as 3.9.2: what is to match is not looked at; 4.3.1: 42",
-    ),
-    Accepted(
-        r"^describe_producers with .* one twice v",
-        r"^answer\.topics",
-        "each of a partition's entries is refused; Apache answers each",
+        r"^describe_producers with topics(\.partition_indexes)? one twice v",
+        r"^answer\.topics\[[\w-]+(#2\]\.partitions\[0\]|\]\.partitions\[0#2\])\.error_code$",
+        "a partition's second entry is refused: a small request would be answered with gigabytes",
+        own="42",
     ),
     Accepted(
         r"^describe_topic_partitions with topics\.name empty v",
         r"(error_code|operations)$",
         "an empty name is a bad one; 4.3.1: -1, its own fault",
         own="17|3576",
-    ),
-    Accepted(
-        r"^(produce|delete) with timeout=",
-        r"error_code$",
-        "an answer that waits for the disk (`kbroker.flush`) has no more time than it was given",
-        own="7",
     ),
 )
 
@@ -343,14 +402,17 @@ SEQUENCES = (
 
 
 def reason(
-    entries: tuple[Accepted, ...], asked: str, path: str, *values: object
+    entries: tuple[Accepted, ...], asked: str, path: str, *values: object, other: str = ""
 ) -> Accepted | None:
-    """The entry that explains why a field differs; one of `values` is kbroker's."""
+    """The entry that explains why a field differs; one of `values` is kbroker's. `other` is the
+    version of Apache Kafka that it differs from, where that is known.
+    """
     return next(
         (
             entry
             for entry in entries
-            if re.search(entry.asked, asked)
+            if not (other and entry.like == other)
+            and re.search(entry.asked, asked)
             and re.search(entry.path, path)
             and any(re.fullmatch(entry.own, str(value)) for value in values)
         ),

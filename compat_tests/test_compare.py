@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, reason
 from compat_tests.answers.normal import differences
 from compat_tests.answers.variations import fitted, variations
 from compat_tests.command_line import CANNOT_CONNECT, HEEDING, UNUSED, USAGE, Done
+from compat_tests.compare.comparing import Question, explained
 from compat_tests.conftest import BrokerProcess
 from compat_tests.wire.wire_client import LIST_GROUPS, METADATA, WireClient
 
@@ -105,6 +107,23 @@ def test_only_what_is_on_the_list_is_accepted() -> None:
     entries = ANSWERS + OF_TWO_BROKERS + SEQUENCES
 
     assert all(entry.why for entry in entries)
+    like = [e for e in ANSWERS + OF_TWO_BROKERS if e.why.startswith("as ")]
+    assert all(re.match(rf"as {re.escape(e.like)}\b", e.why) and e.like for e in like)
     assert reason(entries, "heartbeat v4", "answer.error_code", 0, 25) is None
     assert reason(entries, "api versions of 'a' '' v3", "answer.api_keys", "1", "2") is not None
     assert list(differences({"a": [{"b": 1}]}, {"a": [{"b": 2}]})) == [("a[].b", 1, 2)]
+
+
+def test_kbroker_may_not_differ_from_the_apache_kafka_that_it_is_like() -> None:
+    named = ("offset_commit with group_id unknown v9", "answer.topics[t].partitions[0].error_code")
+    question = Question("OffsetCommit", "9", "with group_id unknown")
+
+    def why(a: str, b: str, values: tuple[int, int]) -> str | None:
+        return explained((a, b), named[0], question, named[1], values).why
+
+    assert str(why("kbroker", "kafka-4.3.1", (22, 69))).startswith("as 3.9.2")
+    assert str(why("kafka-4.3.1", "kbroker", (69, 22))).startswith("as 3.9.2")
+    assert str(why("kafka-3.9.2", "kafka-4.3.1", (22, 69))).startswith("as 3.9.2")
+    assert str(why("127.0.0.1:1", "127.0.0.1:2", (69, 22))).startswith("as 3.9.2")
+    assert why("kbroker", "kafka-3.9.2", (22, 69)) is None
+    assert why("kbroker", "kafka-4.3.1", (69, 22)) is None

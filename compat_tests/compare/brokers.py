@@ -33,7 +33,8 @@ from compat_tests.wire.wire_client import (
     WireClient,
 )
 
-KBROKER, OLD, NEW = "kbroker", f"kafka-{ZOOKEEPER_LINE}", f"kafka-{NEWEST}"
+KBROKER, APACHE = "kbroker", "kafka-"
+OLD, NEW = APACHE + ZOOKEEPER_LINE, APACHE + NEWEST
 STARTED = (KBROKER, OLD, NEW)
 _PATIENT = {"zookeeper.session.timeout.ms": "30000", "broker.session.timeout.ms": "9000"}
 # kbroker begins with the settings that the started brokers of Apache Kafka have.

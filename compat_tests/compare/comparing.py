@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, reason
+from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, Accepted, reason
 from compat_tests.answers.asking import Answer, Caller, StoppedError, Target
 from compat_tests.answers.normal import differences
-from compat_tests.compare.brokers import ranges_of_both
+from compat_tests.compare.brokers import APACHE, KBROKER, ranges_of_both
 from compat_tests.compare.keys import NOT_ASKED, asks_of, has_questions, key_name
 from compat_tests.transactions.runner import run_all
 from compat_tests.transactions.script import NOT_SERVED, Sequence, all_sequences
@@ -59,10 +59,11 @@ def compared(a: Target, b: Target, only: str = "") -> Iterator[KeyResult]:
     """The results key by key. KeyboardInterrupt ends both sides before it is raised."""
     versions = ranges_of_both(a, b)
     both = served(a.bootstrap), served(b.bootstrap)
+    names = a.name, b.name
     for key in sorted(both[0].keys() | both[1].keys()):
         if re.search(only, key_name(key), re.IGNORECASE):
             result = KeyResult(key_name(key))
-            result.differences += _offered(key, both[0].get(key), both[1].get(key))
+            result.differences += _offered(names, key, both[0].get(key), both[1].get(key))
             if key in versions:
                 result.not_asked = _why_not(key)
             if key in versions and not result.not_asked:
@@ -77,12 +78,14 @@ def _why_not(key: int) -> str:
 
 
 Range = tuple[int, int] | None
+Names = tuple[str, str]
 
 
-def _offered(key: int, a: Range, b: Range) -> Iterator[Difference]:
+def _offered(names: Names, key: int, a: Range, b: Range) -> Iterator[Difference]:
     """A key that only one serves; versions are no difference of their own."""
     if a is None or b is None:
-        yield _explained(
+        yield explained(
+            names,
             f"offers {key_name(key)}",
             Question(key_name(key), "", "ApiVersions"),
             "versions",
@@ -104,7 +107,8 @@ def _ask_key(result: KeyResult, key: int, versions: tuple[int, int], a: Target, 
         left, right = answers[0].get(label), answers[1].get(label)
         for path, mine, theirs in differences(left, right):
             question = Question(result.key, matched["version"], matched["asked"])
-            result.differences.append(_explained(label, question, path, (mine, theirs)))
+            difference = explained((a.name, b.name), label, question, path, (mine, theirs))
+            result.differences.append(difference)
     result.answers = len(answers[0])
     asked = {label.rpartition(" v")[2] for label in answers[0]}
     missing = [str(v) for v in range(versions[0], versions[1] + 1) if str(v) not in asked]
@@ -112,8 +116,23 @@ def _ask_key(result: KeyResult, key: int, versions: tuple[int, int], a: Target, 
         result.not_asked = f"the codec has no version {', '.join(missing)}"
 
 
-def _explained(label: str, question: Question, path: str, values: tuple[Any, Any]) -> Difference:
-    found = reason(ANSWERS + OF_TWO_BROKERS + SEQUENCES, label, path, *values)
+def explained(
+    names: Names,
+    label: str,
+    question: Question,
+    path: str,
+    values: tuple[Any, Any],
+    entries: tuple[Accepted, ...] = ANSWERS + OF_TWO_BROKERS,
+) -> Difference:
+    """A difference, with the reason where the list has one. Which value is kbroker's, and which
+    Apache Kafka's the other, is known of brokers that were started by name; addresses may be any.
+    """
+    own: tuple[Any, ...] = values
+    other = ""
+    if KBROKER in names:
+        own = tuple(value for name, value in zip(names, values, strict=True) if name == KBROKER)
+        other = next((name.removeprefix(APACHE) for name in names if name != KBROKER), "")
+    found = reason(entries, label, path, *own, other=other)
     return Difference(question, path, *values, found and found.why)
 
 
@@ -144,6 +163,7 @@ def _sequences(a: Target, b: Target) -> KeyResult:
     if levels[0] != levels[1]:
         result.not_asked = f"transaction.version is {levels[0]} and {levels[1]}"
         return result
+    here = tuple(entry for entry in SEQUENCES if levels[0] in entry.levels)
     wanted = [s for s in all_sequences() if not s.settings and s.level <= levels[0]]
     left, right = _side_by_side(_played, wanted, a, b)
     for title, steps in left.items():
@@ -152,7 +172,10 @@ def _sequences(a: Target, b: Target) -> KeyResult:
             if mine != theirs and NOT_SERVED not in (mine, theirs):
                 label = f"{title}: {step}"
                 question = Question(TRANSACTIONS, "", label)
-                result.differences.append(_explained(label, question, "answer", (mine, theirs)))
+                difference = explained(
+                    (a.name, b.name), label, question, "answer", (mine, theirs), here
+                )
+                result.differences.append(difference)
     return result
 
 
