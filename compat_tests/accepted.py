@@ -301,6 +301,12 @@ OF_TWO_BROKERS = (
         "an empty name is a bad one; 4.3.1: -1, its own fault",
         own="17|3576",
     ),
+    Accepted(
+        r"^produce with timeout=-?\d+ v",
+        r"error_code$",
+        "of brokers that sync before they answer (`kbroker.flush`): no more time than was given",
+        own="7",
+    ),
 )
 
 # Of sequences about transactions (`transactions/sequences/`). With `transaction.version` below 2 kbroker
