@@ -83,7 +83,9 @@ def session_of_a_topic_that_changes(caller: Caller) -> None:
         )  # fmt: skip
         session: Values = {"session_id": made.session_id if made is not None else 0, "max_wait": 0}
         with caller.beside() as client:
-            _delete_topic(client, caller.names.on_broker(own))
+            known = caller.names.on_broker(own)
+            _delete_topic(client, known)
+            until(lambda: client.fetch(known, 2).error_code.value, f"{known} is gone")  # noqa: B023
             again = fetch(caller, version, session_epoch=1, **session)
             caller.ask("session: after the deletion", FETCH, version, **again)
             _make(caller, own)
@@ -94,7 +96,7 @@ def session_of_a_topic_that_changes(caller: Caller) -> None:
             topics = (one(caller, version, own, 2),)
             again = fetch(caller, version, *topics, session_epoch=4, **session)
             caller.ask("session: asks for the new one", FETCH, version, **again)
-            _delete_topic(client, caller.names.on_broker(own))
+            _delete_topic(client, known)
 
 
 def sessions_read_in_turn(caller: Caller) -> None:
