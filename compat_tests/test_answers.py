@@ -57,23 +57,32 @@ def test_one_field_that_both_answer_otherwise_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "max_wait_ms", "took_s", "came"),
+    ("key", "fetch", "took_s", "came"),
     [
-        (FETCH, WAIT_MS, 0.4, "at once"),
-        (FETCH, WAIT_MS, 0.5, "later"),
-        (FETCH, 0, 1.1, "at once"),
-        (FETCH, 0, 1.3, "later"),
-        (FETCH, -1, 1.3, "later"),
-        (METADATA, 0, 9.0, None),
+        (FETCH, {"max_wait": WAIT_MS}, [0.4], "at once"),
+        (FETCH, {"max_wait": WAIT_MS}, [0.95], "later"),
+        (FETCH, {"max_wait": WAIT_MS}, [0.5, 0.4], "at once"),
+        (FETCH, {"max_wait": WAIT_MS}, [0.5, 0.95], "later"),
+        (FETCH, {"max_wait": 0}, [1.3, 0.1], "at once"),
+        (FETCH, {"max_wait": -1}, [0.5, 0.5, 0.5], "later"),
+        (FETCH, {"max_wait": WAIT_MS, "session_epoch": 1}, [0.5], "later"),
+        (FETCH, {"max_wait": 0, "session_epoch": 0}, [0.5], None),
+        (FETCH, {"max_wait": 0, "session_id": 5}, [0.5], None),
+        (METADATA, {"max_wait": 0}, [9.0], None),
     ],
 )
-def test_a_fetch_that_waits_and_must_not_is_seen(
-    monkeypatch: pytest.MonkeyPatch, key: int, max_wait_ms: int, took_s: float, came: str | None
+def test_a_fetch_that_waits_and_must_not_is_told_from_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+    key: int,
+    fetch: dict[str, int],
+    took_s: list[float],
+    came: str | None,
 ) -> None:
     now_s = 0.0
+    answers = iter(took_s)
 
     class SlowClient:
-        """Its answer takes a time that nobody has to wait for."""
+        """Its answers take times that nobody has to wait for."""
 
         def __init__(self, *_: object) -> None: ...
 
@@ -82,12 +91,13 @@ def test_a_fetch_that_waits_and_must_not_is_seen(
 
         def receive(self, *_: int) -> None:
             nonlocal now_s
-            now_s += took_s
+            now_s += next(answers)
 
     monkeypatch.setattr(asking, "WireClient", SlowClient)
     monkeypatch.setattr(asking, "time", SimpleNamespace(monotonic=lambda: now_s))
     caller = Caller(Target("slow", "nowhere:1", ranges={key: (4, 4)}))
 
-    caller.ask("a question", key, 4, max_wait=max_wait_ms)
+    caller.ask("a question", key, 4, **fetch)
 
     assert caller.answers["a question v4"].get("came") == came
+    assert list(answers) == []
