@@ -94,13 +94,12 @@ def groups(assignor: str) -> Scenario:
         join(stage, "one", group, assignor)
         stage.until("the first member reads 240 records", lambda: _distinct(stage, "one") == 240)
         join(stage, "two", group, assignor)
-        halves = [PARTITIONS // 2] * 2
-        stage.until("two members share the topic", lambda: stage.reference.owned(group) == halves)
+        stage.shared(group, [PARTITIONS // 2] * 2, "one", "two")
         stage.reference.write(topic, numbers(240, 240, PARTITIONS))
         stage.until("both read 480 records", lambda: _distinct(stage, "one", "two") == 480)
         assert _distinct(stage, "two") > 0, "the second member read nothing"
         before = set(leave(stage, "one"))
-        stage.until("one has all", lambda: stage.reference.owned(group) == [PARTITIONS])
+        stage.shared(group, [PARTITIONS], "two")
         stage.reference.write(topic, numbers(480, 120, PARTITIONS))
         stage.until(
             "the second member reads the rest",
@@ -127,7 +126,7 @@ def group_admin(stage: Stage) -> None:
     if stage.can("groups"):
         join(stage, "one", group)
         stage.until("the member reads", lambda: _distinct(stage, "one") == 30)
-        stage.until("it owns all", lambda: stage.reference.owned(group) == [2])
+        stage.shared(group, [2], "one")
         described = stage.program.ask("describe_group", group=group)
         assert described["members"] == 1, f"the group has {described['members']} members, not 1"
         assert described["state"].upper() == "STABLE", f"the group is {described['state']}"
@@ -241,7 +240,7 @@ def restart(stage: Stage) -> None:
     grouped = stage.can("groups")
     if grouped:
         join(stage, "one", topic)
-        stage.until("the member has joined", lambda: stage.reference.owned(topic) == [1])
+        stage.shared(topic, [1], "one")
     wanted = numbers(0, 40)
     stage.program.begin(
         "write", topic=topic, records=[to_json(each) for each in wanted],

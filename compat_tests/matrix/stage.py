@@ -71,6 +71,25 @@ class Stage:
         """Wait for what must come. Raises AssertionError with `what`."""
         until(lambda: bool(condition()), what, WAIT_S)
 
+    def shared(self, group: str, wanted: list[int], *members: str) -> None:
+        """Wait until each member of a group has as many partitions as are wanted; `members` are
+        asked what they see, and tell where they have failed.
+        """
+        last: list[int] = []
+
+        def is_so() -> bool:
+            nonlocal last
+            for member in members:
+                self.program.ask("seen", member=member)
+            last = self.reference.owned(group)
+            return last == wanted
+
+        try:
+            self.until("members share the topic", is_so)
+        except AssertionError:
+            told = f"members have {last} partitions, not {wanted}"
+            raise AssertionError(f"not within {WAIT_S} s: {told}") from None
+
     def arrived(self, topic: str, end: int) -> None:
         """Wait until partition 0 ends there, and not later."""
         self.until(f"{topic} ends at {end}", lambda: self.reference.ends(topic)[1] == end)
