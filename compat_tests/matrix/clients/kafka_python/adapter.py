@@ -44,13 +44,21 @@ class Member(threading.Thread):
     def run(self) -> None:
         try:
             while not self.leaves.is_set():
-                polled = self._consumer.poll(timeout_ms=POLL_MS)
+                polled = self._poll()
                 self.seen += [r.value.decode() for records in polled.values() for r in records]
                 if polled:
                     self._commit()
             self._consumer.close()
         except Exception as error:  # told by `seen`
             self.failed = error
+
+    def _poll(self) -> dict[TopicPartition, list[Any]]:
+        try:
+            return self._consumer.poll(timeout_ms=POLL_MS)
+        except KafkaError as error:  # while the broker restarts
+            if not error.retriable:
+                raise
+            return {}
 
     def _commit(self) -> None:
         # In a rebalance, or while the broker restarts: the next commit has these records too.
