@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbroker.client.cluster_configs import Resource, describe_each, own_settings
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
@@ -157,10 +158,11 @@ class MirrorJob:
 
     def tasks(self) -> list[MirrorTask]:
         """One for each partition that has something new, the largest first."""
-        look = self._look = look_at(self._readers, self._views)
         self._offsets.read_on(self._writers)
+        committed = committed_entries(self._writers, self._group)
+        look = self._look = look_at(self._readers, self._views)  # after where any mirror is
         targets = self._ready_targets(look)
-        positions = self._positions(look)
+        positions = self._positions(look, committed)
         sources = self._sources(look, positions)
         tasks: dict[TopicPartition, MirrorTask] = {}
         for partition in look.partitions():
@@ -168,7 +170,9 @@ class MirrorJob:
             begun = self._begun(sources[partition], target_topic, positions[partition])
             self.places[partition] = begun.offset
             if begun.offset < look.stable[partition] or begun.notes:
-                tasks[partition] = self._task(sources[partition], target_topic, partition)
+                tasks[partition] = self._task(
+                    sources[partition], target_topic, positions[partition]
+                )
         return sorted(
             tasks.values(),
             key=lambda task: (
@@ -240,8 +244,9 @@ class MirrorJob:
             found[name] = id_of(view)
         return found
 
-    def _positions(self, look: SourceLook) -> dict[TopicPartition, Position]:
-        entries = committed_entries(self._writers, self._group)
+    def _positions(
+        self, look: SourceLook, entries: Mapping[TopicPartition, Any]
+    ) -> dict[TopicPartition, Position]:
         found: dict[TopicPartition, Position] = {}
         for partition in look.partitions():
             entry = entries.get(partition)
@@ -283,9 +288,7 @@ class MirrorJob:
     def _begun(self, source: SourcePartition, target_topic: str, position: Position) -> Beginning:
         return beginning(source, target_topic, position, allows_loss=self._wish.allows_loss)
 
-    def _task(
-        self, source: SourcePartition, target_topic: str, partition: TopicPartition
-    ) -> MirrorTask:
+    def _task(self, source: SourcePartition, target_topic: str, position: Position) -> MirrorTask:
         return MirrorTask(
             source=self._readers.bootstrap,
             target=self._writers.bootstrap,
@@ -295,7 +298,8 @@ class MirrorJob:
                 target_id=self.target_id,
                 target_topic=target_topic,
                 group=self._group,
-                known=self._known(partition),
+                known=self._known(source.partition),
+                seen=position,
                 allows_loss=self._wish.allows_loss,
                 compression=self._wish.compression,
                 in_transactions=self.in_transactions,

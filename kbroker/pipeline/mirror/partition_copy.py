@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -26,10 +26,13 @@ from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, key_of
 from kbroker.pipeline.mirror.places import (
     Beginning,
     PlaceNote,
+    RoundOverError,
     SourcePartition,
     beginning,
     gap_refusal,
+    is_another,
 )
+from kbroker.pipeline.mirror.source_look import id_of
 from kbroker.pipeline.mirror.stretches import Stretch
 from kbroker.pipeline.mirror.untransacted import UntransactedCopies
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
@@ -58,6 +61,7 @@ class CopyOptions:
     target_topic: str  # its id
     group: str
     known: Position  # by the map of offsets, where the group has been forgotten
+    seen: Position  # where the mirror was before the round looked at the source
     allows_loss: bool
     compression: int
     in_transactions: bool = True
@@ -111,9 +115,11 @@ class PartitionCopy:
         producer = self._new_producer()
         position = producer.committed(options.group, partition)
         position = position if position.offset >= 0 else options.known
-        begun = beginning(
-            options.source, options.target_topic, position, allows_loss=options.allows_loss
-        )
+        source = options.source
+        if position != options.seen:  # somebody has come further since: no sign that a log was cut
+            end_offset = max(source.end_offset, position.offset)
+            source = replace(source, end_offset=end_offset, epoch_end_offset=None)
+        begun = beginning(source, options.target_topic, position, allows_loss=options.allows_loss)
         self.notes = begun.notes
         self.reached = begun.offset
         self._committed = position.offset if begun.offset == position.offset else -1
@@ -122,7 +128,7 @@ class PartitionCopy:
         writing = _Writing(self._writers, options, producer, begun)
         try:
             return self._copy_on(producer, writing, self._fetcher(begun.offset))
-        except PipelineError:
+        except (PipelineError, RoundOverError):
             producer.abort()  # so that readers need not wait for its time to be over
             raise
 
@@ -169,11 +175,31 @@ class PartitionCopy:
     def _commit(self, writing: _Writing, next_offset: int) -> None:
         if next_offset == self._committed:
             return
+        writing.finish()
+        self._check_topics()
         records, size_bytes = writing.commit(next_offset)
         self.rows += records
         self.size_bytes += size_bytes
         self.reached = self._committed = next_offset
         self._on_commit(self.rows)
+
+    def _check_topics(self) -> None:
+        """Commit nothing that may be of, or in, a topic that was made since the round began."""
+        options, topic = self._options, self._partition.topic
+        sides = (
+            ("source", self._readers, options.source.topic_id),
+            ("target", self._writers, options.target_topic),
+        )
+        for cluster, links, known in sides:
+            try:
+                found = id_of(links.topic(topic))
+            except OSError:
+                continue  # who is away makes no topics
+            if is_another(known, found):
+                raise RoundOverError(
+                    f"topic {topic} was created again in the {cluster} while it was copied: run "
+                    "again"
+                )
 
 
 class _Writing:
@@ -222,10 +248,15 @@ class _Writing:
         self._bytes += sum(map(len, bodies))
         self._sender.send_until(lambda: self._sender.has_room)
 
-    def commit(self, next_offset: int) -> tuple[int, int]:
-        """Make what was put visible, with the place in the source; records and their bytes."""
-        options = self._options
+    def finish(self) -> None:
+        """Wait until all that was put is written."""
         self._finish(self._sender, self._partition)
+
+    def commit(self, next_offset: int) -> tuple[int, int]:
+        """Make what was put and is written visible, with the place in the source; records and
+        their bytes.
+        """
+        options = self._options
         self._put_stretch(next_offset)
         note = PlaceNote(options.source.topic_id, options.target_topic, self._leader_epoch)
         place = {self._partition: Position(next_offset, str(note))}

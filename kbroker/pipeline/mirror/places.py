@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.transactional_producer import Position
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
@@ -60,6 +61,10 @@ class Beginning(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class RoundOverError(ClientError):
+    """The clusters are not as they were when the round began; the next one looks again."""
+
+
 def beginning(
     source: SourcePartition, target_topic: str, position: Position, *, allows_loss: bool
 ) -> Beginning:
@@ -68,11 +73,11 @@ def beginning(
     if position.offset < 0:
         return start
     note, partition = PlaceNote.parsed(position.metadata), source.partition
-    if _differ(note.target_topic, target_topic):
+    if is_another(note.target_topic, target_topic):
         return start._replace(
             notes=(f"{partition} was created again in the target: it is copied from its start",)
         )
-    if _differ(note.source_topic, source.topic_id):
+    if is_another(note.source_topic, source.topic_id):
         reason = (
             f"topic {partition.topic} was deleted and created again in the source: it has the id "
             f"{source.topic_id}, and {note.source_topic} was copied"
@@ -97,16 +102,17 @@ def beginning(
     return Beginning(position.offset, position.offset)
 
 
-def gap_refusal(partition: TopicPartition, was: int, now: int) -> PipelineError:
+def gap_refusal(partition: TopicPartition, was: int, now: int) -> RoundOverError:
     """The error where the source loses offsets while they are read."""
-    return PipelineError(
+    return RoundOverError(
         f"offset {was} of {partition} went from the source while it was copied, which has {now} "
         "now: run again, with --allow-loss where it says so",
         trouble=Trouble.ARCHIVE,
     )
 
 
-def _differ(known: str, found: str) -> bool:
+def is_another(known: str, found: str) -> bool:
+    """Whether two ids of a topic are known and not the same."""
     return bool(known and found) and known != found
 
 

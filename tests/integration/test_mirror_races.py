@@ -1,0 +1,160 @@
+"""Mirrors while source and target are no longer as they were when a round began."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.cli.pipeline import mirror_run
+from kbroker.client.broker_link import BrokerLink
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.mirror import mirror_job, partition_copy
+from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.protocol.messages.end_txn import EndTxnRequest
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.testing import Broker
+from tests.integration.mirrored_clusters import check_map, contents, mirror, records_of, write
+from tests.integration.test_mirror import delete_topic, make, numbered
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[str]:
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return str(request.node.name)
+
+
+def before_tasks(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do something once, after the next round has looked and before it copies."""
+
+    def copied(task: MirrorTask) -> MirrorResult:
+        monkeypatch.setattr(mirror_run, "mirror_partition", mirror_partition)
+        act()
+        return mirror_partition(task)
+
+    monkeypatch.setattr(mirror_run, "mirror_partition", copied)
+
+
+def before_request(monkeypatch: pytest.MonkeyPatch, kind: type, act: Callable[[], object]) -> None:
+    """Do something once, before the next request of that kind is sent."""
+    send = BrokerLink.send
+
+    def sent(link: BrokerLink, request: Any, *more: Any, **named: Any) -> None:
+        if isinstance(request, kind):
+            monkeypatch.setattr(BrokerLink, "send", send)
+            act()
+        send(link, request, *more, **named)
+
+    monkeypatch.setattr(BrokerLink, "send", sent)
+
+
+def test_a_mirror_that_another_one_overtook_takes_its_place_for_no_cut_of_the_log(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    written = 10
+
+    def overtake() -> None:
+        write(source, topic, numbered(written, written + 5))
+        assert mirror(source, target, topic, tmp_path / "other") == 0
+
+    for allows_loss in (False, True):
+        assert mirror(source, target, topic, tmp_path / "c") == 0
+        write(source, topic, numbered(written, written + 5))
+        written += 5
+        before_tasks(monkeypatch, overtake)
+        assert mirror(source, target, topic, tmp_path / "c", allows_loss=allows_loss) == 0
+        written += 5
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    assert contents(target, topic) == contents(source, topic)
+    assert check_map(source, target, topic) == written
+
+
+def test_a_new_leader_of_the_source_is_no_cut_of_the_log_where_an_answer_got_lost(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(_links: object, _leaders: object, epochs: Mapping[TopicPartition, int]) -> Any:
+        return dict.fromkeys(epochs, 10)  # where the place is, a new leader has begun
+
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    for start in (10, 15, 20):
+        write(source, topic, numbered(start, start + 5))
+    monkeypatch.setattr(mirror_job, "epoch_ends", ends)
+    seconds = SimpleNamespace(monotonic=count(0, 60).__next__, time_ns=time.time_ns)
+    monkeypatch.setattr(partition_copy, "time", seconds)  # each batch ends a transaction
+    lose_an_answer(monkeypatch)
+
+    assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
+    assert contents(target, topic) == contents(source, topic)
+
+
+def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next transaction is ended, and the answer does not come."""
+    ask = BrokerLink.ask
+
+    def asked(link: BrokerLink, request: Any) -> Any:
+        answer = ask(link, request)
+        if isinstance(request, EndTxnRequest):
+            monkeypatch.setattr(BrokerLink, "ask", ask)
+            raise ConnectionResetError("gone")
+        return answer
+
+    monkeypatch.setattr(BrokerLink, "ask", asked)
+
+
+def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_again(bootstrap: str, *values: int) -> None:
+        delete_topic(bootstrap, topic)
+        make(bootstrap, topic)
+        if values:
+            write(bootstrap, topic, numbered(*values))
+
+    def refusal(**wish: Any) -> str:
+        with pytest.raises(PipelineError) as caught:
+            mirror(source, target, topic, tmp_path / "c", **wish)
+        return caught.value.sentence
+
+    def values() -> list[bytes | None]:
+        return [each.value for each in records_of(target, topic)]
+
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    write(source, topic, numbered(10, 20))
+
+    before_tasks(monkeypatch, lambda: made_again(target))
+    assert "was created again in the target while it was copied: run again" in refusal()
+    before_request(monkeypatch, ProduceRequest, lambda: made_again(target))
+    assert "was created again in the target while it was copied" in refusal()
+    assert values() == []
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert contents(target, topic) == contents(source, topic)
+
+    write(source, topic, numbered(20, 30))
+    before_tasks(monkeypatch, lambda: made_again(source, 50, 90))
+    assert "was created again in the source while it was copied" in refusal(allows_loss=True)
+    assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
+    assert values() == [each.value for each in [*numbered(0, 20), *numbered(50, 90)]]
