@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from compat_tests.conftest import BrokerProcess
 from examples.rules.events import Event
 from examples.rules.run import HERE, differences, load_generator, read
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.rules.input_rows import InputRows
 from kbroker.pipeline.rules.lookup_tables import LookupTables
-from kbroker.pipeline.rules.partitions_look import look_at
+from kbroker.pipeline.rules.partitions_look import PartitionsLook, look_at
 from kbroker.pipeline.rules.rule_check import check_rules
 from kbroker.pipeline.rules.rule_reading import parse_rules, read_rules
 from kbroker.pipeline.rules.rule_spec import RulesSpec
@@ -92,15 +93,68 @@ key = "user"
 """
 
 
+HARD = """
+name = "hard"
+
+[inputs.bought]
+topics = ["bought"]
+schema = "at BIGINT NOT NULL, user STRING"
+time = "at"
+watermark = "1s"
+idle = "0s"
+
+[inputs.seen]
+topics = ["seen"]
+schema = "at BIGINT NOT NULL, user STRING"
+time = "at"
+watermark = "1s"
+idle = "0s"
+
+[rules.unseen]
+from = ["seen", "bought"]
+window = "10s"
+sql = '''
+SELECT b.window_start, b.window_end, b.user FROM bought b
+LEFT ANTI JOIN seen s ON s.window_start = b.window_start AND s.user = b.user'''
+to = "unseen"
+
+[rules.times]
+from = "bought"
+by = "user"
+select = { last = "max(at)" }
+emit = "update"
+to = "times"
+"""
+
+VALUES = {
+    '{"a": 1}': "ok",
+    '\n\t{"a": 1} \n': "ok",
+    "{}": "ok",
+    '{"a": 1}{"a": 2}': "broken",
+    '{"a": 1} and more': "broken",
+    '{"a": 1}}': "broken",
+    '{"a": 1},{"a": 2}': "broken",
+    '[{"a": 1}]': "broken",
+    '{"a": 9223372036854775808}': "broken",
+    '{"a": 1.5}': "broken",
+    '{"a": 1': "broken",
+    "": "broken",
+}
+
+Look = Callable[[Mapping[str, int]], PartitionsLook | None]
+
+
 class CutError(Exception):
     """The process ends here."""
 
 
-def job_of(spec: RulesSpec, bootstrap: str, folder: Path) -> tuple[RulesJob, StreamJob]:
+def job_of(
+    spec: RulesSpec, bootstrap: str, folder: Path, look: Look | None = None
+) -> tuple[RulesJob, StreamJob]:
     topics = tuple(topic for each in spec.inputs.values() for topic in each.topics)
     source = KafkaSource(bootstrap=bootstrap, topics=topics)
     tables = LookupTables(spec.tables.values(), source.of_topic)
-    rules = RulesJob(spec, bootstrap, folder, tables, partial(look_at, source))
+    rules = RulesJob(spec, bootstrap, folder, tables, look or partial(look_at, source))
     settings = JobSettings(kind="rules", batch_records=150)
     return rules, StreamJob(spec.name, source, Checkpoint(folder), settings, rules.work)
 
@@ -238,6 +292,50 @@ def test_keys_are_kept_points_summed_tables_loaded_again_and_broken_records_put_
     assert risks == [("50", 35.0, ["large", "users"]), ("00", 35.0, ["large", "users"])]
     assert [value for _, value in read(bootstrap, "orders-broken")] == ["{", '{"user": "ann"}']
     assert (first.counts["broken"], second.counts["late"], second.counts["accepted"]) == (2, 0, 2)
+
+
+def test_no_record_however_strange_ends_a_job_or_moves_its_time(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    spec = parse_rules(HARD, "hard.toml")
+    for topic, partitions in (("seen", 1), ("bought", 2), *((t, 1) for t in spec.output_topics())):
+        settings = {"cleanup_policy": "compact"} if topic == "times" else {}
+        create_topic(bootstrap, topic, partitions, **settings)
+    strange = ('{"at": 4102444800000}', '{"at": 9223372036854775807}')
+    good = ('{"at": 1000000, "user": "ann"}', '{"at": 1030000}', '{"at": 1020000, "user": "bob"}')
+    write(
+        bootstrap,
+        [
+            Event("seen", 0, "k", '{"at": 1030000, "user": "ann"}', None),
+            *(Event("bought", 0, "k", text, None) for text in (*strange, *good[:2])),
+            Event("bought", 1, "k", "{", None),
+        ],
+    )
+    reading = PartitionsLook(("seen-0", "bought-0", "bought-1"), ("bought-1",))
+
+    rules, job = job_of(spec, bootstrap, tmp_path / "checkpoint", lambda _ends: reading)
+    job.run(spark)
+    assert rules.counts == {"accepted": 3, "broken": 3}
+    assert [row["user"] for row in rows_of(bootstrap, "unseen")] == ["ann"]
+    assert sorted(read(bootstrap, "times")) == [
+        ("ann", '{"user":"ann","last":1000000}'),
+        ('{"user":null}', '{"user":null,"last":1030000}'),
+    ]
+    broken = [value for _, value in read(bootstrap, "bought-broken")]
+    assert sorted(broken) == sorted([*strange, "{"])
+
+
+def test_a_value_is_one_object_of_the_schema_or_broken(spark: Any) -> None:
+    text = 'name = "n"\n[inputs.t]\ntopics = ["t"]\nschema = "a BIGINT"\n[rules.r]\nfrom = "t"'
+    rows = [(value.encode(),) for value in VALUES]
+    frame = spark.createDataFrame(rows, "value BINARY").selectExpr(
+        "*", "'t' topic", "0 partition", "0L offset", "now() timestamp",
+        "CAST(NULL AS BINARY) key", "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) headers",
+    )  # fmt: skip
+    inputs = InputRows(parse_rules(text, "n.toml").inputs["t"], spark)
+
+    told = inputs.told_apart(frame, None, {}, 0).select("_raw.value", "_class").collect()
+    assert {bytes(value).decode(): kind for value, kind in told} == VALUES
 
 
 WRONG = [

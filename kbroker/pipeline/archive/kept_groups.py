@@ -20,8 +20,8 @@ from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Ste
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
 from kbroker.pipeline.spark_job.continuity import named
 
-# Those of restores and mirrors say how far these are, and mean nothing elsewhere.
-OF_JOBS = ("kbroker-restore-", "kbroker-mirror-")
+# Those of restores, mirrors and rules say how far these are, and mean nothing elsewhere.
+OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _ASK_AGAIN_S = 60.0  # while a job runs; it asks once more at its end
 
 

@@ -17,6 +17,8 @@ from kbroker.pipeline.rules.watermarks import PartitionTime
 OK, BROKEN, LATE = "ok", "broken", "late"
 TIME_US = "_us"  # the event's time in Unix microseconds
 _CORRUPT = "_corrupt"
+_OBJECT = r"^\s*\{"
+_TIMES_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # of the years 1 to 9999
 _RAW = ("key", "value", "headers", "timestamp")
 
 
@@ -37,13 +39,17 @@ class InputRows:
         return StructType([*fields, *more.fields, StructField(TIME_US, LongType())])
 
     def told_apart(
-        self, frame: Any, watermark_us: int | None, partitions: Mapping[str, PartitionTime]
+        self,
+        frame: Any,
+        watermark_us: int | None,
+        partitions: Mapping[str, PartitionTime],
+        now_us: int,
     ) -> Any:
         """The rows of records, with `_class`, `_reason` and the record itself as `_raw`."""
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame.filter(F.col("topic").isin(list(self.spec.topics)))
-        rows = self._parsed(rows).withColumn("_reason", self._reason())
+        rows = self._parsed(rows).withColumn("_reason", self._reason(now_us))
         is_broken = F.col("_reason").isNotNull()
         rows = rows.withColumn("_class", F.when(is_broken, BROKEN).otherwise(OK))
         if self.spec.watermark_us is None:
@@ -75,8 +81,11 @@ class InputRows:
         text = F.col("value").cast("string")
         if self.spec.pattern is None:
             rows = rows.withColumn("_row", self._json(text))
-            columns = [F.col(f"_row.`{f.name}`").alias(f.name) for f in self.schema.fields]
-            columns.append(F.col(f"_row.{_CORRUPT}").alias(_CORRUPT))
+            columns = [F.col(f"_row.row.`{f.name}`").alias(f.name) for f in self.schema.fields]
+            is_cut = F.col("_row.end").isNull()
+            columns.append(
+                F.when(is_cut, text).otherwise(F.col(f"_row.{_CORRUPT}")).alias(_CORRUPT)
+            )
         else:
             columns = self._groups(text)
         rows = rows.select(
@@ -96,9 +105,12 @@ class InputRows:
         from pyspark.sql.types import StringType, StructField, StructType
 
         fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
-        schema = StructType([*fields, StructField(_CORRUPT, StringType())])
-        parsed = F.from_json(text, schema, {"columnNameOfCorruptRecord": _CORRUPT})
-        return F.when(F.ltrim(text).startswith("{"), parsed)  # of a list it would take the first
+        parts = {"row": StructType(fields), "end": StringType(), _CORRUPT: StringType()}
+        schema = StructType([StructField(name, kind) for name, kind in parts.items()])
+        # What stands behind the first object would be ignored: so there is to be an end behind it.
+        whole = F.concat(F.lit('{"row":'), text, F.lit(',"end":""}'))
+        parsed = F.from_json(whole, schema, {"columnNameOfCorruptRecord": _CORRUPT})
+        return F.when(text.rlike(_OBJECT), parsed)  # of a list it would take the first
 
     def _groups(self, text: Any) -> list[Any]:
         import re
@@ -125,17 +137,21 @@ class InputRows:
             return F.lit(None).cast("timestamp")
         kind = rows.schema[name].dataType.typeName()
         if kind in ("long", "integer"):
-            return F.timestamp_millis(F.col(name))
-        return F.col(name).cast("timestamp")
+            millis = F.col(name)
+            return F.when(
+                millis.between(*(us // 1_000 for us in _TIMES_US)), F.timestamp_millis(millis)
+            )
+        time = F.col(name).cast("timestamp")
+        return F.when(F.unix_micros(time).between(*_TIMES_US), time)
 
-    def _reason(self) -> Any:
+    def _reason(self, now_us: int) -> Any:
         """Why a row is broken; null for one that is not."""
         from pyspark.sql import functions as F  # noqa: N812
 
         form = "JSON of the schema" if self.spec.pattern is None else "text of the pattern"
         value = F.col("_raw.value")
         reason = F.when(value.isNull(), "the value is null")
-        is_object = F.ltrim(value.cast("string")).startswith("{")
+        is_object = value.cast("string").rlike(_OBJECT)
         if self.spec.pattern is None:
             reason = reason.when(~is_object, f"the value is not {form}")
         reason = reason.when(F.col(_CORRUPT).isNotNull(), f"the value is not {form}")
@@ -144,6 +160,9 @@ class InputRows:
                 reason = reason.when(F.col(f"`{field.name}`").isNull(), f"{field.name} is missing")
         if self.spec.time is not None:
             reason = reason.when(F.col("_time").isNull(), f"{self.spec.time} has no time")
+        if self.spec.watermark_us is not None:
+            is_ahead = F.col(TIME_US) > now_us + self.spec.ahead_us
+            reason = reason.when(is_ahead, f"{self.spec.time} is too far ahead")
         return reason
 
     def _bound_us(self, watermark_us: int | None, partitions: Mapping[str, PartitionTime]) -> Any:

@@ -23,8 +23,8 @@ from kbroker.pipeline.rules.toml_table import TomlTable
 
 _TOP = ("name", "inputs", "tables", "rules", "scores", "topics")
 _INPUT = (
-    "topics", "format", "schema", "pattern", "time", "watermark", "idle", "dedupe", "broken",
-    "late",
+    "topics", "format", "schema", "pattern", "time", "watermark", "ahead", "idle", "dedupe",
+    "broken", "late",
 )  # fmt: skip
 _TABLE = ("path", "topic", "format", "schema", "reload")
 _RULE = (
@@ -34,6 +34,7 @@ _RULE = (
 _SCORE = ("by", "threshold", "to")
 _FORMS = ("csv", "json", "parquet")
 _PARTS = ("where", "join", "by", "select", "having")  # that SQL says itself
+_AHEAD_US = 1_000 * 86_400_000_000
 _IDLE_US = 30_000_000
 _RELOAD_US = 30_000_000
 
@@ -114,6 +115,9 @@ def _input(name: str, table: TomlTable) -> InputSpec:
         table.one_of(column, known, "column")
     if dedupe and watermark_us is None:
         raise table.refusal("has dedupe and no watermark, which says how long a row is remembered")
+    ahead_us = table.duration_us("ahead")
+    if ahead_us is not None and watermark_us is None:
+        raise table.refusal("has ahead and no watermark, which is what a time far ahead would move")
     idle_us = table.duration_us("idle")
     return InputSpec(
         name=name,
@@ -122,6 +126,7 @@ def _input(name: str, table: TomlTable) -> InputSpec:
         pattern=_pattern(table, columns) if form == "text" else None,
         time=time,
         watermark_us=watermark_us,
+        ahead_us=_AHEAD_US if ahead_us is None else ahead_us,
         idle_us=_IDLE_US if idle_us is None else idle_us,
         dedupe=dedupe,
         broken=table.text("broken") or f"{topics[0]}-broken",

@@ -124,5 +124,5 @@ def _updated(spark: Any, rule: RuleSpec, old: Any, results: Results) -> Any:
 def _is_read_again(spec: RulesSpec, rule: RuleSpec) -> bool:
     if rule.is_update:  # it is kept already
         return False
-    read = any(rule.name in other.sources for other in spec.rules.values())
-    return (bool(rule.to) and (read or bool(rule.points))) or len(rule.points) > 1
+    readers = sum(rule.name in other.sources for other in spec.rules.values())
+    return bool(rule.to) + readers + len(rule.points) > 1

@@ -27,6 +27,7 @@ class InputSpec:
     pattern: str | None  # of text; None: JSON
     time: str | None  # column of the event's time
     watermark_us: int | None  # how much later than others an event may come; None: it may always
+    ahead_us: int  # how far the time of an event may be after now, where there is a watermark
     idle_us: int  # a partition without records holds the watermark back for so long
     dedupe: tuple[str, ...]
     broken: str  # topics for what is put aside

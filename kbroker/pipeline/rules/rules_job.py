@@ -72,7 +72,7 @@ class RulesJob:
                 f"{self.journal.directory} at {latest.batch}: restore the checkpoint from a copy, "
                 "or begin with a new --checkpoint"
             )
-        self._settle(batch.job_id, latest)
+        self._settle(batch.job_id, latest, is_new=False)
         if latest.batch >= batch.number:
             return BatchResult(rows=0, notes=(f"batch {batch.number} was done before",))
         spark = batch.frame.sparkSession
@@ -93,7 +93,7 @@ class RulesJob:
         latest = self.journal.latest()
         if latest is BEGINNING:
             return
-        self._settle(job_id, latest)
+        self._settle(job_id, latest, is_new=False)
         making = self._making(spark, latest)
         with _one_sentence():
             step = making.of_closing()
@@ -106,15 +106,14 @@ class RulesJob:
 
     def _publish(self, job_id: str, step: Step) -> None:
         self.journal.publish(step)
-        self._settle(job_id, step)
+        self._settle(job_id, step, is_new=True)
 
-    def _settle(self, job_id: str, step: Step) -> None:
-        """See that a step is written out."""
+    def _settle(self, job_id: str, step: Step, *, is_new: bool) -> None:
+        """See that a step is written out; a new one was just made, after what was before it."""
         if not self.journal.is_written(step.number):
             path = self.journal.path(step.number)
             if any(path.glob("outputs/*/*.parquet")):
-                is_noted = self.journal.is_written(step.number - 1)
-                self.written += self._writer_of(job_id).write(step.number, path, is_noted=is_noted)
+                self.written += self._writer_of(job_id).write(step, path, is_new=is_new)
             self.journal.note_written(step.number)
         self.journal.prune(step)
 

@@ -9,7 +9,8 @@ outputs/NN/    Parquet of records for topics
 written        is there once the records are in their topics
 
 Law: a step is there whole or not at all, as it is renamed into place when all of it is on the
-device. What a step writes out is decided once, and is written from these files however often.
+device. What a step writes out is decided once, and is written from these files however often. It
+has an id of its own, as a copy of the checkpoint makes other steps of the same numbers.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class Step:
 
     number: int
     batch: int  # the newest batch that is in it or before it; -1: none
+    outputs_id: str = ""  # of the newest step with records for topics, up to this one
+    follows_id: str = ""  # of the one with records before that
     begun_us: int = 0  # when the first step was made
     watermarks: Mapping[str, int] = field(default_factory=dict)  # by input
     partitions: Mapping[str, Mapping[str, PartitionTime]] = field(default_factory=dict)
@@ -171,6 +174,8 @@ class StepJournal:
 def _parsed(content: Any) -> Step:
     return Step(
         number=content["number"],
+        outputs_id=content["outputs_id"],
+        follows_id=content["follows_id"],
         batch=content["batch"],
         begun_us=content["begun_us"],
         watermarks=content["watermarks"],

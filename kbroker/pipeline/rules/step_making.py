@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 
@@ -49,6 +50,7 @@ class StepMaking:
         self._outputs = OutputFiles(self._staging)
         self._inputs = {name: InputRows(each, spark) for name, each in spec.inputs.items()}
         self._partitions = {name: dict(found) for name, found in before.partitions.items()}
+        self._timeless: dict[str, set[str]] = {}  # read in this step, nothing ever accepted
         self._rows = dict(before.rows)
         self._new: dict[str, RowFiles] = {}
 
@@ -87,7 +89,7 @@ class StepMaking:
         spec, rows = self._spec.inputs[name], self._inputs[name]
         known = self._partitions.setdefault(name, {})
         watermark_us = self._before.watermarks.get(name)
-        told = rows.told_apart(frame, watermark_us, known).persist()
+        told = rows.told_apart(frame, watermark_us, known, self._now_us).persist()
         try:
             facts = (
                 told.groupBy("_topic", "_partition", "_class")
@@ -103,6 +105,8 @@ class StepMaking:
                     former = known.get(str(place))
                     newest_us = max(newest_us, former.newest_us if former else newest_us)
                     known[str(place)] = PartitionTime(newest_us, self._now_us)
+            read = {str(TopicPartition(fact[0], fact[1])) for fact in facts}
+            self._timeless[name] = read - known.keys()
             if counts[BROKEN] or counts[LATE]:
                 self._outputs.add(put_aside(told, spec))
             if counts[OK]:
@@ -145,6 +149,8 @@ class StepMaking:
             behind = set(look.behind)
             if self._now_us - self._begun_us < spec.idle_us:
                 behind |= set(look.partitions) - known.keys()
+            else:  # it may have broken records for ever
+                behind -= self._timeless.get(name, set())
             made = watermark(
                 self._before.watermarks.get(name),
                 known,
@@ -174,8 +180,11 @@ class StepMaking:
             tables = self._write_results(results)
         finally:
             results.close()
+        before, is_silent = self._before, self._outputs.is_empty
         return Step(
-            number=self._before.number + 1,
+            number=before.number + 1,
+            outputs_id=before.outputs_id if is_silent else uuid4().hex,
+            follows_id=before.follows_id if is_silent else before.outputs_id,
             batch=batch,
             begun_us=self._begun_us,
             ends=dict(ends),
@@ -188,14 +197,15 @@ class StepMaking:
 
     def _write_results(self, results: Results) -> dict[str, int]:
         """Results for topics, and tables of rules that keep keys; the step of each table."""
-        targets = {
-            rule.name: (rule.to, rule.key or rule.by) for rule in self._spec.rules.values()
-        } | {score.name: (score.to, (score.by,)) for score in self._spec.scores.values()}
+        rules, scores = self._spec.rules.values(), self._spec.scores.values()
+        targets = {rule.name: (rule.to, rule.key or rule.by, rule.is_update) for rule in rules} | {
+            score.name: (score.to, (score.by,), False) for score in scores
+        }
         tables = dict(self._before.tables)
         for name, rows in results.rows.items():
-            topic, key = targets[name]
+            topic, key, is_kept = targets[name]
             if topic:
-                self._outputs.add(records_of(rows, topic, key))
+                self._outputs.add(records_of(rows, topic, key, is_kept=is_kept))
         for name, rows in results.tables.items():
             path = self._staging / f"table-{name}"
             rows.write.parquet(f"file://{path}")
@@ -211,7 +221,7 @@ class StepMaking:
             return None
         after_us = self._closed_us(rule, self._before.watermarks)
         closing = Closing(after_us, until_us, rule.window_us, rule.slide_us)
-        if closing.is_empty or not self._files(rule.sources[0], closing):
+        if closing.is_empty or not any(self._files(name, closing) for name in rule.sources):
             return None
         return closing
 

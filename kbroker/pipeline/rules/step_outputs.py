@@ -24,6 +24,11 @@ class OutputFiles:
         self._folder = staging / OUTPUTS
         self._count = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record was added."""
+        return not any(self._folder.glob("*/*.parquet"))
+
     def add(self, records: Any) -> None:
         """Records after those before; a frame of `records_of` or `put_aside`."""
         path = self._folder / f"{self._count:04}"
@@ -31,18 +36,20 @@ class OutputFiles:
         records.write.parquet(f"file://{path}")
 
 
-def records_of(rows: Any, topic: str, key: tuple[str, ...]) -> Any:
-    """Records of results: the value is JSON of all columns but those that begin with `_`."""
+def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = False) -> Any:
+    """Records of results: the value is JSON of all columns but those that begin with `_`.
+    `is_kept`: a topic keeps the newest of each key, so that none may be null.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
     names = [name for name in rows.columns if not name.startswith("_")]
     value = F.to_json(F.struct(*[_column(name) for name in names]), {"ignoreNullFields": "false"})
     if not key:
         made = F.lit(None).cast("string")
-    elif len(key) == 1:
-        made = _column(key[0]).cast("string")
     else:
         made = F.to_json(F.struct(*map(_column, key)), {"ignoreNullFields": "false"})
+        text = _column(key[0]).cast("string")
+        made = made if len(key) > 1 else F.coalesce(text, made) if is_kept else text
     order = [name for name in WINDOW_COLUMNS[::-1] if name in names]
     if order:  # windows one after the other
         rows = rows.repartition(1).sortWithinPartitions(*order, *map(_column, key))

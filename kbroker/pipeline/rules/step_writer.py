@@ -1,7 +1,8 @@
 """Writes the records of a step into their topics, in one transaction.
 
-Law: a group keeps the number of the step that comes next, in the transaction with the records of
-the one before. Who goes on asks it first, so that readers of committed records see a step once.
+Law: a group keeps the id of the step that was written last, in the transaction with its records.
+Who goes on asks it first, so that readers of committed records see a step once, and nobody writes
+what follows another step than that.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.partitioner import partition_of
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import Position, TransactionalProducer
-from kbroker.errors import KafkaError
+from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.topics.record_bodies import bodies_of
+from kbroker.pipeline.rules.step_journal import Step
 from kbroker.pipeline.rules.step_outputs import output_rows
 from kbroker.record.compression import CODEC_IDS
 
@@ -49,9 +51,9 @@ class StepWriter:
         self._place = place
         self._sleep = sleep
 
-    def write(self, number: int, path: Path, *, is_noted: bool) -> Counter[str]:
+    def write(self, step: Step, path: Path, *, is_new: bool) -> Counter[str]:
         """See that the records of a step are in their topics; how many each topic got just now.
-        `is_noted`: whether it is known from elsewhere that those of the step before are.
+        `is_new`: whether it is known from elsewhere that they are not, and those before are.
 
         Raises PipelineError.
         """
@@ -59,7 +61,7 @@ class StepWriter:
         for attempt in count(1):
             try:
                 with closing(ClusterLinks(self._bootstrap)) as links:
-                    return self._write(links, number, path, is_noted=is_noted)
+                    return self._write(links, step, path, is_new=is_new)
             except TransactionLostError as error:
                 if attempt >= _ATTEMPTS:
                     raise PipelineError(
@@ -74,23 +76,29 @@ class StepWriter:
             self._sleep(_PAUSE_S)
         raise AssertionError("it has returned or raised")
 
-    def _write(
-        self, links: ClusterLinks, number: int, path: Path, *, is_noted: bool
-    ) -> Counter[str]:
+    def _write(self, links: ClusterLinks, step: Step, path: Path, *, is_new: bool) -> Counter[str]:
         producer = TransactionalProducer(
             links, self._group, timeout_ms=_TIMEOUT_MS, patience_s=_PATIENCE_S
         )
-        position = producer.committed(self._group, self._place).offset
-        if position > number:
+        position = producer.committed(self._group, self._place)
+        if position.metadata == step.outputs_id:
             return Counter()
-        if position < 0 and number > 0 and not is_noted:
+        if position.offset < 0 and step.follows_id and not is_new:
             raise PipelineError(
                 f"the cluster no longer knows which results group {self._group} has written (the "
                 "job rested longer than offsets.retention.minutes, or the group was deleted): "
                 "begin with a new --checkpoint"
             )
+        if position.offset >= 0 and position.metadata != step.follows_id:
+            raise PipelineError(
+                f"results were written that this checkpoint does not know (group {self._group}): "
+                "it is a copy, and the job has run on with another one; go on with that one, or "
+                "begin with a new --checkpoint",
+                trouble=Trouble.CHECKPOINT,
+            )
         written = _Transaction(links, producer).write(path)
-        producer.commit(self._group, {self._place: Position(number + 1)})
+        place = Position(step.number + 1, step.outputs_id)
+        producer.commit(self._group, {self._place: place})
         return written
 
 
