@@ -41,9 +41,9 @@ class TaskBoard:
 
     def note(self, partition: TopicPartition, rows: int) -> None:
         """Say how many rows this run has committed in a partition of the target."""
-        (self.directory / f"{partition}.rows").write_text(f"{rows:020}")
+        (self.directory / f"{partition}").write_text(f"{rows:020}")
 
     def rows(self) -> int:
         """How many rows this run has committed so far."""
-        texts = (path.read_text() for path in self.directory.glob("*.rows"))
+        texts = (path.read_text() for path in self.directory.glob("*-*"))
         return sum(int(text) for text in texts if text)  # empty while it is written

@@ -40,6 +40,7 @@ EXPIRED: Final = "expired"  # deleted from the archive by its own retention
 UNEXPLAINED: Final = "unexplained"
 
 _HOUR = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})")
+_LONGEST = 180  # of a topic's name in that of a file: a disk takes 255 bytes
 _PATH = re.compile(r"(data|rejected)(/[A-Za-z0-9._-]+)+\.parquet")
 
 
@@ -230,8 +231,8 @@ def file_path(kind: FileKind, topic: str, hour: str, name: str) -> str:
 
 
 def file_name(topic: str, partition: int, first_offset: int, last_offset: int) -> str:
-    """A file's name, which says what is in it."""
-    return f"{topic}-{partition}-{first_offset}-{last_offset}.parquet"
+    """A file's name, which says what is in it; the folder has the topic's whole name."""
+    return f"{topic[:_LONGEST]}-{partition}-{first_offset}-{last_offset}.parquet"
 
 
 def unbalanced_partition(manifest: Manifest) -> str | None:

@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
+
+_LONGEST = 220  # of a topic's name in that of a file: a disk takes 255 bytes
 
 
 class MapLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +38,10 @@ class OffsetMap:
 
     def __init__(self, directory: str | Path, partition: TopicPartition) -> None:
         """`partition` is that of the target."""
-        self.path = Path(directory) / f"{partition}.jsonl"
+        topic, number = partition
+        if len(topic) > _LONGEST:
+            topic = f"{topic[:_LONGEST]}-{crc32c(topic.encode()):08x}"
+        self.path = Path(directory) / f"{topic}-{number}.jsonl"
 
     def lines(self, last_number: int | None = None) -> list[MapLine]:
         """The lines up to a transaction, or all."""
