@@ -13,6 +13,9 @@ import pytest
 
 from kbroker.cli.pipeline import mirror_run
 from kbroker.client.broker_link import BrokerLink
+from kbroker.client.record_sender import TransactionLostError
+from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror import mirror_job, partition_copy
@@ -121,6 +124,27 @@ def lose_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         return answer
 
     monkeypatch.setattr(BrokerLink, "ask", asked)
+
+
+def test_mirrors_that_take_each_others_transactions_over_try_again_in_the_next_round(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[MirrorResult] = []
+
+    def copied(task: MirrorTask) -> MirrorResult:
+        results.append(mirror_partition(task))
+        return results[-1]
+
+    def lose(*_: object) -> None:
+        raise TransactionLostError("mirror", ErrorCode.PRODUCER_FENCED)
+
+    make(source, topic)
+    write(source, topic, numbered(0, 1))
+    monkeypatch.setattr(mirror_run, "mirror_partition", copied)
+    monkeypatch.setattr(TransactionalProducer, "commit", lose)
+    with pytest.raises(PipelineError, match="5 times one after the other; does another mirror"):
+        mirror(source, target, topic, tmp_path / "c")
+    assert [result.may_pass for result in results] == [True]
 
 
 def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(

@@ -104,7 +104,7 @@ class PartitionCopy:
                 self._break_off()
                 lost = lost + 1 if self.reached == before else 1
                 if lost == _ATTEMPTS:
-                    raise PipelineError(
+                    raise RoundOverError(
                         f"{self._partition} cannot be written: {error} ({_ATTEMPTS} times one "
                         "after the other; does another mirror copy the same topic?)"
                     ) from error

@@ -62,7 +62,9 @@ class Beginning(NamedTuple):
 
 
 class RoundOverError(ClientError):
-    """The clusters are not as they were when the round began; the next one looks again."""
+    """The clusters are not as they were when the round began, or another mirror is at work: the
+    next round looks again.
+    """
 
 
 def beginning(
