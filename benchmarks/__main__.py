@@ -25,6 +25,7 @@ from benchmarks import (
     durability,
     loads,
     neighbour,
+    pipeline,
     processes,
     replication,
     spark,
@@ -66,11 +67,14 @@ GROUPS: dict[str, Sequence[Row]] = {
     "cluster": cluster.LOADS,
     "replication": replication.loads(),
     "spark": [*spark.ROWS, *spark_pipeline.ROWS],
+    "pipeline": pipeline.loads(),
 }
 _BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.apache}
 _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
 _REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for kind in _BROKERS}
-_STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED}
+_PAIRS: dict[str, Start] = {kind: partial(pipeline.running, kind) for kind in _BROKERS}
+_STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED, "pipeline": _PAIRS}
+_ROUNDS = {"pipeline": 3}  # its jobs take long
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -79,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "groups", nargs="*", metavar="NAME", help=f"of: {', '.join(GROUPS)} (default: all)"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, help="3 of the pipeline by default, 5 of all others")
     parser.add_argument("--versus-apache", action="store_true")
     parser.add_argument("--only", default="", metavar="TEXT", help="loads with it in their names")
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
@@ -88,6 +92,9 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--gigabytes", type=float, default=1.0, help="that a replica has missed and catches up with"
+    )
+    parser.add_argument(
+        "--records", type=int, default=pipeline.RECORDS, help="that the pipeline's jobs write"
     )
     options = parser.parse_args(arguments)
     unknown = set(options.groups) - set(GROUPS)
@@ -103,8 +110,10 @@ def main(arguments: Sequence[str]) -> None:
         rows = GROUPS[group]
         if group == "replication":
             rows = replication.loads(options.partitions, options.gigabytes)
+        elif group == "pipeline":
+            rows = pipeline.loads(options.records)
         wanted = [row for row in rows if options.only in row[0]]
-        results = _run_group(group, wanted, starts, options.rounds)
+        results = _run_group(group, wanted, starts, options.rounds or _ROUNDS.get(group, 5))
         _print_table(results, list(starts))
         saved += _medians(results)
     if options.save:
@@ -140,12 +149,12 @@ def _medians(results: dict[tuple[str, str], dict[str, list[float]]]) -> list[dic
 
 def _print_table(results: dict[tuple[str, str], dict[str, list[float]]], names: list[str]) -> None:
     for (load_name, figure), values in results.items():
-        medians = [statistics.median(values[name]) for name in names]
-        cells = "  ".join(
-            f"{name} {median:>12,.3f}" for name, median in zip(names, medians, strict=True)
-        )
-        ratio = f"  ratio {medians[0] / medians[1]:.2f}" if len(medians) == 2 and medians[1] else ""
-        spread = f"  (min {min(values[names[0]]):,.3f}, max {max(values[names[0]]):,.3f})"
+        medians = {name: statistics.median(values[name]) for name in names if name in values}
+        cells = "  ".join(f"{name} {median:>12,.3f}" for name, median in medians.items())
+        ours, *theirs = medians.values()
+        ratio = f"  ratio {ours / theirs[0]:.2f}" if theirs and theirs[0] else ""
+        first = values[next(iter(medians))]
+        spread = f"  (min {min(first):,.3f}, max {max(first):,.3f})"
         print(f"{load_name:<44} {figure:<26} {cells}{ratio}{spread}", flush=True)
 
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 import filecmp
 import os
 import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import raw_client
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
+from benchmarks.timed_command import timed_command
 from compat_tests.apache_kafka import java_command
 
 _LINES = 1_000_000
 _LINE_BYTES = 100  # the line's end included
-_KIB_PER_MIB = 1024
-_LOOK_S = 0.01
 _TOOLS = "org.apache.kafka.tools"
 _HEAP = "512m"  # what Kafka's scripts give to tools is 256m; this is no limit that counts here
 
@@ -77,30 +74,9 @@ def _write_lines(path: Path) -> None:
 
 
 def _timed(name: str, command: Sequence[str], source: Path, target: Path) -> Figures:
-    with source.open("rb") as stdin, target.open("wb") as stdout:
-        begun_s = time.perf_counter()
-        process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL)
-        peak_kib = 0
-        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            peak_kib = _peak_kib(process.pid) or peak_kib
-            time.sleep(_LOOK_S)
-        took_s = time.perf_counter() - begun_s
-        _, status, used = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
-    process.returncode = 0
+    took = timed_command(command, source, target)
     return {
-        f"{name}_s": took_s,
-        f"{name}_cpu_s": used.ru_utime + used.ru_stime,
-        f"{name}_mib": peak_kib / _KIB_PER_MIB,
+        f"{name}_s": took.seconds,
+        f"{name}_cpu_s": took.cpu_s,
+        f"{name}_mib": took.peak_mib,
     }
-
-
-def _peak_kib(pid: int) -> int:
-    """The most resident memory so far, 0 at the end. (That of `wait4` counts this process too, of
-    which the other was a copy at first.)
-    """
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1])
-    return 0

@@ -66,18 +66,25 @@ def producer_performance(
     """Kafka's own ProducerPerformance with acks=all: the records/s that it reports. `more`: further
     options of it.
     """
-    done = apache_kafka.run_tool(
-        "org.apache.kafka.tools.ProducerPerformance",
-        "--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes),
-        "--throughput", "-1", *more, "--producer-props", f"bootstrap.servers={bootstrap}", "acks=all",
-        timeout_s=1_800,
-    )  # fmt: skip
+    tool = producer_tool(bootstrap, topic, records, record_bytes, *more)
+    done = apache_kafka.run_tool(*tool, timeout_s=1_800)
     rates = re.findall(r"([\d.]+) records/sec", done.stdout)
     if not rates:
         raise RuntimeError(
             f"no figure from ProducerPerformance: {done.stdout[-300:]}{done.stderr[-600:]}"
         )
     return float(rates[-1])
+
+
+def producer_tool(
+    bootstrap: str, topic: str, records: int, record_bytes: int, *more: str
+) -> tuple[str, ...]:
+    """The class and the arguments of `producer_performance`."""
+    return (
+        "org.apache.kafka.tools.ProducerPerformance",
+        "--topic", topic, "--num-records", str(records), "--record-size", str(record_bytes),
+        "--throughput", "-1", *more, "--producer-props", f"bootstrap.servers={bootstrap}", "acks=all",
+    )  # fmt: skip
 
 
 def java_consumer(records: int = 1_000_000) -> Load:

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,25 @@ def cpu_s_of(pid: int) -> float:
     """User and system time of all threads of a process so far, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def tree_cpu_s(pid: int) -> float:
+    """User and system time so far of a process and of all those that it began, in seconds; of
+    those that have ended, too, as far as they were waited for.
+    """
+    children: dict[int, list[int]] = defaultdict(list)
+    ticks: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = path.read_text().rpartition(")")[2].split()
+            children[int(fields[1])].append(int(path.parent.name))
+            ticks[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    found, left = 0, [pid]
+    while left:
+        each = left.pop()
+        found += ticks.get(each, 0)
+        left += children[each]
+    return found / _TICKS_PER_S
 
 
 def rss_mib_of(pid: int) -> float:

@@ -130,7 +130,7 @@ def broker(
         "kafka.tools.StorageTool",
         "format",
         "-t",
-        "kbrokerCompareRun00000",
+        f"kbrokerCompareRun{port:05}",  # another cluster each
         "-c",
         str(properties),
         version=version,
