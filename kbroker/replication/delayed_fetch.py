@@ -4,8 +4,9 @@ Law: it waits for bytes that are not there yet, never for bytes that only did no
 not fit later either, and the consumer would stall.
 
 It is woken per partition: by an append, a move of the high watermark or of the last stable offset,
-a change of leadership, or deletion. Then only that partition is looked at again; the answer itself
-is one fresh read of all. Where the partition is the only one, that look is the read.
+a change of leadership, or deletion (of the partition: records that are deleted end no wait). Then
+only that partition is looked at again; the answer itself is one fresh read of all. Where the
+partition is the only one, that look is the read.
 """
 
 from __future__ import annotations
