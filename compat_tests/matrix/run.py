@@ -39,7 +39,10 @@ def _cells(client: Client, scenarios: list[str], target: Target) -> Iterator[Cel
     """The cells of one client, by scenario."""
     if client.newest_fetch < target.oldest_fetch:
         reason = f"it sends Fetch {client.newest_fetch} at the most, the broker begins with {target.oldest_fetch}"
-        yield from (_cell(client, name, State.NOT_SERVED, reason) for name in scenarios)
+        yield from (
+            _lack(client, name) or _cell(client, name, State.NOT_SERVED, reason)
+            for name in scenarios
+        )
         return
     try:
         program = start(client, target.bootstrap)
@@ -70,8 +73,8 @@ def _asked(
 ) -> Iterator[Cell]:
     """The cells of a client whose program runs; it is started again after it failed."""
     for name in scenarios:
-        if name in client.lacks:
-            yield _cell(client, name, State.NOT_IN_CLIENT, client.lacks[name])
+        if lack := _lack(client, name):
+            yield lack
         elif name == "restart" and target.restart is None:
             yield _cell(client, name, State.NOT_RUN, "the run did not start this broker")
         else:
@@ -109,6 +112,12 @@ def _outcome(stage: Stage, name: str) -> tuple[State, str]:
         )
         return State.FAILED, _shortened(f"{prefix}{error}")
     return State.OK, "; ".join(stage.notes)
+
+
+def _lack(client: Client, scenario: str) -> Cell | None:
+    """The cell of a scenario that the client has nothing for, whatever broker it is."""
+    reason = client.lacks.get(scenario)
+    return None if reason is None else _cell(client, scenario, State.NOT_IN_CLIENT, reason)
 
 
 def _cell(client: Client, scenario: str, state: State, reason: str, seconds: float = 0.0) -> Cell:
