@@ -42,7 +42,8 @@ def test_a_cell_says_why_it_is_not_ok(bootstrap: str, broken: Client) -> None:
     cells = run([broken], ["seek", "times", "zstd", "restart"], target, told=lambda cell: None)
     away = replace(broken, needs={"no-such-program": "install it"})
     missing = run([away], ["seek"], target, told=lambda cell: None)
-    old = run([replace(broken, newest_fetch=-1)], ["seek"], target, told=lambda cell: None)
+    ancient = replace(broken, newest_fetch=-1)
+    old = run([ancient], ["seek", "zstd"], target, told=lambda cell: None)
 
     assert [(cell.version, cell.state, cell.reason) for cell in cells] == [
         ("7", State.FAILED, "ValueError: no records"),
@@ -50,7 +51,9 @@ def test_a_cell_says_why_it_is_not_ok(bootstrap: str, broken: Client) -> None:
         ("7", State.NOT_IN_CLIENT, "none yet"),
         ("7", State.NOT_RUN, "the run did not start this broker"),
     ]
-    assert [cell.state for cell in (*missing, *old)] == [State.NOT_HERE, State.NOT_SERVED]
+    assert [cell.state for cell in (*missing, *old)] == [
+        State.NOT_HERE, State.NOT_SERVED, State.NOT_IN_CLIENT,
+    ]  # fmt: skip
     assert missing[0].reason == "no no-such-program on PATH (install it)"
 
 
@@ -80,3 +83,7 @@ def test_kept_results_are_whole_and_no_cell_is_without_a_reason(result: Result) 
     assert sorted(named) == sorted((each.name, name) for each in clients() for name in SCENARIOS)
     assert [cell for cell in result.cells if cell.state != State.OK and not cell.reason] == []
     assert result.failed == []
+
+
+def test_the_result_of_kbroker_is_shown_first() -> None:
+    assert [result.target.split()[0] for result in kept()] == ["kbroker", "Apache", "Apache"]

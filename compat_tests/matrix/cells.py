@@ -65,4 +65,6 @@ def load(path: Path) -> Result:
 
 def kept() -> list[Result]:
     """The results in `results/`, which the pages show: kbroker's first."""
-    return [load(path) for path in sorted(KEPT.glob("*.json"))]
+    return [
+        load(path) for path in sorted(KEPT.glob("*.json"), key=lambda p: (p.stem != "kbroker", p))
+    ]
