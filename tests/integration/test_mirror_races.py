@@ -147,6 +147,15 @@ def test_mirrors_that_take_each_others_transactions_over_try_again_in_the_next_r
     assert [result.may_pass for result in results] == [True]
 
 
+def test_a_run_that_is_refused_leaves_the_checkpoint_to_the_next(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    with pytest.raises(PipelineError, match="the source has no topic nope"):
+        mirror(source, target, "", tmp_path / "c", topics=(topic, "nope"))
+    assert mirror(source, target, "", tmp_path / "c", topics=(topic,)) == 0
+
+
 def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(
     source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -81,7 +81,10 @@ class MirrorRun:
             held.held(),
         ):
             self._job = job = MirrorJob(readers, writers, self._wish, MirrorCheckpoint(path))
-            record = held.claim(self._identity(job), PlacesElsewhere())
+            identity = self._identity(job)
+            held.read(identity)
+            job.changes()  # a run that is refused claims nothing
+            record = held.claim(identity, PlacesElsewhere())
             job.board.clear()
             if not job.in_transactions:
                 say(

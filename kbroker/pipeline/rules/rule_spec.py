@@ -118,6 +118,12 @@ class RulesSpec:
         kept = any(rule.to == name and rule.is_update for rule in self.rules.values())
         return TopicSpec(name=name, settings={"cleanup.policy": "compact"} if kept else {})
 
+    def place_topic(self) -> str:
+        """The topic under which the group of the job keeps what was written last: the same one in
+        whatever order the file has its inputs.
+        """
+        return self.inputs[min(self.inputs)].broken
+
     def shape(self) -> dict[str, str]:
         """All that state depends on, by table of the file: with another shape it is of no use."""
         kept: dict[str, tuple[object, ...]] = {}

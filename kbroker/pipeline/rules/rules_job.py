@@ -120,8 +120,8 @@ class RulesJob:
     def _writer_of(self, job_id: str) -> StepWriter:
         if self._writer is None:
             group = f"kbroker-rules-{self._spec.name}-{job_id}"
-            first = next(iter(self._spec.inputs.values()))
-            self._writer = StepWriter(self._bootstrap, group, TopicPartition(first.broken, 0))
+            place = TopicPartition(self._spec.place_topic(), 0)
+            self._writer = StepWriter(self._bootstrap, group, place)
         return self._writer
 
 

@@ -106,3 +106,27 @@ def test_what_is_wrong_is_one_sentence(text: str, instead: str, sentence: str) -
     assert sentence in raised.value.sentence
     assert raised.value.code is ExitCode.USAGE
     assert "\n" not in raised.value.sentence
+
+
+def test_the_place_of_a_job_stays_where_inputs_change_their_order() -> None:
+    inputs = [f'[inputs.{name}]\ntopics = ["{name}"]\nschema = "n INT"\n' for name in "ba"]
+    rule = '[rules.all]\nfrom = "a"\nto = "all"\n'
+    specs = [
+        parse_rules('name = "n"\n' + "".join(each) + rule, "n.toml")
+        for each in (inputs, inputs[::-1])
+    ]
+
+    assert [spec.place_topic() for spec in specs] == ["a-broken", "a-broken"]
+    assert specs[0].shape() == specs[1].shape()
+
+
+def test_a_bound_of_times_is_for_inputs_with_a_watermark() -> None:
+    def made(*lines: str) -> int:
+        text = ['name = "n"', "[inputs.t]", 'topics = ["t"]', 'schema = "at BIGINT"', *lines]
+        rule = ["[rules.r]", 'from = "t"', 'to = "r"']
+        return parse_rules("\n".join([*text, *rule]), "n.toml").inputs["t"].ahead_us
+
+    assert made('time = "at"', 'watermark = "1s"', 'ahead = "2h"') == 7_200_000_000
+    assert made() == 1_000 * 86_400_000_000
+    with pytest.raises(PipelineError, match="has ahead and no watermark"):
+        made('time = "at"', 'ahead = "2h"')
