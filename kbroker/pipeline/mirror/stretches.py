@@ -33,6 +33,8 @@ class PartitionOffsets:
 
     def __init__(self) -> None:
         self._stretches: list[Stretch] = []
+        self._runs: list[OffsetRun] | None = None  # of the newest that follow each other
+        self._start = 0  # where they begin
 
     def add(self, stretch: Stretch) -> None:
         """One more. What reaches beyond its start was written before a log was cut, or a copy was
@@ -45,11 +47,17 @@ class PartitionOffsets:
                 for each in self._stretches
                 if each.start < stretch.start and _topics(each) == _topics(stretch)
             ]
+            self._runs = None
+        elif newest is None or newest.end != stretch.start:
+            self._runs = None
         self._stretches.append(stretch)
+        if self._runs is not None:
+            self._runs += stretch.runs
 
     def remove(self, start: int) -> None:
         """Forget the stretch that begins there."""
         self._stretches = [each for each in self._stretches if each.start != start]
+        self._runs = None
 
     @property
     def newest(self) -> Stretch | None:
@@ -64,32 +72,32 @@ class PartitionOffsets:
         """Where a reader goes on in the target that would read `offset` next in a source whose log
         starts at `start_offset`; None where that is not known.
         """
-        whole = self._whole()
-        if not whole or (offset < whole[0].start and start_offset < whole[0].start):
+        runs = self._whole()
+        if offset < self._start and start_offset < self._start:
             return None
-        return translated(_runs(whole), offset)
+        return translated(runs, offset)
 
     def source_offset(self, target_offset: int) -> int | None:
         """The first offset of the source that is not before `target_offset` in the target."""
-        whole = self._whole()
-        runs = _runs(whole)
+        runs = self._whole()
         at = bisect_right(runs, target_offset, key=lambda run: run.target_offset) - 1
         if at >= 0 and target_offset < runs[at].target_offset + runs[at].records:
             return runs[at].source_offset + target_offset - runs[at].target_offset
         if at + 1 < len(runs):
             return runs[at + 1].source_offset
-        return whole[-1].end if whole else None
+        return self.newest.end if self.newest else None
 
-    def _whole(self) -> Sequence[Stretch]:
-        """The newest ones that follow each other without a hole."""
-        at = len(self._stretches) - 1
-        while at > 0 and self._stretches[at - 1].end == self._stretches[at].start:
-            at -= 1
-        return self._stretches[max(at, 0) :]
-
-
-def _runs(stretches: Sequence[Stretch]) -> list[OffsetRun]:
-    return [run for each in stretches for run in each.runs]
+    def _whole(self) -> Sequence[OffsetRun]:
+        """The runs of the newest ones that follow each other without a hole. They are kept: a
+        mirror of weeks has hundreds of thousands, and each round asks for all groups.
+        """
+        if self._runs is None and self._stretches:
+            at = len(self._stretches) - 1
+            while at > 0 and self._stretches[at - 1].end == self._stretches[at].start:
+                at -= 1
+            self._start = self._stretches[at].start
+            self._runs = [run for each in self._stretches[at:] for run in each.runs]
+        return self._runs or ()
 
 
 def _topics(stretch: Stretch) -> tuple[str, str]:
