@@ -21,10 +21,11 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror import mirror_job, partition_copy
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.protocol.messages.end_txn import EndTxnRequest
+from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.testing import Broker
 from tests.integration.mirrored_clusters import check_map, contents, mirror, records_of, write
-from tests.integration.test_mirror import delete_topic, make, numbered
+from tests.integration.test_mirror import delete_topic, make, numbered, trim
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +155,28 @@ def test_a_run_that_is_refused_leaves_the_checkpoint_to_the_next(
     with pytest.raises(PipelineError, match="the source has no topic nope"):
         mirror(source, target, "", tmp_path / "c", topics=(topic, "nope"))
     assert mirror(source, target, "", tmp_path / "c", topics=(topic,)) == 0
+
+
+def test_retention_that_overtakes_a_round_is_a_matter_of_the_next_one(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[MirrorResult] = []
+
+    def copied(task: MirrorTask) -> MirrorResult:
+        before_request(monkeypatch, FetchRequest, lambda: trim(source, topic, 8))
+        results.append(mirror_partition(task))
+        return results[-1]
+
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    with monkeypatch.context() as patched:
+        patched.setattr(mirror_run, "mirror_partition", copied)
+        with pytest.raises(PipelineError, match=r"offset 0 of .* went from the source while"):
+            mirror(source, target, topic, tmp_path / "c")
+    assert [result.may_pass for result in results] == [True]
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    assert contents(target, topic) == contents(source, topic)
 
 
 def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(
