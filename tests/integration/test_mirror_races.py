@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,18 +14,31 @@ import pytest
 
 from kbroker.cli.pipeline import mirror_run
 from kbroker.client.broker_link import BrokerLink
-from kbroker.client.record_sender import TransactionLostError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import TransactionalProducer
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror import mirror_job, partition_copy
+from kbroker.pipeline.mirror import group_moves, mirror_job, offsets_topic, partition_copy
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
+from kbroker.pipeline.restore.topics.moved_groups import move_group
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.record.bulk_records import whole_body_of
+from kbroker.record.default_record import Record
 from kbroker.testing import Broker
-from tests.integration.mirrored_clusters import check_map, contents, mirror, records_of, write
+from tests.integration.mirrored_clusters import (
+    check_map,
+    contents,
+    mirror,
+    place,
+    records_of,
+    set_place,
+    write,
+)
 from tests.integration.test_mirror import delete_topic, make, numbered, trim
 
 
@@ -136,7 +150,8 @@ def test_mirrors_that_take_each_others_transactions_over_try_again_in_the_next_r
         results.append(mirror_partition(task))
         return results[-1]
 
-    def lose(*_: object) -> None:
+    def lose(producer: TransactionalProducer, *_: object) -> None:
+        producer.abort()
         raise TransactionLostError("mirror", ErrorCode.PRODUCER_FENCED)
 
     make(source, topic)
@@ -177,6 +192,56 @@ def test_retention_that_overtakes_a_round_is_a_matter_of_the_next_one(
     assert mirror(source, target, topic, tmp_path / "c") == 0
 
     assert contents(target, topic) == contents(source, topic)
+
+
+def test_a_group_that_cannot_be_moved_holds_up_no_other(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def moved(links: Any, name: str, goals: Any) -> Any:
+        if name == "a-dark":
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, name)
+        return move_group(links, name, goals)
+
+    make(source, topic)
+    write(source, topic, numbered(0, 9))
+    for group in ("a-dark", "b-bright"):
+        set_place(source, group, 5, topic)
+    with monkeypatch.context() as patched:
+        patched.setattr(group_moves, "move_group", moved)
+        with pytest.raises(
+            PipelineError, match=r"group a-dark was not moved: GROUP_AUTH.*run again"
+        ):
+            mirror(source, target, topic, tmp_path / "c")
+    assert (place(target, "a-dark", topic), place(target, "b-bright", topic)) == (None, 5)
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert place(target, "a-dark", topic) == 5
+
+
+def test_the_only_round_moves_groups_although_another_mirror_is_amid_a_transaction(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(source, topic)
+    write(source, topic, numbered(0, 9))
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    write(source, topic, numbered(9, 18))
+    set_place(source, "late", 15, topic)
+    with closing(ClusterLinks(target)) as links:
+        view = links.ready_topic(OFFSETS_TOPIC)
+        assert view is not None
+        other = TransactionalProducer(links, "of another mirror")
+        sender = RecordSender(links, view, SendOptions(headers=None, producer=other.producer))
+        other.add_partitions([OFFSETS_PARTITION])
+        sender.put(0, [whole_body_of(Record(0, 0, b"k", b"v", ()))], 0, [0])
+        sender.complete(0)
+        sender.send_until(lambda: sender.is_idle)
+        waits = SimpleNamespace(
+            sleep=lambda _: other.abort(), monotonic=time.monotonic, time_ns=time.time_ns
+        )
+        monkeypatch.setattr(offsets_topic, "time", waits)
+        assert mirror(source, target, topic, tmp_path / "c") == 0
+
+    (wanted,) = [each.offset for each in records_of(target, topic) if each.value == b"15"]
+    assert place(target, "late", topic) == wanted
 
 
 def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(

@@ -165,7 +165,12 @@ class MirrorRun:
         before = dict(job.places)
         results = spread(mirror_partition, tasks)
         self._take(tasks, results)
-        self._groups += job.end_round(tasks, results)
+        is_last = self._every_s is None and not self._is_stopped.is_set()
+        self._groups += job.end_round(tasks, results, is_last=is_last)
+        for sentence in job.unmoved:
+            if is_last:
+                raise PipelineError(f"{sentence}; run again")
+            self._tell(f"{sentence}; the next round tries again")
         self._lag = lag_of(self._source, job.behind(), time.time_ns() // 1_000_000)
         self._rounds += 1
         seconds = time.monotonic() - begun_s

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import committed_offsets, listed_groups
+from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
@@ -28,25 +30,36 @@ class GroupMoves:
     """
 
     def __init__(self, to_target: MirroredOffsets, to_source: MirroredOffsets) -> None:
+        self.refusals: list[str] = []  # of the last run: what was not moved, and why
         self._to_target, self._to_source = to_target, to_source
 
     def run(
         self, readers: ClusterLinks, writers: ClusterLinks, source_starts: Offsets
     ) -> dict[str, int]:
-        """Move the groups that have offsets of these partitions; how many partitions, by group.
+        """Move the groups that have offsets of these partitions; how many partitions, by group. One
+        that cannot be moved does not hold up the others.
 
-        Raises ClientError, KafkaError and OSError.
+        Raises OSError where a cluster is away.
         """
         moved: dict[str, int] = {}
-        for group in listed_groups(readers):
+        self.refusals = []
+        try:
+            groups = listed_groups(readers)
+        except (ClientError, KafkaError) as error:
+            self.refusals.append(f"groups were not moved: {error}")
+            return moved
+        for group in groups:
             name = str(group.group_id)
             is_share = str(group.group_type or "").lower() == _SHARE_GROUP
             reads = group.protocol_type in _CONSUMER_PROTOCOLS and not is_share
             if name.startswith(OF_JOBS) or not reads:
                 continue
-            wanted = self._wanted(readers, name, source_starts)
-            if wanted and (count := move_group(writers, name, wanted).changed):
-                moved[name] = count
+            try:
+                wanted = self._wanted(readers, name, source_starts)
+                if wanted and (count := move_group(writers, name, wanted).changed):
+                    moved[name] = count
+            except (ClientError, KafkaError) as error:
+                self.refusals.append(f"group {name} was not moved: {error}")
         return moved
 
     def _wanted(

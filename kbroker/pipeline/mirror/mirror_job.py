@@ -58,6 +58,7 @@ from kbroker.pipeline.mirror.untransacted import has_transactions
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.record.compression import NONE
 
+_OPEN_S = 90.0  # a transaction takes a minute, and is looked at every ten seconds
 _TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
 
 
@@ -180,19 +181,26 @@ class MirrorJob:
             ),
         )
 
-    def end_round(self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult]) -> int:
+    def end_round(
+        self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult], *, is_last: bool
+    ) -> int:
         """After the tasks: move groups, and forget offsets that the source no longer has; how many
-        groups were moved.
+        groups were moved. No round comes after the last one: it waits for the map of offsets.
         """
         assert self._look is not None, "tasks were made"
         for task, result in zip(tasks, results, strict=True):
             if result.reached is not None:
                 self.places[task.options.source.partition] = result.reached
+        is_whole = self._offsets.read_on(self._writers, _OPEN_S if is_last else 0.0)
         if tasks:
-            self._offsets.read_on(self._writers)
             self._forget(self._look)
         self._offsets_back.read_on(self._readers)
-        return len(self._groups.run(self._readers, self._writers, self._look.starts))
+        moved = self._groups.run(self._readers, self._writers, self._look.starts)
+        if is_last and not is_whole:
+            self._groups.refusals.append(
+                f"groups may be behind: a transaction of {OFFSETS_TOPIC} is open"
+            )
+        return len(moved)
 
     def behind(self) -> dict[TopicPartition, tuple[int, int]]:
         """Place in the source and end of it, of the partitions that have more by now."""
@@ -208,6 +216,11 @@ class MirrorJob:
         for links in (self._readers, self._writers):
             for link in links.busy():
                 links.lose(link)
+
+    @property
+    def unmoved(self) -> list[str]:
+        """Sentences about groups that were not moved in this round."""
+        return self._groups.refusals
 
     @property
     def silent(self) -> list[TopicPartition]:

@@ -31,6 +31,9 @@ OFFSETS_PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
 OFFSETS_SETTINGS = {"cleanup.policy": "compact"}
 
 
+_PAUSE_S = 0.2
+
+
 class _Key(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     topic: str
@@ -59,23 +62,34 @@ class MirroredOffsets:
         """The stretches of a partition, none where nothing was copied."""
         return self._partitions.setdefault(partition, PartitionOffsets())
 
-    def read_on(self, links: ClusterLinks) -> None:
-        """Read what has been committed since. Raises ClientError, KafkaError and OSError."""
+    def read_on(self, links: ClusterLinks, patience_s: float = 0.0) -> bool:
+        """Read what has been committed since; whether that is all that was written before. What is
+        behind an open transaction, such as that of another mirror, is waited for so long.
+
+        Raises ClientError, KafkaError and OSError.
+        """
         view = links.ready_topic(OFFSETS_TOPIC)
         if view is None:
-            return
+            return True
         if view.topic_id != self._topic_id:  # it was created again
             self._topic_id, self._position = view.topic_id, 0
             self._partitions.clear()
         number = OFFSETS_PARTITION.partition
         start = links.offsets(view, [number], EARLIEST)[number]
-        end = links.offsets(view, [number], LATEST, only_committed=True)[number]
+        written = links.offsets(view, [number], LATEST)[number]
+        give_up_s = time.monotonic() + patience_s
+        while True:
+            end = links.offsets(view, [number], LATEST, only_committed=True)[number]
+            if end >= written or time.monotonic() >= give_up_s:
+                break
+            time.sleep(_PAUSE_S)
         starts = {OFFSETS_PARTITION: max(start, self._position)}
         course = Course(starts=starts, ends={OFFSETS_PARTITION: end}, only_committed=True)
         for _, records in RecordFetcher(links, [view], course, lambda _: None).batches():
             for record in records:
                 self._take(record)
         self._position = max(end, self._position)
+        return end >= written
 
     def _take(self, record: Record) -> None:
         try:
