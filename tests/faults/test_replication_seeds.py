@@ -21,8 +21,8 @@ def test_no_record_is_lost_and_all_replicas_are_equal_at_rest(first: int) -> Non
 
     assert outcome.violations == []
     counts = outcome.counts
-    assert counts["acknowledged"] > 2_000, "too little was written to prove anything"
-    assert counts["consumed"] > 2_000
+    assert counts["acknowledged"] > 1_000, "too little was written to prove anything"
+    assert counts["consumed"] > 1_000
     assert counts["kills"] + counts["power_losses"] > 8
-    assert counts["partitions"] > 5
+    assert counts["partitions"] > 3
     assert counts["excuses"] < counts["power_losses"] * 2
