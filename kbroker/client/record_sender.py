@@ -101,13 +101,13 @@ class RecordSender:
         self.acknowledged = 0  # records
         self.batches = 0  # that were filled so far
         self.refusal: str | None = None  # the first one
+        self.batch_bytes = _BATCH_BYTES  # the most that a batch has, before compression
         self._cluster = cluster
         self._topic = topic
         self._options = options
         self._now_s = now_s
         self._queues: dict[int, PartitionQueue] = {}
         self._links: dict[int, BrokerLink] = {}  # by partition: where its batches in flight are
-        self._batch_bytes = _BATCH_BYTES
         self._resume_s = 0.0
         self._is_stale = False  # leaders are to be looked up again
         self._reason = "no answer in time"  # of the last trouble that may go away by itself
@@ -156,7 +156,7 @@ class RecordSender:
         """
         queue = self._queue(partition)
         queue.gather(bodies, times)
-        while queue.gathered_bytes > self._batch_bytes:
+        while queue.gathered_bytes > self.batch_bytes:
             self._cut(queue, timestamp_ms)
 
     def put_packed(self, partition: int, packed: PackedBatch, timestamp_ms: int) -> None:
@@ -226,7 +226,7 @@ class RecordSender:
 
     def _cut(self, queue: PartitionQueue, timestamp_ms: int) -> None:
         self.batches += 1
-        queue.cut(self._batch_bytes, timestamp_ms, self._now_s() + self._options.patience_s)
+        queue.cut(self.batch_bytes, timestamp_ms, self._now_s() + self._options.patience_s)
 
     def _new_producer(self) -> RecordProducer:
         give_up_s = self._now_s() + self._options.patience_s
@@ -317,7 +317,7 @@ class RecordSender:
             batch.unpack()
             # The batches to come are to fit too.
             half_bytes = max(sum(map(len, batch.bodies)) // 2, 1)
-            self._batch_bytes = min(self._batch_bytes, half_bytes)
+            self.batch_bytes = min(self.batch_bytes, half_bytes)
             queue.halve(batch)
         else:
             queue.refuse(batch)

@@ -186,6 +186,19 @@ def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
         check(broker, offset_map, rows)
 
 
+def test_batches_become_as_small_as_the_topic_takes_them(tmp_path: Path) -> None:
+    rows, offset_map = made_rows(300), OffsetMap(tmp_path, PLACE)
+    largest = {"max.message.bytes": "2000"}
+    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
+            admin.create_topics([NewTopic("t", 1, 1, topic_configs=largest)])
+        writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
+
+        assert writer.write(lambda offset: rows_from(rows, offset))
+
+        check(broker, offset_map, rows)
+
+
 @pytest.mark.parametrize("value", [b"", b"." * 300_000], ids=["small", "in several batches"])
 def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value: bytes) -> None:
     rows, offset_map = made_rows(120), OffsetMap(tmp_path, PLACE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.partitioner import partition_of
+from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import Position, TransactionalProducer
 from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.topics.record_bodies import bodies_of
+from kbroker.pipeline.rules.record_bodies import bodies_of
 from kbroker.pipeline.rules.step_journal import Step
 from kbroker.pipeline.rules.step_outputs import output_rows
 from kbroker.record.compression import CODEC_IDS
@@ -129,7 +129,7 @@ class _Transaction:
         assert self._sender is not None
         sender = self._sender
         numbers = sorted(self._view.leaders)
-        partitions = [self._partition(key, numbers) for key in rows.column("key").to_pylist()]
+        partitions = self._partitions(rows.column("key").to_pylist(), numbers)
         self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
         now_ms = time.time_ns() // 1_000_000
         bodies = bodies_of(rows)
@@ -139,9 +139,11 @@ class _Transaction:
         sender.send_until(lambda: sender.has_room)
         self._written[topic] += rows.num_rows
 
-    def _partition(self, key: bytes | None, numbers: list[int]) -> int:
-        if key is not None:
-            return partition_of(key, len(numbers))
+    def _partitions(self, keys: Sequence[bytes | None], numbers: list[int]) -> list[int]:
+        hashed = iter(partitions_of([key for key in keys if key is not None], len(numbers)))
+        return [self._next_turn(numbers) if key is None else next(hashed) for key in keys]
+
+    def _next_turn(self, numbers: list[int]) -> int:
         self._turn += 1
         return numbers[self._turn % len(numbers)]
 

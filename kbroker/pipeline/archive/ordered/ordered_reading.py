@@ -63,15 +63,16 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     size_bytes = 0
     for batch in batches:
         if kept and size_bytes + batch.nbytes > PIECE_BYTES:
-            yield _joined(kept)
+            yield joined_rows(kept)
             kept, size_bytes = [], 0
         kept.append(batch)
         size_bytes += batch.nbytes
     if kept:
-        yield _joined(kept)
+        yield joined_rows(kept)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """All rows of some batches, of one at least."""
     if len(batches) == 1:
         return batches[0]
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()

@@ -32,7 +32,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.logs.row_batches import (
+from kbroker.pipeline.restore.row_batches import (
     BatchForm,
     RowBatch,
     batch_without_records,

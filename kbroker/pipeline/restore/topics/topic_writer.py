@@ -23,12 +23,12 @@ from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.pipeline.archive.ordered.ordered_reading import joined_rows
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.pace import Pace
-from kbroker.pipeline.restore.record_encoding import times_of
+from kbroker.pipeline.restore.row_batches import BatchForm, producer_batches
 from kbroker.pipeline.restore.topics.offset_map import OffsetMap
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
-from kbroker.pipeline.restore.topics.record_bodies import bodies_of
 from kbroker.record.compression import NONE
 
 _TRANSACTION_S = 10.0
@@ -54,7 +54,7 @@ class WriterOptions:
     reached: Position = NOTHING
     topic_id: UUID = ZERO_UUID  # not known
     compression: int = NONE
-    transaction_bytes: int = 64 * 1024 * 1024  # of bodies, after which one is committed
+    transaction_bytes: int = 64 * 1024 * 1024  # of rows, after which one is committed
     pace: Pace = field(default_factory=Pace)
     on_commit: Callable[[int], None] = lambda _rows: None  # so many has this run committed
 
@@ -214,23 +214,34 @@ class _Writing:
         """The next one."""
         self.offsets: list[int] = []  # of the source
         self._written.clear()
-        self._bytes = 0
+        self._held: list[pa.RecordBatch] = []
+        self._bytes = self._held_bytes = 0
         self._begun_s = time.monotonic()
 
     def put(self, rows: pa.RecordBatch) -> int:
-        """Send rows; how many bytes they are."""
+        """Send rows, together with others where they are few; how many bytes they are."""
         self._producer.add_partitions([self._target])
-        bodies = bodies_of(rows)
-        self._sender.put(self._target.partition, bodies, 0, times_of(rows).tolist())
         self.offsets += rows.column("offset").to_pylist()
-        self._sender.send_until(lambda: self._sender.has_room)
-        size_bytes = sum(map(len, bodies))
+        self._held.append(rows)
+        size_bytes: int = rows.nbytes
+        self._held_bytes += size_bytes
         self._bytes += size_bytes
+        if self._held_bytes >= self._sender.batch_bytes:
+            self._send()
         return size_bytes
+
+    def _send(self) -> None:
+        if not self._held:
+            return
+        form = BatchForm(most_bytes=self._sender.batch_bytes, codec=self._options.compression)
+        for batch in producer_batches(joined_rows(self._held), form):
+            self._sender.put_packed(self._target.partition, batch.packed(), 0)
+        self._held, self._held_bytes = [], 0
+        self._sender.send_until(lambda: self._sender.has_room)
 
     def finished(self) -> list[OffsetRun]:
         """Wait until all is written; where it is."""
-        self._sender.complete(0)
+        self._send()
         self._sender.send_until(lambda: self._sender.is_idle)
         if self._sender.refusal is not None:
             raise PipelineError(f"{self._target} refuses records: {self._sender.refusal}")

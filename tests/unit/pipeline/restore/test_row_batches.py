@@ -11,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.pipeline.restore.logs.row_batches import BatchForm, batch_without_records, row_batches
 from kbroker.pipeline.restore.record_encoding import varints
+from kbroker.pipeline.restore.row_batches import (
+    BatchForm,
+    batch_without_records,
+    producer_batches,
+    row_batches,
+)
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.default_record import varint_bytes
+from kbroker.record.packed_batch import can_be_passed_on
 from kbroker.record.record_batch import (
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
@@ -80,6 +86,35 @@ def test_rows_come_back_out_of_their_batches(
         assert each == build(inside, base_offset=inside[0].offset, options=options)
         assert len(each) <= most_bytes or len(inside) == 1
         assert max(r.timestamp for r in inside) - inside[0].timestamp <= most_ms
+
+
+@given(described, st.sampled_from([200, 5_000, 1 << 20]), st.sampled_from(sorted(CODEC_IDS)))
+def test_a_producer_sends_the_same_records_with_offsets_that_follow_each_other(
+    described: list[tuple[int, dict[str, Any]]], most_bytes: int, codec: str
+) -> None:
+    offsets = accumulate((step for step, _ in described), initial=0)
+    rows = [record(offset, **f) for offset, (_, f) in zip(offsets, described, strict=False)]
+    form = BatchForm(most_bytes=most_bytes, codec=CODEC_IDS[codec])
+
+    packed = [batch.packed() for batch in producer_batches(unplaced_batch(rows), form)]
+    sent = [each.for_producer(BatchOptions(producer_id=7, base_sequence=3)) for each in packed]
+
+    expected = list(map(record_of, rows))
+    for each, data in zip(packed, sent, strict=True):
+        mine, expected = expected[: each.record_count], expected[each.record_count :]
+        options = BatchOptions(producer_id=7, base_sequence=3, compression=form.codec)
+        own = [each._replace(offset=number) for number, each in enumerate(mine)]
+        assert data == build(own, options=options)
+        assert can_be_passed_on(each.header)
+    assert not expected
+
+
+def test_a_producer_sends_batches_of_about_one_size() -> None:
+    rows = [record(at, value=b"." * 900) for at in range(11)]
+
+    batches = producer_batches(unplaced_batch(rows), BatchForm(most_bytes=10_000))
+
+    assert [batch.header.record_count for batch in batches] == [6, 5]
 
 
 @given(st.lists(st.integers(-(2**62), 2**62 - 1), max_size=9))

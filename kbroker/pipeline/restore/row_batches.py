@@ -1,16 +1,17 @@
-"""Rows of a partition as record batches of format 2, with the offsets and times that they had.
+"""Rows of a partition as record batches of format 2, with the times that they had: for a log, where
+they keep their offsets, or for a producer.
 
-What becomes one batch: rows that follow one another, up to `most_bytes` before compression. Holes
-between offsets stay, inside of batches too. A batch has one kind of time: where the broker set it
-(LogAppendTime) it is the batch's, so rows of different such times part. Rows without a time, as
-formats before 0.10 have them, get -1. A batch spans no more time than a segment does, so that
-retention finds old records in segments of their own.
+What becomes one batch: rows that follow one another, up to `most_bytes` before compression. Rows
+without a time, as formats before 0.10 have them, get -1. In a log, holes between offsets stay,
+inside of batches too. A batch there has one kind of time: where the broker set it (LogAppendTime)
+it is the batch's, so rows of different such times part. It spans no more time than a segment does,
+so that retention finds old records in segments of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ from kbroker.model import NO_TIMESTAMP
 from kbroker.pipeline.restore.record_encoding import Int64s, RowFields, encoded
 from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
 from kbroker.record.compression import NONE
+from kbroker.record.packed_batch import PackedBatch
 from kbroker.record.record_batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -30,6 +32,7 @@ from kbroker.record.record_batch import (
     BatchHeader,
     BatchOptions,
     join_batch,
+    read_header,
     unsealed_header,
 )
 
@@ -77,6 +80,11 @@ class RowBatch:
         """Return its bytes."""
         return join_batch(self.header, self.body)
 
+    def packed(self) -> PackedBatch:
+        """It is built, and a producer passes it on."""
+        data = self.built()
+        return PackedBatch(read_header(data), memoryview(data))
+
     def up_to(self, end_offset: int) -> RowBatch:
         """The same records, and no others below `end_offset`, where a batch can say so."""
         end = min(end_offset, self.header.base_offset + MAX_RELATIVE_OFFSET + 1)
@@ -96,10 +104,29 @@ def row_batches(
     fields = RowFields.of(rows)
     assert (np.diff(fields.offsets) > 0).all(), "rows come by rising offset"
     kinds = rows.column("timestampType").fill_null(NO_TIMESTAMP).to_numpy(zero_copy_only=False)
-    is_stamped = kinds == LOG_APPEND_TIME
+    yield from _batches_of(fields, kinds == LOG_APPEND_TIME, form, base_offset)
+
+
+def producer_batches(rows: pa.RecordBatch, form: BatchForm) -> Iterator[RowBatch]:
+    """As `row_batches`, for a producer: offsets follow each other, and all times are its own. The
+    rows are cut into batches of about one size.
+    """
+    count = rows.num_rows
+    fields = replace(RowFields.of(rows), offsets=np.arange(count))
+    sizes = fields.sizes + _MOST_AROUND
+    room, whole_bytes = form.most_bytes - HEADER_SIZE, int(sizes.sum())
+    even = whole_bytes // max(-(-whole_bytes // room), 1) + int(sizes.max(initial=0))
+    most_bytes = min(even, room) + HEADER_SIZE
+    yield from _batches_of(fields, np.zeros(count, bool), replace(form, most_bytes=most_bytes))
+
+
+def _batches_of(
+    fields: RowFields, is_stamped: Bools, form: BatchForm, base_offset: int | None = None
+) -> Iterator[RowBatch]:
+    count = len(fields.offsets)
     starts = list(_starts(fields, is_stamped, form))
-    ends = [*starts[1:], rows.num_rows]
-    counts = np.diff([*starts, rows.num_rows])
+    ends = [*starts[1:], count]
+    counts = np.diff([*starts, count])
     base_offsets, base_times = fields.offsets[starts], fields.times_ms[starts]
     if base_offset is not None and fields.offsets[ends[0] - 1] - base_offset <= MAX_RELATIVE_OFFSET:
         base_offsets[0] = base_offset

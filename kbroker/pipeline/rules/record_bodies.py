@@ -1,4 +1,4 @@
-"""Rows of an archive as the records that a producer sends."""
+"""Rows with key, value and headers as the records that a producer sends."""
 
 from __future__ import annotations
 
