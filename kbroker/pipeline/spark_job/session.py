@@ -111,6 +111,8 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
         "spark.app.name": settings.app_name,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
+        # Compiled code of queries; of the 100 that Spark keeps, a batch of rules needs more.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
