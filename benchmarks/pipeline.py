@@ -62,8 +62,8 @@ def loads(records: int = RECORDS) -> Sequence[tuple[str, Any]]:
         (f"rules: {name}", pipeline_rules.rules(name, records)) for name in pipeline_rules.EXAMPLES
     )
     return [
-        ("restore: into topics", functools.partial(restore_into_topics, records)),
-        ("restore: as a data directory", functools.partial(restore_as_directory, records)),
+        ("restore into topics", functools.partial(restore_into_topics, records)),
+        ("restore as a data directory", functools.partial(restore_as_directory, records)),
         ("mirror", functools.partial(mirror, records)),
         *((name, lambda brokers, load=load: load(brokers.source)) for name, load in rules),
     ]

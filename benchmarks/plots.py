@@ -1,5 +1,5 @@
 """`python -m benchmarks.plots FIGURES.json PLOT.svg` draws what `python -m benchmarks spark
---versus-apache --save FIGURES.json` measured: records per second, kbroker beside Apache Kafka.
+--versus-apache --save FIGURES.json` measured, or `pipeline --only or`: records per second, kbroker beside Apache Kafka.
 
 One picture for light and for dark pages: nothing behind it, and colours that both can carry.
 """
@@ -42,7 +42,9 @@ def main(figures: Path, plot: Path) -> None:
             label = _LABELS[broker] if place == 0 else None
             axes.barh(height, rate, _BAR * 0.92, color=_COLOURS[broker], label=label)
             axes.text(rate, height, f" {rate:,.0f}", va="center", color=_INK, fontsize=8)
-    axes.set_yticks(range(len(rows)), [name.partition(": ")[2] for name, _ in rows], fontsize=9)
+    axes.set_yticks(
+        range(len(rows)), [name.partition(": ")[2] or name for name, _ in rows], fontsize=9
+    )
     axes.invert_yaxis()
     axes.set_xlim(0, 1.16 * max(rate for _, medians in rows for rate in medians.values()))
     axes.set_xticks([])
