@@ -19,11 +19,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from examples.rules.events import Event
 
@@ -48,8 +48,19 @@ def kbroker(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "kbroker.cli", *arguments]
 
 
-class Broker:
+class RunningBroker(Protocol):
     """A broker that can be killed and started again on its port."""
+
+    @property
+    def address(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class Broker:
+    """One of kbroker, started."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -73,10 +84,13 @@ class Broker:
 
 
 class OthersBroker:
-    """A broker that runs already."""
+    """A broker that runs already, and is neither killed nor started."""
 
     def __init__(self, address: str) -> None:
         self.address = address
+
+    def start(self) -> None:
+        """It runs."""
 
     def kill(self) -> None:
         """It is not ours."""
@@ -200,14 +214,20 @@ def data_lines(events: Sequence[Event]) -> str:
 
 
 def run(
-    example: str, seed: int, count: int, restarts: int, plot: str | None, bootstrap: str | None
+    example: str,
+    seed: int,
+    count: int,
+    restarts: int,
+    *,
+    plot: str | None = None,
+    started: Callable[[Path], RunningBroker] = Broker,
 ) -> int:
-    """The exit code."""
+    """The exit code; `started` answers with a running broker whose data are in a directory."""
     generator = load_generator(example)
     events: list[Event] = generator.events(seed, count)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        broker = OthersBroker(bootstrap) if bootstrap else Broker(folder / "data")
+        broker = started(folder / "data")
         job = Job(example, folder, broker.address)
         try:
             for topic, partitions in generator.TOPICS.items():
@@ -232,7 +252,7 @@ class _Writing:
     them: a table as it is now must not be seen by events that were written before.
     """
 
-    def __init__(self, generator: ModuleType, broker: Broker | OthersBroker, job: Job) -> None:
+    def __init__(self, generator: ModuleType, broker: RunningBroker, job: Job) -> None:
         self._tables: Collection[str] = getattr(generator, "TABLES", ())
         self._broker = broker
         self._job = job
@@ -296,7 +316,8 @@ def main() -> int:
     if given.data:
         print(data_lines(load_generator(given.example).events(given.seed, given.events)), end="")
         return 0
-    return run(given.example, given.seed, given.events, given.restarts, given.plot, given.bootstrap)
+    more = {"started": lambda _: OthersBroker(given.bootstrap)} if given.bootstrap else {}
+    return run(given.example, given.seed, given.events, given.restarts, plot=given.plot, **more)
 
 
 if __name__ == "__main__":

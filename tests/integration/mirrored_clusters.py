@@ -17,8 +17,8 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.model import TopicPartition as Place
-from kbroker.pipeline.mirror.mirror_job import MirrorWish
 from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
+from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Headers, Record
 

@@ -20,7 +20,7 @@ from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror import group_moves, mirror_job, offsets_topic, partition_copy
+from kbroker.pipeline.mirror import copy_writing, group_moves, mirror_job, offsets_topic
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
 from kbroker.pipeline.restore.topics.moved_groups import move_group
@@ -120,7 +120,7 @@ def test_a_new_leader_of_the_source_is_no_cut_of_the_log_where_an_answer_got_los
         write(source, topic, numbered(start, start + 5))
     monkeypatch.setattr(mirror_job, "epoch_ends", ends)
     seconds = SimpleNamespace(monotonic=count(0, 60).__next__, time_ns=time.time_ns)
-    monkeypatch.setattr(partition_copy, "time", seconds)  # each batch ends a transaction
+    monkeypatch.setattr(copy_writing, "time", seconds)  # each batch ends a transaction
     lose_an_answer(monkeypatch)
 
     assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0

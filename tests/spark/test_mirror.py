@@ -10,8 +10,9 @@ from typing import Any
 from compat_tests.clients import create_topic
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
-from kbroker.pipeline.mirror.mirror_job import MirrorJob, MirrorWish
+from kbroker.pipeline.mirror.mirror_job import MirrorJob
 from kbroker.pipeline.mirror.mirror_task import mirror_partition
+from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.pipeline.spark_job.spread import OverSpark
 from kbroker.record.default_record import Record
 from kbroker.testing import Broker
@@ -36,13 +37,13 @@ def test_a_round_over_spark_copies_every_record_once(
         closing(ClusterLinks(target.bootstrap)) as writers,
     ):
         job = MirrorJob(readers, writers, wish, MirrorCheckpoint(tmp_path))
-        for change in job.changes():
+        for change in job.topics.changes():
             create_topic(target.bootstrap, change.name, change.partitions)
-        job.changed()
+        job.topics.changed()
         job.board.clear()
         tasks = job.tasks()
         results = OverSpark(spark)(mirror_partition, tasks)
-        job.end_round(tasks, results)
+        job.end_round(tasks, results, is_last=True)
 
         assert [(result.rows, result.refusal) for result in results] == [(50, None)] * PARTITIONS
         numbers = range(PARTITIONS)

@@ -29,9 +29,10 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
-from kbroker.pipeline.mirror.mirror_job import MirrorJob, MirrorWish
+from kbroker.pipeline.mirror.mirror_job import MirrorJob
 from kbroker.pipeline.mirror.mirror_lag import MirrorLag, lag_of
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirror.topic_plan import TopicChange
 from kbroker.pipeline.spark_job.batch import BatchReport
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
@@ -83,7 +84,7 @@ class MirrorRun:
             self._job = job = MirrorJob(readers, writers, self._wish, MirrorCheckpoint(path))
             identity = self._identity(job)
             held.read(identity)
-            job.changes()  # a run that is refused claims nothing
+            job.topics.changes()  # a run that is refused claims nothing
             record = held.claim(identity, PlacesElsewhere())
             job.board.clear()
             if not job.in_transactions:
@@ -153,12 +154,12 @@ class MirrorRun:
         assert job is not None, "it was made before the first round"
         begun_s = time.monotonic()
         for _ in range(_LOOKS):
-            changes = job.changes()
+            changes = job.topics.changes()
             for change in changes:
                 self._apply(writers, change)
             if not changes:
                 break
-        job.changed()
+        job.topics.changed()
         tasks = job.tasks()
         for partition, place in job.places.items():
             self._starts.setdefault(partition, place)

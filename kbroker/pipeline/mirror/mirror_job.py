@@ -1,5 +1,5 @@
-"""A mirror from the driver's side: round by round, what the target's topics lack, the tasks that
-copy, groups, and how far behind it is.
+"""A mirror from the driver's side: round by round the topics, the tasks that copy, the groups, and
+how far behind it is.
 
 Law: a round copies what was committed in the source when it began. All that a next run has to know
 is in the target; the checkpoint keeps what a person has allowed.
@@ -7,31 +7,25 @@ is in the target; the checkpoint keeps what a person has allowed.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbroker.client.cluster_configs import Resource, describe_each, own_settings
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import committed_entries
 from kbroker.client.topic_figures import offsets_at
 from kbroker.client.transactional_producer import NOTHING, Position
-from kbroker.config.config_resources import ResourceType
-from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import TopicPartition
-from kbroker.near_names import did_you_mean
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.mirror.copy_writing import CopyOptions
 from kbroker.pipeline.mirror.group_moves import GroupMoves, own_group
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask
+from kbroker.pipeline.mirror.mirrored_topics import MirroredTopics, MirrorWish
 from kbroker.pipeline.mirror.offsets_topic import (
-    OFFSETS_SETTINGS,
     OFFSETS_TOPIC,
     MirroredOffsets,
     forget,
 )
-from kbroker.pipeline.mirror.partition_copy import CopyOptions
 from kbroker.pipeline.mirror.places import (
     NO_EPOCH,
     Beginning,
@@ -46,44 +40,10 @@ from kbroker.pipeline.mirror.source_look import (
     leaders_in,
     look_at,
 )
-from kbroker.pipeline.mirror.topic_plan import (
-    BY_PRODUCER,
-    TIME_TYPE,
-    TopicChange,
-    TopicForm,
-    plan_topics,
-    wanted_settings,
-)
 from kbroker.pipeline.mirror.untransacted import has_transactions
 from kbroker.pipeline.restore.task_board import TaskBoard
-from kbroker.record.compression import NONE
 
 _OPEN_S = 90.0  # a transaction takes a minute, and is looked at every ten seconds
-_TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorWish:
-    """What is copied, and how. Without names the pattern chooses, of all topics there are."""
-
-    topics: tuple[str, ...] = ()
-    pattern: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)  # win over those of the source
-    appends: bool = False  # into topics that have records
-    allows_loss: bool = False
-    compression: int = NONE
-
-    def text(self) -> str:
-        """For the identity of a checkpoint."""
-        return f"topics {','.join(sorted(self.topics))}" if self.topics else f"like {self.pattern}"
-
-    def chooses(self, view: TopicView) -> bool:
-        """Whether a topic is copied."""
-        if view.code is not ErrorCode.NONE or view.is_internal or view.name == OFFSETS_TOPIC:
-            return False
-        if self.topics:
-            return view.name in self.topics
-        return re.fullmatch(self.pattern, view.name) is not None
 
 
 class MirrorJob:
@@ -110,58 +70,21 @@ class MirrorJob:
         self.board = TaskBoard(checkpoint.board)
         self.places: dict[TopicPartition, int] = {}  # of the source, what is copied
         self._readers, self._writers = readers, writers
-        self._wish, self._checkpoint = wish, checkpoint
+        self._wish = wish
         self._group = own_group(self.source_id)
         self._offsets = MirroredOffsets(self.source_id)
         self._offsets_back = MirroredOffsets(self.target_id)
         self._groups = GroupMoves(self._offsets, self._offsets_back)
-        self._views: dict[str, TopicView] = {}  # of the source
-        self._forms: list[TopicForm] = []
+        self.topics = MirroredTopics(readers, writers, wish, checkpoint, self._group)
         self._look: SourceLook | None = None
 
-    # A round, in this order.
-
-    def changes(self) -> list[TopicChange]:
-        """Look at both clusters: what the topics of the target lack."""
-        there = self._readers.topics(None)
-        self._views = {view.name: view for view in there if self._wish.chooses(view)}
-        missing = sorted(set(self._wish.topics) - self._views.keys())
-        if missing:
-            hint = did_you_mean(missing[0], [view.name for view in there])
-            raise PipelineError(
-                f"the source has no topic {missing[0]}{hint}", trouble=Trouble.UNKNOWN_TOPIC
-            )
-        self._forms = _forms(self._readers, self._views.values())
-        copies = {
-            view.name: view
-            for view in self._writers.topics(None)
-            if view.name in self._views or view.name == OFFSETS_TOPIC
-        }
-        self._check_new(copies)
-        targets = {form.name: form for form in _forms(self._writers, copies.values())}
-        changes = plan_topics(
-            self._forms, targets, self._checkpoint.settings(), self._wish.settings
-        )
-        if OFFSETS_TOPIC not in copies:
-            made = TopicChange(name=OFFSETS_TOPIC, is_new=True, partitions=1, sets=OFFSETS_SETTINGS)
-            changes.append(made)
-        return changes
-
-    def changed(self) -> None:
-        """The target's topics are as they are to be: note that, and that they are the mirror's."""
-        wanted = {
-            form.name: settings
-            for form in self._forms
-            if (settings := wanted_settings(form, self._wish.settings)) is not None
-        }
-        self._checkpoint.claim(self._views)
-        self._checkpoint.note_settings(wanted)
+    # A round: `topics.changes`, `topics.changed`, and then these.
 
     def tasks(self) -> list[MirrorTask]:
         """One for each partition that has something new, the largest first."""
         self._offsets.read_on(self._writers)
         committed = committed_entries(self._writers, self._group)
-        look = self._look = look_at(self._readers, self._views)  # after where any mirror is
+        look = self._look = look_at(self._readers, self.topics.views)  # after where any mirror is
         targets = self._ready_targets(look)
         positions = self._positions(look, committed)
         sources = self._sources(look, positions)
@@ -204,7 +127,7 @@ class MirrorJob:
 
     def behind(self) -> dict[TopicPartition, tuple[int, int]]:
         """Place in the source and end of it, of the partitions that have more by now."""
-        ends = offsets_at(self._readers, leaders_in(self._views), LATEST)
+        ends = offsets_at(self._readers, leaders_in(self.topics.views), LATEST)
         return {
             partition: (place, ends[partition])
             for partition, place in sorted(self.places.items())
@@ -226,26 +149,6 @@ class MirrorJob:
     def silent(self) -> list[TopicPartition]:
         """Partitions that did not answer in this round."""
         return self._look.silent() if self._look is not None else []
-
-    def _check_new(self, there: Mapping[str, TopicView]) -> None:
-        """PipelineError where a topic has records that are not the mirror's."""
-        new = self._views.keys() - self._checkpoint.topics()
-        if new and not self._wish.appends:
-            entries = committed_entries(self._writers, self._group)
-            known = {partition.topic for partition in entries}
-            self._refuse_full({name: there[name] for name in (new - known) & there.keys()})
-
-    def _refuse_full(self, views: Mapping[str, TopicView]) -> None:
-        leaders = leaders_in(views)
-        starts = offsets_at(self._writers, leaders, EARLIEST)
-        ends = offsets_at(self._writers, leaders, LATEST)
-        for partition in sorted(leaders):
-            end = ends.get(partition, 0)
-            if end > starts.get(partition, 0):
-                raise PipelineError(
-                    f"topic {partition.topic} of the target has records already, in partition "
-                    f"{partition.partition} up to offset {end}: give --append to write behind them"
-                )
 
     def _ready_targets(self, look: SourceLook) -> dict[str, str]:
         """Ids of the target's topics."""
@@ -326,21 +229,3 @@ class MirrorJob:
             for partition, start in look.starts.items()
         }
         forget(self._writers, self.source_id, gone)
-
-
-def _forms(links: ClusterLinks, views: Iterable[TopicView]) -> list[TopicForm]:
-    counts = {view.name: len(view.leaders) for view in views}
-    names = sorted(counts)
-    found: list[TopicForm] = []
-    for at in range(0, len(names), _TOPICS_AT_ONCE):
-        some = [Resource(ResourceType.TOPIC, name) for name in names[at : at + _TOPICS_AT_ONCE]]
-        for (_, name), settings in describe_each(links, some).items():
-            told = [] if isinstance(settings, KafkaError) else settings
-            own = None if isinstance(settings, KafkaError) else own_settings(settings)
-            by_broker = any(each.name == TIME_TYPE and each.value != BY_PRODUCER for each in told)
-            found.append(
-                TopicForm(
-                    name=name, partitions=counts[name], settings=own, replaces_times=by_broker
-                )
-            )
-    return found

@@ -11,7 +11,8 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import KafkaError, Trouble
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror.partition_copy import CopyOptions, PartitionCopy
+from kbroker.pipeline.mirror.copy_writing import CopyOptions
+from kbroker.pipeline.mirror.partition_copy import PartitionCopy
 from kbroker.pipeline.restore.task_board import TaskBoard
 
 
