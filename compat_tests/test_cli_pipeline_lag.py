@@ -310,7 +310,7 @@ def test_a_watch_goes_on_when_the_broker_is_back(own_broker: Callable[..., Broke
     first = json.loads(watch.stdout.readline())
     broker.stop()
     stopped_ms = time.time() * 1_000
-    said = next(line for line in watch.stderr if "cannot connect" in line)
+    next(line for line in watch.stderr if "is a broker running?" in line)
     broker.start()
     later = next(json.loads(line) for line in watch.stdout if line)
     while later["taken_ms"] < stopped_ms:  # what was printed before it stopped
@@ -318,7 +318,6 @@ def test_a_watch_goes_on_when_the_broker_is_back(own_broker: Callable[..., Broke
     watch.terminate()
     watch.wait()
 
-    assert "is a broker running?" in said
     assert later["taken_ms"] > first["taken_ms"]
 
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
@@ -148,7 +149,8 @@ def _kill_children(pid: int) -> None:
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
     for child in found.stdout.split():
         _kill_children(int(child))
-        os.kill(int(child), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended
+            os.kill(int(child), signal.SIGKILL)
 
 
 def write(address: str, events: Sequence[Event]) -> None:

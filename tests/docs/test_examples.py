@@ -14,6 +14,7 @@ import pytest
 
 from compat_tests.apache_kafka import free_port
 from compat_tests.command_line import FINE, HEEDING, run
+from compat_tests.waiting import until
 from compat_tests.zookeeper_servers import java_command
 from tests.docs.terminals import environment, what_may_be_missing
 
@@ -56,16 +57,7 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
         status = run("cluster", "status", "--output", "csv", bootstrap=bootstrap)
         read = run("consume", "orders", bootstrap=bootstrap)
         os.kill(pids[0], signal.SIGTERM)
-        again = subprocess.Popen(
-            [*HEEDING, "kbroker", "start", str(tmp_path / "here" / "broker-1.properties")],
-            env=settings,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert again.stdout is not None
-        came_back = again.stdout.readline()
-        again.send_signal(signal.SIGTERM)
-        again.communicate(timeout=60)
+        came_back = until(lambda: _said_by_broker_1(tmp_path / "here", settings))
     finally:
         example.send_signal(signal.SIGINT)
         example.communicate(timeout=60)
@@ -84,3 +76,18 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
     assert example.returncode == FINE
     assert len(pids) == 3
     assert [pid for pid in pids if is_running(pid)] == []
+
+
+def _said_by_broker_1(folder: Path, settings: dict[str, str]) -> str:
+    """Start and stop it: its first line, none while the one before it still ends."""
+    again = subprocess.Popen(
+        [*HEEDING, "kbroker", "start", str(folder / "broker-1.properties")],
+        env=settings,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert again.stdout is not None
+    said = again.stdout.readline()
+    again.send_signal(signal.SIGTERM)
+    again.communicate(timeout=60)
+    return said

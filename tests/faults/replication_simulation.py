@@ -41,7 +41,7 @@ from tests.faults.replication_network import NetworkChannels, ReplicationNetwork
 
 SCAN_EVERY_STEPS = 8
 START_BOUND_S = 60.0
-LAST_WRITES_S = 1.0
+LAST_WRITES_S = 3.0
 LEARNT_BOUND_S = 60.0
 LOOK_EVERY_TURNS = 8  # a second controller lasts longer
 CLIENT_NODES = (-1, -2, -3)
