@@ -206,7 +206,7 @@ class _Restore:
         return self.checkpoint / "offsets"
 
     def _is_at_work(self) -> bool:
-        return any((self.checkpoint / "board").glob("*.rows"))
+        return any((self.checkpoint / "board").glob("*-*"))
 
     def _is_finishing(self) -> bool:
         return (self.data / "kbroker-tree.journal").exists()

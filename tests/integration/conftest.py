@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from kbroker.server.event_loop import EventLoopKind, loop_factory
+from kbroker.testing import Broker
 
 
 def pytest_asyncio_loop_factories(
@@ -16,3 +17,23 @@ def pytest_asyncio_loop_factories(
     if item.get_closest_marker("both_loops") is not None:
         kinds.append(EventLoopKind.UVLOOP)
     return {kind.value: loop_factory(kind) for kind in kinds}
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[str]:
+    """The address of a broker that mirrors copy from."""
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[str]:
+    """The address of a broker that they copy to."""
+    with Broker() as made:
+        yield made.bootstrap
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of a topic that no other test of the module has."""
+    return str(request.node.name)

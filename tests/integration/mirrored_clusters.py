@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -12,15 +13,21 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from kbroker.cli.pipeline.mirror_run import MirrorRun
+from kbroker.cli.topic_changes import made_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller
 from kbroker.client.consumer_groups import commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
 from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
+from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Headers, Record
+
+BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 
 
 class Found(NamedTuple):
@@ -48,6 +55,39 @@ def mirror(
     wished = MirrorWish(pattern=topic, **wish)
     run = MirrorRun(Bootstrap(source), Bootstrap(target), wished, -1, every_s)
     return run.run(str(checkpoint), None, metrics, "json")
+
+
+def numbered(start: int, end: int) -> list[Record]:
+    """Records whose values are these numbers."""
+    return [Record(0, BASE_MS + at, b"k", b"%d" % at, ()) for at in range(start, end)]
+
+
+def make(bootstrap: str, name: str, partitions: int = 1, **settings: str) -> None:
+    """Create a topic; dots of settings are underscores."""
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    with closing(ClusterLinks(bootstrap)) as links:
+        assert made_topics(links, [name], named, partitions=partitions) == []
+        links.ready_topic(name)
+
+
+def delete_topic(bootstrap: str, name: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        states = [DeleteTopicsRequest.DeleteTopicState(name=name)]
+        request = DeleteTopicsRequest(topics=states, topic_names=[name], timeout_ms=9_000)
+        assert ask_controller(links, request).responses[0].error_code == 0
+        while links.ready_topic(name) is not None:
+            pass
+
+
+def trim(bootstrap: str, name: str, offset: int) -> None:
+    """Delete the records of partition 0 below an offset."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[wanted])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=9_000)
+        (answer,) = links.ask_any(request).topics
+        assert answer.partitions[0].error_code == 0
 
 
 def write(bootstrap: str, topic: str, records: Sequence[Record], partition: int = 0) -> None:

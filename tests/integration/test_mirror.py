@@ -6,8 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import pytest
 from compat_tests.conftest import BrokerProcess
 from compat_tests.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
-from kbroker.cli.topic_changes import grown, made_topics
+from kbroker.cli.topic_changes import grown
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_configs import (
     AlterableConfig,
@@ -27,7 +25,6 @@ from kbroker.client.cluster_configs import (
     own_settings,
 )
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import ask_controller
 from kbroker.client.consumer_groups import delete_group
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.transactional_producer import TransactionalProducer
@@ -38,8 +35,6 @@ from kbroker.pipeline.mirror import mirror_job
 from kbroker.pipeline.mirror.group_moves import own_group
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
-from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
@@ -47,18 +42,21 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.bulk_records import bodies_of_values
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
 from tests.integration.mirrored_clusters import (
+    BASE_MS,
     check_map,
     contents,
+    delete_topic,
+    make,
     mirror,
+    numbered,
     place,
     records_of,
     set_place,
+    trim,
     write,
 )
 
-BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 RECORDS = [
     Record(0, BASE_MS, b"k", b"v", (("a", b"1"), ("a", None))),
     Record(0, BASE_MS + 9, None, b"", ()),
@@ -73,52 +71,6 @@ STEPS = (
     TxnOffsetCommitRequest,
     EndTxnRequest,
 )
-
-
-@pytest.fixture(scope="module")
-def source() -> Iterator[str]:
-    with Broker() as made:
-        yield made.bootstrap
-
-
-@pytest.fixture(scope="module")
-def target() -> Iterator[str]:
-    with Broker() as made:
-        yield made.bootstrap
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name)
-
-
-def numbered(start: int, end: int) -> list[Record]:
-    return [Record(0, BASE_MS + at, b"k", b"%d" % at, ()) for at in range(start, end)]
-
-
-def make(bootstrap: str, name: str, partitions: int = 1, **settings: str) -> None:
-    named = {key.replace("_", "."): value for key, value in settings.items()}
-    with closing(ClusterLinks(bootstrap)) as links:
-        assert made_topics(links, [name], named, partitions=partitions) == []
-        links.ready_topic(name)
-
-
-def delete_topic(bootstrap: str, name: str) -> None:
-    with closing(ClusterLinks(bootstrap)) as links:
-        states = [DeleteTopicsRequest.DeleteTopicState(name=name)]
-        request = DeleteTopicsRequest(topics=states, topic_names=[name], timeout_ms=9_000)
-        assert ask_controller(links, request).responses[0].error_code == 0
-        while links.ready_topic(name) is not None:
-            pass
-
-
-def trim(bootstrap: str, name: str, offset: int) -> None:
-    with closing(ClusterLinks(bootstrap)) as links:
-        wanted = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
-        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=name, partitions=[wanted])
-        request = DeleteRecordsRequest(topics=[topic], timeout_ms=9_000)
-        (answer,) = links.ask_any(request).topics
-        assert answer.partitions[0].error_code == 0
 
 
 def change(bootstrap: str, name: str, *changes: tuple[str, str | None]) -> None:

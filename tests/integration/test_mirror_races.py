@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -29,34 +29,19 @@ from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Record
-from kbroker.testing import Broker
 from tests.integration.mirrored_clusters import (
     check_map,
     contents,
+    delete_topic,
+    make,
     mirror,
+    numbered,
     place,
     records_of,
     set_place,
+    trim,
     write,
 )
-from tests.integration.test_mirror import delete_topic, make, numbered, trim
-
-
-@pytest.fixture(scope="module")
-def target() -> Iterator[str]:
-    with Broker() as made:
-        yield made.bootstrap
-
-
-@pytest.fixture(scope="module")
-def source() -> Iterator[str]:
-    with Broker() as made:
-        yield made.bootstrap
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name)
 
 
 def before_tasks(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

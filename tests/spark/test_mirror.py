@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.pipeline.spark_job.spread import OverSpark
 from kbroker.record.default_record import Record
 from kbroker.testing import Broker
-from tests.integration.mirrored_clusters import check_map, contents, write
+from tests.integration.mirrored_clusters import BASE_MS, check_map, contents, write
 
 PARTITIONS = 3
-BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 
 
 def test_a_round_over_spark_copies_every_record_once(
