@@ -264,11 +264,11 @@ FIRST_SEEDS: dict[Mistake, int] = {
     read_before_the_watch: 29,
     topics_watched_once: 12,
     notifications_skipped: 21,
-    deleted_topics_known_for_good: 175,
-    answers_of_earlier_lives_believed: 90,
+    deleted_topics_known_for_good: 268,
+    answers_of_earlier_lives_believed: 201,
     failed_requests_dropped: 27,
-    failed_events_forgotten: 72,
-    past_lives_remembered: 14,
+    failed_events_forgotten: 55,
+    past_lives_remembered: 46,
     growth_overlooked: 33,
 }
 REST = "not at rest"

@@ -58,7 +58,7 @@ def divergence_ignored() -> AbstractContextManager[Any]:
 
 def divergence_not_followed() -> AbstractContextManager[Any]:
     """A follower goes on where it is although its log parts from the leader's."""
-    return patch.object(ReplicaFetcher, "_part", lambda *_: None)
+    return patch.object(ReplicaFetcher, "_part", lambda fetcher, state, _: fetcher._delay(state))
 
 
 def cut_one_record_too_late() -> AbstractContextManager[Any]:
@@ -270,7 +270,7 @@ def _both(*mistakes: AbstractContextManager[Any]) -> Iterator[None]:
 
 # Those that take many seeds are looked for where they are found soon.
 FIRST_SEEDS: dict[Mistake, int] = {
-    cut_to_the_high_watermark: 14,
+    cut_to_the_high_watermark: 7,
     epochs_not_cut: 2,
     divergence_ignored: 3,
     divergence_not_followed: 2,
@@ -283,11 +283,11 @@ FIRST_SEEDS: dict[Mistake, int] = {
     unseen_returns_trusted: 95,
     acknowledged_before_the_append: 2,
     isr_used_before_it_is_stored: 3,
-    joined_before_caught_up: 10,
+    joined_before_caught_up: 58,
     joined_before_the_leaders_epoch: 461,
     one_in_sync_not_waited_for: 3,
-    followers_commit_all_they_have: 10,
-    min_isr_ignored: 6,
+    followers_commit_all_they_have: 8,
+    min_isr_ignored: 10,
     commits_answered_before_replication: 3,
     producers_forgotten: 2,
     controller_epoch_ignored: 2,

@@ -24,7 +24,7 @@ SEED = 7
 # what is on the disk where every answer waits for a sync, say.
 HUNTS = {
     checkpoints_beyond_a_cut: ("never", 10),
-    cleaning_not_noted: ("acks-all", 2),
+    cleaning_not_noted: ("acks-all", 4),
     deleted_partition_comes_back: ("acks-all", 10),
     no_fsync_of_the_partitions_name: ("acks-all", 1),
     recovery_point_ahead_of_fsync: ("acks-all", 8),
