@@ -65,6 +65,9 @@ cluster: $(VENV)/.spark-ready tools
 tools:
 	@sh .ci/ensure-tools
 
+# Tests start thousands of processes: Python keeps what it has compiled, also where the environment says not to.
+test test-fast: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
