@@ -21,13 +21,13 @@ from compat_tests.waiting import until
 
 _CHUNK = 500  # records of a partition before it is the next one's turn
 _FLUSH_S = 300
-_TOPIC_CONFIG = {"retention.ms": "-1", "segment.bytes": str(8 * 1024 * 1024)}
+TOPIC_CONFIG = {"retention.ms": "-1", "segment.bytes": str(8 * 1024 * 1024)}
 
 
 def create_topics(bootstrap: str) -> None:
     """The topics of the plan, with small segments, and kept for ever."""
     topics = [
-        NewTopic(topic, PARTITIONS_PER_TOPIC, replication_factor=-1, config=_TOPIC_CONFIG)
+        NewTopic(topic, PARTITIONS_PER_TOPIC, replication_factor=-1, config=TOPIC_CONFIG)
         for topic in TOPICS
     ]
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

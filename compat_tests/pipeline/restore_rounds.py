@@ -7,7 +7,7 @@ directory at the offset that it had.
 An archive is made once from the directory of a broker, whose logs have aborted transactions among
 the records. A restore that reaches its end before the last kill is checked like the last one, and
 the next one begins; what the last one made is archived once more, and that archive is checked, too.
-With `--spark` the work is spread over workers of Spark.
+With `--spark` the work is spread over workers of Spark. `--keep` moves the last data directory there.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class RestoreRounds:
     into: str  # topics or data
     seed: int
     spark: bool = False
+    keep: Path | None = None
 
     @property
     def rate(self) -> str:
@@ -68,8 +69,7 @@ class RestoreRounds:
 
 def run(rounds: RestoreRounds, home: Path) -> None:
     """Write, archive, restore, kill and check; AssertionError with the first fault."""
-    every = max(rounds.records // (12 * _ABORTED_PER_PARTITION), 1)
-    plan = RecordPlan(rounds.seed, rounds.records, aborted_every=every)
+    plan = plan_of(rounds.seed, rounds.records)
     archived = _archived(plan, home)
     draw = random.Random(rounds.seed)
     begun_s, killed, number = time.monotonic(), 0, 0
@@ -83,6 +83,8 @@ def run(rounds: RestoreRounds, home: Path) -> None:
             _check(restore, plan)
         if killed == rounds.kills:
             _check_once_more(restore, plan)
+            if rounds.keep is not None:
+                shutil.move(restore.written, rounds.keep)
         shutil.rmtree(restore.home)
         number += 1
         print(f"restore {number} is whole after {killed} kills", flush=True)
@@ -92,6 +94,12 @@ def run(rounds: RestoreRounds, home: Path) -> None:
         f"{rounds.records:,} records into {rounds.into}, {killed} kills, {number} restores: each "
         f"once, byte for byte; {time.monotonic() - begun_s:.0f} s"
     )
+
+
+def plan_of(seed: int, records: int) -> RecordPlan:
+    """The records that are written, archived and restored."""
+    every = max(records // (12 * _ABORTED_PER_PARTITION), 1)
+    return RecordPlan(seed, records, aborted_every=every)
 
 
 def _archived(plan: RecordPlan, home: Path) -> ArchiveCommand:
@@ -232,19 +240,28 @@ class _Restore:
 def _check(restore: _Restore, plan: RecordPlan) -> None:
     with restore.served() as bootstrap:
         for topic, number in plan.partitions():
-            offsets: list[int] = []
-            found = EnvelopeHash()
-            for message in _messages(bootstrap, topic, number):
-                place = message.offset() if restore.is_into_data else plan.offset_of(len(offsets))
-                found.add(_record(message, place))
-                offsets.append(message.offset() or 0)
-            count = plan.count(topic, number)
-            assert len(offsets) == count, f"{topic}-{number}: {len(offsets)} records, not {count}"
-            assert found.hexdigest() == planned_hash(plan, topic, number), f"{topic}-{number}"
-            if not restore.is_into_data:
-                sources = map(plan.offset_of, range(count))
-                map_ = dict(zip(sources, offsets, strict=True))
-                assert restore.mapped((topic, number)) == map_, f"{topic}-{number}: map"
+            if restore.is_into_data:
+                check_partition(bootstrap, plan, topic, number)
+                continue
+            offsets = check_partition(bootstrap, plan, topic, number, at_its_offsets=False)
+            map_ = dict(zip(map(plan.offset_of, range(len(offsets))), offsets, strict=True))
+            assert restore.mapped((topic, number)) == map_, f"{topic}-{number}: map"
+
+
+def check_partition(
+    bootstrap: str, plan: RecordPlan, topic: str, number: int, *, at_its_offsets: bool = True
+) -> list[int]:
+    """The offsets of a partition's committed records; AssertionError unless these are the plan's."""
+    offsets: list[int] = []
+    found = EnvelopeHash()
+    for message in _messages(bootstrap, topic, number):
+        place = message.offset() if at_its_offsets else plan.offset_of(len(offsets))
+        found.add(_record(message, place))
+        offsets.append(message.offset() or 0)
+    count = plan.count(topic, number)
+    assert len(offsets) == count, f"{topic}-{number}: {len(offsets)} records, not {count}"
+    assert found.hexdigest() == planned_hash(plan, topic, number), f"{topic}-{number}"
+    return offsets
 
 
 def _check_once_more(restore: _Restore, plan: RecordPlan) -> None:
@@ -299,6 +316,7 @@ def main() -> None:
     parser.add_argument("--into", choices=("topics", "data"), default="data")
     parser.add_argument("--spark", action="store_true", help="spread the work over Spark")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="of the last data directory")
     rounds = RestoreRounds(**vars(parser.parse_args()))
     home = Path(tempfile.mkdtemp(prefix="restore-rounds-"))
     try:

@@ -25,8 +25,8 @@ from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.delete_records import RecordDeletions
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
-from kbroker.replication.fetchers.replica_fetcher import CopyParts
 from kbroker.replication.fetches import Fetches
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.last_replica import LastReplica

@@ -60,9 +60,8 @@ from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, Pe
 from kbroker.peers.peers import Peers
 from kbroker.replication.alter_partition_manager import AlterPartitionManager, AskController
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
-from kbroker.replication.fetchers.leader_end_point import Follower
-from kbroker.replication.fetchers.replica_fetcher import FetcherParts
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager

@@ -28,9 +28,8 @@ from kbroker.model import Broker, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import Message
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
-from kbroker.replication.fetchers.leader_end_point import Follower
-from kbroker.replication.fetchers.replica_fetcher import FetcherParts
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition

@@ -15,8 +15,8 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
-from kbroker.replication.fetchers.replica_fetcher import CopyParts
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition

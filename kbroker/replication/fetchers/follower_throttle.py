@@ -9,12 +9,15 @@ fetcher's usual pause.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kbroker.clock import Clock
-from kbroker.replication.fetchers.fetch_states import FetchStates
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuotas
+
+if TYPE_CHECKING:
+    from kbroker.replication.fetchers.fetch_states import FetchStates
 
 
 class FollowerThrottle:

@@ -9,11 +9,9 @@ Owned by the event loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ZERO_UUID, TopicPartition
@@ -26,6 +24,7 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from kbroker.replication.fetchers.fetch_states import FetchState
+from kbroker.replication.fetchers.fetcher_parts import Follower
 from kbroker.replication.fetchers.session_handler import SessionStep
 from kbroker.replication.offset_lookup import EARLIEST, LATEST
 
@@ -33,18 +32,6 @@ from kbroker.replication.offset_lookup import EARLIEST, LATEST
 _LOWEST_VERSION = 10
 _FIRST_VERSION_WITH_DIVERGING_EPOCHS = 12
 _LAST_VERSION_WITH_NAMES = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Follower:
-    """Who fetches; `broker_epoch` gives the epoch of its present registration. `uses_topic_ids`:
-    leaders know topics by them.
-    """
-
-    broker_id: int
-    broker_epoch: Callable[[], int]
-    config: ReplicationConfig
-    uses_topic_ids: bool = True
 
 
 class LeaderEndPoint:

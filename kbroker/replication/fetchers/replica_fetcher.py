@@ -13,23 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
 
-from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
 from kbroker.replication.fetchers.fetch_states import NO_EPOCH, FetchState, FetchStates
-from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts
 from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint, answered_partitions
 from kbroker.replication.fetchers.session_handler import FetchSessionHandler, is_session_error
 from kbroker.replication.fetchers.truncation import truncation_for
 from kbroker.replication.follower_parts import parts_for
-from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
 
 PartitionData = FetchResponse.PartitionData
@@ -51,32 +47,6 @@ _EXPECTED = frozenset(
     }
 )
 """Errors that pass when leader and follower have heard the same of the controller."""
-
-
-class Wake(Protocol):
-    """Tells those who wait at a partition that it has changed (Purgatories)."""
-
-    def wake(self, topic_partition: TopicPartition) -> None:
-        """The partition's end or high watermark has moved."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class CopyParts:
-    """What all share that copy logs in a broker, from leaders or between directories."""
-
-    hosted: HostedPartitions
-    waiting: Wake
-    clock: Clock
-    backoff_ms: Callable[[], int]
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class FetcherParts(CopyParts):
-    """What all fetchers of a broker share."""
-
-    throttle: FollowerThrottle
 
 
 class ReplicaFetcher:

@@ -12,13 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kbroker.model import NO_LEADER, Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
-from kbroker.replication.fetchers.leader_end_point import Follower, LeaderEndPoint
-from kbroker.replication.fetchers.replica_fetcher import FetcherParts, ReplicaFetcher
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
 from kbroker.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint
+    from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
 
 OpenClient = Callable[[Broker], PeerClient]
 FindLeader = Callable[[int], Broker | None]
@@ -82,6 +86,8 @@ class ReplicaFetcherManager:
         key = leader_id, (crc32(topic.encode()) + index) % count
         fetcher = self._fetchers.get(key)
         if fetcher is None:
+            from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
+
             name = f"fetcher {key[1]} of broker {leader_id}"
             fetcher = ReplicaFetcher(name, self._parts, partial(self._open, leader_id))
             self._fetchers[key] = fetcher
@@ -106,4 +112,6 @@ class ReplicaFetcherManager:
         broker = self._find_leader(leader_id)
         if broker is None:
             return None
+        from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint
+
         return LeaderEndPoint(self._open_client(broker), self._follower)

@@ -16,8 +16,9 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.leader_epoch_cache import EpochEndOffset, EpochEntry
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
-from kbroker.replication.fetchers.replica_fetcher import FetcherParts, ReplicaFetcher
+from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
