@@ -28,7 +28,7 @@ from benchmarks.timed_command import Took, timed_command
 from compat_tests.apache_kafka import java_command
 from examples.rules.run import kbroker
 
-RECORDS = 400_000
+RECORDS = 200_000
 
 _TOPIC = "orders"
 _PARTITIONS = 4

@@ -10,7 +10,8 @@ written        is there once the records are in their topics
 
 Law: a step is there whole or not at all, as it is renamed into place when all of it is on the
 device. What a step writes out is decided once, and is written from these files however often. It
-has an id of its own, as a copy of the checkpoint makes other steps of the same numbers.
+has an id of its own, as a copy of the checkpoint makes other steps of the same numbers. `step.json`
+has a checksum: one flipped bit in it would lose events or count them twice.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbroker.pipeline.archive.manifests.manifest import checksum_of
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.watermarks import PartitionTime
 
@@ -77,8 +79,7 @@ class StepJournal:
         """One step."""
         path = self.path(number) / _STEP_FILE
         try:
-            content: Any = json.loads(path.read_text(encoding="utf-8"))
-            return _parsed(content)
+            return _decoded(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise _refused(path, error) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -113,7 +114,7 @@ class StepJournal:
         """Make what is staged the step."""
         staging = self.directory / _STAGING
         try:
-            (staging / _STEP_FILE).write_text(json.dumps(asdict(step)) + "\n", encoding="utf-8")
+            (staging / _STEP_FILE).write_text(_encoded(step), encoding="utf-8")
             for folder, _, names in os.walk(staging, topdown=False):
                 for name in names:
                     _sync(os.path.join(folder, name))
@@ -169,6 +170,23 @@ class StepJournal:
         except OSError as error:
             raise _refused(self.directory, error) from error
         return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _encoded(step: Step) -> str:
+    content = asdict(step)
+    return json.dumps({"checksum": _checksum(content), "step": content}) + "\n"
+
+
+def _decoded(text: str) -> Step:
+    sealed = json.loads(text)
+    content = sealed["step"]
+    if sealed["checksum"] != _checksum(content):
+        raise ValueError(f"its content does not have the checksum {sealed['checksum']}")
+    return _parsed(content)
+
+
+def _checksum(content: Any) -> str:
+    return checksum_of(json.dumps(content).encode())
 
 
 def _parsed(content: Any) -> Step:

@@ -65,6 +65,26 @@ def test_what_no_later_step_needs_is_removed(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_no_flipped_bit_makes_another_step(tmp_path: Path, bit: int) -> None:
+    journal = StepJournal(tmp_path)
+    step = Step(number=0, batch=3, ends={"t-0": 7}, rows={"logs": (rows(0),)})
+    published(journal, step)
+    path = journal.path(0) / "step.json"
+    content = path.read_bytes()
+    refused = 0
+
+    for place in range(len(content)):
+        flipped = bytes([content[place] ^ 1 << bit])
+        path.write_bytes(content[:place] + flipped + content[place + 1 :])
+        try:
+            assert journal.latest() == step
+        except PipelineError:
+            refused += 1
+
+    assert refused > len(content) * 0.9
+
+
 def test_a_damaged_step_is_refused(tmp_path: Path) -> None:
     journal = StepJournal(tmp_path)
     published(journal, Step(number=0, batch=0))
