@@ -15,7 +15,7 @@ import click
 
 from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import link_errors, security_options
-from kbroker.cli.output import say
+from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.source_options import CLUSTER_SOURCE_OPTIONS, cluster_source
 from kbroker.cli.pipeline.stream_command import AroundRun, run_stream_job
 from kbroker.cli.pipeline.stream_options import SourceOptions, StreamOptions, run_options
@@ -139,4 +139,4 @@ def _say_result(job: RulesJob) -> None:
     rows = [f"{count:,} {name}" for name, count in sorted(job.counts.items()) if count]
     say(f"rows: {', '.join(rows) or 'none'}")
     for topic, count in sorted(job.written.items()):
-        say(f"{topic}: {count:,} records written")
+        say(f"{topic}: {counted(count, 'record')} written")
