@@ -13,6 +13,7 @@ from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_reading import (
+    LOCK_NAME,
     MARK_NAME,
     SNAPSHOT_EVERY,
     read_archive,
@@ -94,6 +95,18 @@ def test_two_batches_are_an_archive() -> None:
         "data/t/2026-11-21/13/t-1-0-3.parquet",
     ]
     check_whole(disk)
+
+
+def test_a_copy_without_locks_and_staging_is_the_archive_and_goes_on() -> None:
+    disk = new_disk()
+    two_batches(disk)
+    disk.remove_tree(f"{PATH}/staging")
+    disk.unlink(f"{PATH}/{LOCK_NAME}")
+
+    with writer(disk) as hand:
+        publish_batch(hand, disk, 2, ranges=(offsets(25, 30),))
+
+    assert read_archive(PATH, disk).ranges[T0] == ((0, 30),)
 
 
 @pytest.mark.parametrize("mode", MODES)
