@@ -11,7 +11,7 @@ start. More, or a `--master` that was given, goes over Spark.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,11 +108,12 @@ def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int
 
     bootstrap = wished_bootstrap(ctx, has_other_source=given["data"] is not None)
     _check_target(ctx, bootstrap, given["data"])
+    _check_times(given["start_ms"], given["end_ms"])
     chosen = {name: given[name] for name in ("topics", "partitions", "start_ms", "end_ms")}
     wish = RestoreWish(
         wanted=ArchiveSelection(**chosen),
         keys=frozenset(os.fsencode(key) for key in given["keys"]),
-        renamed=dict(given["renamed"]),
+        renamed=_renamed(given["renamed"]),
     )
     state = read_archive(os.path.abspath(given["archive"]))
     plans = plan_restore(state, wish)
@@ -185,6 +186,24 @@ def _check_target(ctx: click.Context, bootstrap: Bootstrap | None, data: str | N
                 f"{option} is for topics of a cluster (--bootstrap), and --data makes a directory "
                 "of one broker"
             )
+
+
+def _check_times(start_ms: int | None, end_ms: int | None) -> None:
+    if start_ms is not None and end_ms is not None and end_ms <= start_ms:
+        raise click.UsageError("--to is not after --from: no record would be wanted")
+
+
+def _renamed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """New names by topic. Raises UsageError where one has two: each record is written once."""
+    found: dict[str, str] = {}
+    for topic, name in pairs:
+        other = found.setdefault(topic, name)
+        if other != name:
+            raise click.UsageError(
+                f"--rename gives {topic} two names, {other} and {name}: a second restore, with a "
+                "--checkpoint of its own, writes it a second time"
+            )
+    return found
 
 
 def _print_plan(plans: Sequence[PartitionPlan], master: str | None, output: str) -> None:

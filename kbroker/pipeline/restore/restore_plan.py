@@ -6,7 +6,7 @@ later makes its own, and takes from the target how far the last one came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.model import TopicPartition
@@ -28,15 +28,17 @@ class RestoreWish:
 
     def text(self) -> str:
         """The same for the same wish: a checkpoint belongs to one."""
+        keys = ",".join(sorted(key.hex() for key in self.keys))
+        renamed = ",".join(f"{old}={new}" for old, new in sorted(self.renamed.items()))
         chosen = {
-            "topics": ",".join(sorted(self.wanted.topics)),
-            "partitions": ",".join(map(str, sorted(self.wanted.partitions))),
+            "topics": ",".join(sorted(self.wanted.topics)) or None,
+            "partitions": ",".join(map(str, sorted(self.wanted.partitions))) or None,
             "from": self.wanted.start_ms,
             "to": self.wanted.end_ms,
-            "keys": ",".join(sorted(key.hex() for key in self.keys)),
-            "rename": ",".join(f"{old}={new}" for old, new in sorted(self.renamed.items())),
+            "keys": keys if self.keys else None,  # the only one may be empty
+            "rename": renamed or None,
         }
-        return " ".join(f"{name}={value}" for name, value in chosen.items() if value)
+        return " ".join(f"{name}={value}" for name, value in chosen.items() if value is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +63,11 @@ class PartitionPlan:
 def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
     """One for each wanted partition, also for one without rows: the target has it, too.
 
-    Raises PipelineError for a topic that the archive does not have, and for two with one name.
+    Raises PipelineError for a topic or partition that the archive does not have, and for two topics
+    with one name.
     """
     check_topics(state, (*wish.wanted.topics, *wish.renamed))
-    sources = [
-        partition
-        for partition in state.partitions()
-        if partition.topic in (wish.wanted.topics or state.topics())
-        and (not wish.wanted.partitions or partition.partition in wish.wanted.partitions)
-    ]
+    sources = _sources(state, wish.wanted)
     by_target: dict[str, str] = {}
     for topic in sorted({partition.topic for partition in sources}):
         target = wish.renamed.get(topic, topic)
@@ -88,6 +86,23 @@ def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
         )
         for source in sources
     ]
+
+
+def _sources(state: ArchiveState, wanted: ArchiveSelection) -> list[TopicPartition]:
+    topics, numbers = wanted.topics or state.topics(), set(wanted.partitions)
+    found = [partition for partition in state.partitions() if partition.topic in topics]
+    known = {partition.partition for partition in found}
+    if not numbers <= known:
+        raise PipelineError(
+            f"the archive {state.path} has no partition {_listed(numbers - known)} of "
+            f"{', '.join(sorted(topics))}: it has {_listed(known)}",
+            ExitCode.USAGE,
+        )
+    return [partition for partition in found if not numbers or partition.partition in numbers]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
 def partition_count(state: ArchiveState, topic: str) -> int:
