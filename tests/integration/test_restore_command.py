@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,33 @@ def test_an_archive_is_written_into_a_new_topic_once(broker: Broker, archive: Pa
     assert later.returncode == 0, later.stderr
 
     assert values(broker, "once") == wanted([*ROWS, *more])
+
+
+def test_a_checkpoint_that_is_older_or_lacks_a_map_writes_nothing_twice(
+    broker: Broker, archive: Path
+) -> None:
+    checkpoint, older = archive.parent / "checkpoint", archive.parent / "older"
+    assert run(broker, archive, "--rename", "t=copied").returncode == 0
+    shutil.copytree(checkpoint, older)
+    more = [record(offset) for offset in range(600, 620)]
+    archive_rows(str(archive), more)
+    assert run(broker, archive, "--rename", "t=copied").returncode == 0
+    checkpoint.rename(archive.parent / "newest")
+    older.rename(checkpoint)
+
+    refused = run(broker, archive, "--rename", "t=copied")
+    assert refused.returncode == 1
+    assert "copied-0 has records up to offset 321, and this restore wrote those" in refused.stderr
+    shutil.rmtree(checkpoint)
+    (archive.parent / "newest").rename(checkpoint)
+    assert run(broker, archive, "--rename", "t=copied").returncode == 0
+    archive_rows(str(archive), [record(700)])
+    shutil.rmtree(checkpoint / "offsets")
+    refused = run(broker, archive, "--rename", "t=copied")
+    assert refused.returncode == 1
+    assert "copied-0.jsonl has 0 of the 2 transactions that are committed" in refused.stderr
+
+    assert values(broker, "copied") == wanted([*ROWS, *more])
 
 
 def test_only_what_was_asked_for_is_written(broker: Broker, archive: Path) -> None:

@@ -48,6 +48,13 @@ class OffsetMap:
         found = [line for line, _ in self._read()]
         return [line for line in found if last_number is None or line.number <= last_number]
 
+    def committed(self, number: int) -> list[MapLine]:
+        """The lines of so many transactions. PipelineError where some are not there."""
+        found = self.lines(number)
+        if len(found) != number:
+            raise self._lacking(len(found), number)
+        return found
+
     def runs(self, last_number: int | None = None) -> list[OffsetRun]:
         """As `lines`, the runs of all."""
         return [run for line in self.lines(last_number) for run in line.runs]
@@ -64,10 +71,7 @@ class OffsetMap:
         read = self._read()
         kept = [end for line, end in read if line.number <= number]
         if len(kept) != number:
-            raise PipelineError(
-                f"{self.path} has {len(kept)} of the {number} transactions that are committed: put "
-                "it back from a copy of the checkpoint"
-            )
+            raise self._lacking(len(kept), number)
         if len(read) > number + int(is_told):
             raise PipelineError(
                 f"{self.path} has {len(read)} transactions, and the target knows of {number}: it "
@@ -125,6 +129,12 @@ class OffsetMap:
             return msgspec.json.decode(text, type=MapLine)
         except msgspec.DecodeError as error:
             raise self._damaged(str(error)) from error
+
+    def _lacking(self, found: int, number: int) -> PipelineError:
+        return PipelineError(
+            f"{self.path} has {found} of the {number} transactions that are committed: put it back "
+            "from a copy of the checkpoint"
+        )
 
     def _damaged(self, reason: str) -> PipelineError:
         return PipelineError(

@@ -52,12 +52,13 @@ class RestoreCheckpoint:
     def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Where in the source a run goes on that follows one which has reached the end, with the
         number of the last transaction by then, as the group has it; NOTHING where none has.
+        PipelineError where the offset map lacks some of them.
         """
         transactions = self._read().transactions
         found: dict[TopicPartition, Position] = {}
         for partition in partitions:
             number = transactions.get(str(partition), 0)
-            lines = OffsetMap(self.maps, partition).lines(number) if number else []
+            lines = OffsetMap(self.maps, partition).committed(number)
             found[partition] = Position(lines[-1].next_offset, str(number)) if lines else NOTHING
         return found
 

@@ -124,6 +124,7 @@ class TopicRestore:
                 board=str(self.board.directory),
                 reached=reached[plan.target],
                 topic_id=topic_ids[plan.target.topic],
+                appends=self._targets.appends,
                 compression=self._targets.compression,
                 bytes_per_s=self._targets.bytes_per_s / sharing,
             )

@@ -35,6 +35,7 @@ class TopicTask:
     board: str
     reached: Position
     topic_id: UUID
+    appends: bool
     compression: int
     bytes_per_s: float
 
@@ -50,6 +51,7 @@ def restore_partition(task: TopicTask) -> TaskResult:
         transactional_id=f"{task.group}-{target}",
         reached=task.reached,
         topic_id=task.topic_id,
+        appends=task.appends,
         compression=task.compression,
         pace=Pace(task.bytes_per_s, lambda: not board.is_stopped),
         on_commit=partial(board.note, target),

@@ -4,8 +4,10 @@ Law: a group keeps how far the source was read, in the transactions that hold th
 goes on, in this process or the next, asks it first; so whatever happened to a transaction, its rows
 are there once. The group's offset is that of the next row in the source, its note the number of the
 last transaction, which says what of the offset map counts. It is told where the first one begins,
-too: a group that has nothing beside a map with lines has forgotten. All goes into one topic, by id:
-nothing is committed in another one of the same name.
+too: a group that has nothing beside a map with lines has forgotten. Where it may forget, as a run
+has reached the end, the topic has to end where the map does: else a map that is older than the
+topic would have rows written twice. All goes into one topic, by id: nothing is committed in another
+one of the same name.
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from uuid import UUID
 
 import pyarrow as pa
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.model import ZERO_UUID, TopicPartition
@@ -53,6 +56,7 @@ class WriterOptions:
     # How far earlier runs came that reached the end: the group may be forgotten since.
     reached: Position = NOTHING
     topic_id: UUID = ZERO_UUID  # not known
+    appends: bool = False  # behind what others have written
     compression: int = NONE
     transaction_bytes: int = 64 * 1024 * 1024  # of rows, after which one is committed
     pace: Pace = field(default_factory=Pace)
@@ -112,13 +116,34 @@ class TopicWriter:
         number = int(position.metadata)
         self._map.go_on_after(number, is_told=told != NOTHING)
         writing = _Writing(self._links, self._view(), self._target, producer, self._options)
+        rows = rows_from(position.offset)
         if told == NOTHING:
+            if number:  # earlier runs have reached the end
+                first = next(rows, None)
+                if first is None:
+                    return True
+                self._check_end(number)
+                rows = chain([first], rows)
             producer.commit(self._options.group, {self._target: position})
         try:
-            return self._write_on(producer, writing, rows_from(position.offset), number)
+            return self._write_on(producer, writing, rows, number)
         except PipelineError:
             producer.abort()  # so that readers need not wait for its time to be over
             raise
+
+    def _check_end(self, number: int) -> None:
+        """PipelineError where the topic has more than a restore has written by this transaction."""
+        run = self._map.runs(number)[-1]
+        own_end = run.target_offset + run.records + 1  # behind the marker of the transaction
+        place = self._target.partition
+        end_offset = self._links.offsets(self._view(), [place], LATEST)[place]
+        if end_offset > own_end and not self._options.appends:
+            raise PipelineError(
+                f"{self._target} has records up to offset {end_offset - 1}, and this restore wrote "
+                f"those before {own_end - 1}: give --append to write behind them where they are "
+                "others'; or put the newest copy of the checkpoint back, as with an older one they "
+                "would be there twice"
+            )
 
     def _write_on(
         self,
