@@ -21,7 +21,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.waiting import until
 from kbroker.pipeline.archive.kept_groups import KeptGroups
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
 from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
@@ -156,6 +156,31 @@ def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
     assert added.returncode == 0, added.stderr
 
     assert values(broker, "full") == wanted([*ROWS, *ROWS])
+
+
+def test_a_group_does_not_lose_what_it_had_to_read_before(broker: Broker, archive: Path) -> None:
+    assert run(broker, archive, "--rename", "t=behind").returncode == 0
+    (archive.parent / "checkpoint").rename(archive.parent / "first")
+    groups = {name: {"t": {0: 300}} for name in ("reading", "at-end", "new")}
+    with ArchiveWriter(str(archive), "groups") as writer:
+        writer.publish(Step(kind="groups", batch=0, group_offsets=groups))
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    set_offset(admin, "reading", "behind", 299)
+    set_offset(admin, "at-end", "behind", 300)  # before the marker
+
+    added = run(broker, archive, "--rename", "t=behind", "--append")
+    assert added.returncode == 1, added.stderr
+    assert "offsets of 2 groups moved" in added.stderr
+    assert "group reading were not moved: it has still to read behind-0 up to offset 300" in (
+        added.stderr
+    )
+    set_offset(admin, "reading", "behind", 301)
+    again = run(broker, archive, "--rename", "t=behind", "--append")
+    assert again.returncode == 0, again.stderr
+
+    place = TopicPartition("behind", 0)
+    assert {admin.list_group_offsets([name])[name][place].offset for name in groups} == {451}
+    admin.close()
 
 
 def test_groups_go_on_at_the_record_they_would_have_read(broker: Broker, archive: Path) -> None:

@@ -75,7 +75,7 @@ class TopicsRun:
         """Whether one was refused."""
         if not self._targets.moves_groups:
             return False
-        moved = move_groups(links, places(self._state.group_offsets, self._plans, runs))
+        moved = move_groups(links, places(self._state.group_offsets, self._plans, runs), runs)
         refused = [group for group in moved if group.refusal is not None]
         if moved:
             say(f"offsets of {counted(len(moved) - len(refused), 'group')} moved")

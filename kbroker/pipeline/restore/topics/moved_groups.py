@@ -1,7 +1,7 @@
 """Groups of an archive go on in the target: at the record that they would have read next.
 
 Law: a group is never set back, nor while it has members. A place that was moved never lies behind a
-record that the group had still to read.
+record that the group had still to read, be it one that was restored or one that was there before.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import EARLIEST, ClusterLinks
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import commit_offsets, read_group
+from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
@@ -19,6 +20,8 @@ from kbroker.pipeline.restore.restore_plan import PartitionPlan
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, translated
 
 Runs = Mapping[TopicPartition, Sequence[OffsetRun]]
+
+_NOWHERE: Mapping[TopicPartition, int] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,18 +55,20 @@ def places(
 
 
 def move_groups(
-    links: ClusterLinks, wanted: Mapping[str, Mapping[TopicPartition, int | None]]
+    links: ClusterLinks, wanted: Mapping[str, Mapping[TopicPartition, int | None]], runs: Runs
 ) -> list[MovedGroup]:
     """Let groups of the target go on there, each as far as it is not; a partition into which
-    nothing was written is read from its start. Raises ClientError where the cluster is away.
+    nothing was written is read from its start. `runs` are those of each target. Raises ClientError
+    where the cluster is away.
     """
+    firsts = {target: found[0].target_offset for target, found in runs.items() if found}
     empty = {place for each in wanted.values() for place, offset in each.items() if offset is None}
     starts = _starts(links, empty)
     found: list[MovedGroup] = []
     for name, each in wanted.items():
         goals = {place: starts[place] if at is None else at for place, at in each.items()}
         try:
-            found.append(move_group(links, name, goals))
+            found.append(move_group(links, name, goals, firsts))
         except (ClientError, KafkaError, OSError) as error:
             found.append(MovedGroup(name=name, refusal=str(error)))
     return found
@@ -78,9 +83,14 @@ def _starts(links: ClusterLinks, partitions: set[TopicPartition]) -> dict[TopicP
     return found
 
 
-def move_group(links: ClusterLinks, name: str, goals: Mapping[TopicPartition, int]) -> MovedGroup:
-    """Set the offsets of a group that are behind these goals, unless it has members. Raises
-    ClientError, KafkaError and OSError.
+def move_group(
+    links: ClusterLinks,
+    name: str,
+    goals: Mapping[TopicPartition, int],
+    firsts: Mapping[TopicPartition, int] = _NOWHERE,
+) -> MovedGroup:
+    """Set the offsets of a group that are behind these goals, unless it has members, or has still
+    to read what is before the `firsts` of partitions. Raises ClientError, KafkaError and OSError.
     """
     group = read_group(links, name)
     if group.members:
@@ -90,8 +100,30 @@ def move_group(links: ClusterLinks, name: str, goals: Mapping[TopicPartition, in
         for place, offset in goals.items()
         if (known := group.committed.get(place)) is None or known < offset
     }
+    for place in sorted(ahead.keys() & firsts.keys()):
+        known, first = group.committed.get(place), firsts[place]
+        if known is not None and known < first and _has_records(links, place, known, first):
+            return MovedGroup(
+                name=name,
+                refusal=f"it has still to read {place} up to offset {first - 1}, which others have "
+                "written: let it, or set its offsets with `kbroker group reset`",
+            )
     codes = commit_offsets(links, name, ahead) if ahead else {}
     for place, code in codes.items():
         if code != ErrorCode.NONE:
             return MovedGroup(name=name, refusal=f"{place}: {code.name}")
     return MovedGroup(name=name, partitions=len(goals), changed=len(ahead))
+
+
+def _has_records(links: ClusterLinks, place: TopicPartition, start: int, end: int) -> bool:
+    """Whether there is one from `start` to `end`, exclusive, for readers of committed records."""
+    (view,) = links.topics({place.topic})
+    number = place.partition
+    if links.offsets(view, [number], LATEST, only_committed=True)[number] < end:
+        return True  # of a transaction that is open
+    course = Course(starts={place: start}, ends={place: end}, only_committed=True)
+    records = RecordFetcher(links, [view], course, lambda _: None).batches()
+    is_there = next(records, None) is not None
+    for link in links.busy():
+        links.lose(link)  # it would still answer for what follows
+    return is_there
