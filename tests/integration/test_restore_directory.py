@@ -145,6 +145,22 @@ def test_a_run_that_was_ended_goes_on_and_no_broker_starts_meanwhile(
     assert archived_rows(home / "again") == archived_rows(home / "archive")
 
 
+def test_an_older_archive_does_not_end_what_a_newer_one_began(home: Path) -> None:
+    shutil.copytree(home / "archive", home / "older")
+    archive_rows(str(home / "archive"), [record(offset) for offset in range(700, 720)])
+    shutil.copytree(home / "archive", home / "newer")
+    file = max((home / "archive").rglob("*.parquet"))
+    file.rename(home / "kept")
+    assert run(home).returncode == 1
+    for name, code in (("older", 1), ("newer", 0)):
+        shutil.rmtree(home / "archive")
+        (home / name).rename(home / "archive")
+
+        done = run(home)
+        assert done.returncode == code, done.stderr
+        assert ("ends at offset 639 of t-0, and ended at 720" in done.stderr) is (code == 1)
+
+
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [

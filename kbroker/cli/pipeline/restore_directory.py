@@ -23,6 +23,7 @@ from kbroker.pipeline.restore.logs.log_task import LogTask, restore_log
 from kbroker.pipeline.restore.logs.restore_note import (
     BROKER_ID,
     RestoreNote,
+    check_reaches,
     cluster_id_of,
     noted_topics,
 )
@@ -76,10 +77,12 @@ class DirectoryRun:
                 if stage is Stage.NEW:
                     command = self._command(directory.path, path)
                     directory.begin(RestoreNote(job_id=job.job_id, command=command, topics=topics))
+                note = directory.note()
+                check_reaches(self._state, note)
                 restore = LogRestore(
                     archive=self._state.path,
                     directory=directory,
-                    note=directory.note(),
+                    note=note,
                     plans=self._plans,
                     wish=self._wish,
                     how=self._how,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kbroker.config.config_values import MAX_LONG
+from kbroker.config.topic_config import KEEP_ALL, TopicConfig
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.logs.log_task import LogTask
 from kbroker.pipeline.restore.logs.log_writing import WrittenLog
@@ -62,20 +63,30 @@ class LogRestore:
 
     def warnings(self, now_ms: int) -> Iterator[str]:
         """Yield what a person should know of topics before a broker serves them."""
-        newest: dict[str, int] = {}
+        oldest: dict[str, int] = {}  # time of the newest record in a file
         for plan in self.plans:
-            times = [entry.max_timestamp_ms for entry in plan.files]
-            newest[plan.target.topic] = max([newest.get(plan.target.topic, -1), *times])
+            for entry in plan.files:
+                if entry.max_timestamp_ms >= 0:
+                    known = oldest.get(plan.target.topic, MAX_LONG)
+                    oldest[plan.target.topic] = min(known, entry.max_timestamp_ms)
         for topic in self.note.topics:
-            if not topic.is_known:
+            config = topic.config()
+            if not topic.is_known and KEEP_ALL.items() <= topic.settings.items():
                 yield (
                     f"{topic.name} keeps all records, as its settings are not known: give others "
                     "with --setting retention.ms=MS"
                 )
-            elif 0 <= newest.get(topic.name, -1) < now_ms - _kept_ms(topic):
+            elif oldest.get(topic.name, MAX_LONG) < now_ms - _kept_ms(config):
                 yield (
                     f"{topic.name} has records that are older than its retention.ms: a broker "
-                    "deletes them within minutes, unless --setting retention.ms=-1 is given"
+                    "deletes segments of them within minutes, unless --setting retention.ms=-1 is "
+                    "given"
+                )
+            elif config.is_deleted and config.retention_bytes >= 0:
+                yield (
+                    f"{topic.name} has retention.bytes={config.retention_bytes}: a broker deletes "
+                    "what a partition has beyond that within minutes, unless --setting "
+                    "retention.bytes=-1 is given"
                 )
 
     def _written(self, topic: NotedTopic, log: NotedLog, target: TopicPartition) -> WrittenLog:
@@ -89,7 +100,6 @@ class LogRestore:
         )
 
 
-def _kept_ms(topic: NotedTopic) -> int:
-    """For how long it keeps records."""
-    config = topic.config()
+def _kept_ms(config: TopicConfig) -> int:
+    """For how long a topic keeps records."""
     return config.retention_ms if config.is_deleted and config.retention_ms >= 0 else MAX_LONG

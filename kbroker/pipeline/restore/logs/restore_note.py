@@ -101,6 +101,23 @@ def noted_topics(
     return tuple(_topic(state, name, found, wished) for name, found in sorted(by_target.items()))
 
 
+def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
+    """PipelineError where an archive ends before a log that it is to make: an older copy of it was
+    put back.
+    """
+    for _, log, _ in note.logs():
+        end_offset = state.end_offset(log.source)
+        if end_offset is None or end_offset < log.end_offset:
+            has = f"has nothing of {log.source}"
+            if end_offset is not None:
+                has = f"ends at offset {end_offset} of {log.source}"
+            raise PipelineError(
+                f"the archive {state.path} {has}, and ended at {log.end_offset} when this restore "
+                "began: it is an older copy; put the newer one back, or give another --data and "
+                "--checkpoint"
+            )
+
+
 def _topic(
     state: ArchiveState, name: str, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
 ) -> NotedTopic:

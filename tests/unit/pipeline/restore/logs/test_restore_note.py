@@ -20,6 +20,7 @@ from kbroker.pipeline.restore.logs.restore_note import (
     NotedLog,
     NotedTopic,
     RestoreNote,
+    check_reaches,
     cluster_id_of,
     noted_topics,
 )
@@ -30,17 +31,22 @@ ID = UUID("11111111-2222-4333-8444-555555555555")
 DAY_MS = 86_400_000
 
 
-def archived(**fields: object) -> ArchiveState:
-    """Partitions 0 and 2 of t; all records of 2 are expired."""
-    entry = FileEntry(
-        path="data/t/2026-11-21/20/t-0-7-9.parquet", topic="t", partition=0, hour="2026-11-21T20",
-        first_offset=7, last_offset=9, rows=3, size_bytes=1, min_timestamp_ms=0,
-        max_timestamp_ms=10 * DAY_MS, checksum="crc32c:00000000",
+def file(first_offset: int, rows: int, max_timestamp_ms: int) -> FileEntry:
+    last_offset = first_offset + rows - 1
+    return FileEntry(
+        path=f"data/t/2026-11-21/20/t-0-{first_offset}-{last_offset}.parquet", topic="t",
+        partition=0, hour="2026-11-21T20", first_offset=first_offset, last_offset=last_offset,
+        rows=rows, size_bytes=1, min_timestamp_ms=0, max_timestamp_ms=max_timestamp_ms,
+        checksum="crc32c:00000000",
     )  # fmt: skip
+
+
+def archived(*more: FileEntry, **fields: object) -> ArchiveState:
+    """Partitions 0 and 2 of t; all records of 2 are expired."""
     return ArchiveState(
         path="/archive",
         archive_id="id",
-        files={entry.path: entry},
+        files={entry.path: entry for entry in (file(7, 3, 10 * DAY_MS), *more)},
         ranges={
             TopicPartition("t", 0): (Stretch(5, 9), Stretch(9, 20)),
             TopicPartition("t", 2): (Stretch(0, 30),),
@@ -103,23 +109,27 @@ def test_a_topic_of_unknown_settings_keeps_all_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "warned"),
+    ("settings", "wished", "warned"),
     [
-        (None, ["t keeps all records, as its settings are not known"]),
-        ({}, ["t has records that are older than its retention.ms"]),
-        ({"retention.ms": "-1"}, []),
-        ({"cleanup.policy": "compact"}, []),
-        ({"retention.ms": str(3 * DAY_MS)}, ["t has records that are older than its retention.ms"]),
-        ({"retention.ms": str(90 * DAY_MS)}, []),
+        (None, {}, ["t keeps all records, as its settings are not known"]),
+        (None, {"retention.ms": str(90 * DAY_MS)}, []),
+        (None, {"retention.ms": str(3 * DAY_MS)}, ["t has records that are older than its"]),
+        ({}, {}, ["t has records that are older than its retention.ms"]),
+        ({"retention.ms": "-1"}, {}, []),
+        ({"retention.ms": "-1", "retention.bytes": "7"}, {}, ["t has retention.bytes=7: a broker"]),
+        ({"cleanup.policy": "compact", "retention.bytes": "7"}, {}, []),
+        ({"retention.ms": str(3 * DAY_MS)}, {}, ["t has records that are older than its"]),
+        ({"retention.ms": str(90 * DAY_MS)}, {}, []),
     ],
 )
 def test_a_person_is_told_what_a_broker_would_delete(
-    settings: dict[str, str] | None, warned: list[str]
+    settings: dict[str, str] | None, wished: dict[str, str], warned: list[str]
 ) -> None:
-    state = archived(topic_settings={} if settings is None else {"t": settings})
+    newer = file(10, 5, 19 * DAY_MS)
+    state = archived(newer, topic_settings={} if settings is None else {"t": settings})
     wish = RestoreWish()
     plans = plan_restore(state, wish)
-    note = RestoreNote(job_id=str(ID), command="", topics=noted_topics(state, plans, {}))
+    note = RestoreNote(job_id=str(ID), command="", topics=noted_topics(state, plans, wished))
     restore = LogRestore(
         archive="/archive",
         directory=RestoredDirectory("/data"),
@@ -151,6 +161,19 @@ def test_what_no_broker_could_serve_is_refused(
         noted(archived(), RestoreWish(renamed=renamed), settings)
 
     assert refused.value.code is ExitCode.USAGE
+
+
+def test_an_archive_that_ends_before_the_logs_to_make_is_refused() -> None:
+    note = RestoreNote(job_id=str(ID), command="", topics=(noted(archived()),))
+    older, without = archived(), archived()
+    older.ranges[TopicPartition("t", 0)] = (Stretch(5, 15),)
+    del without.ranges[TopicPartition("t", 2)]
+
+    check_reaches(archived(file(20, 9, DAY_MS)), note)
+    with pytest.raises(PipelineError, match="ends at offset 15 of t-0, and ended at 20 when"):
+        check_reaches(older, note)
+    with pytest.raises(PipelineError, match="has nothing of t-2, and ended at 30 when"):
+        check_reaches(without, note)
 
 
 def test_a_note_is_read_as_it_was_written() -> None:
