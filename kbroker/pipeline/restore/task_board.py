@@ -15,13 +15,13 @@ _STOP = "stop"
 
 
 class TaskBoard:
-    """On a disk that driver and workers see. Raises PipelineError where it refuses."""
+    """On a disk that driver and workers see."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
 
     def clear(self) -> None:
-        """Forget the last run."""
+        """Forget the last run. Raises PipelineError."""
         try:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
@@ -40,8 +40,14 @@ class TaskBoard:
         return (self.directory / _STOP).exists()
 
     def note(self, partition: TopicPartition, rows: int) -> None:
-        """Say how many rows this run has committed in a partition of the target."""
-        (self.directory / f"{partition}").write_text(f"{rows:020}")
+        """Say how many rows this run has committed in a partition of the target. Raises OSError
+        that names the file.
+        """
+        path = self.directory / f"{partition}"
+        try:
+            path.write_text(f"{rows:020}")
+        except OSError as error:  # a full disk does not say which file it was
+            raise OSError(error.errno, error.strerror, str(path)) from error
 
     def rows(self) -> int:
         """How many rows this run has committed so far."""

@@ -64,8 +64,11 @@ def restore_log(task: LogTask, file_system: FileSystem | None = None) -> TaskRes
         return _restored(task, file_system or RealFileSystem())
     except EndingError as error:
         return TaskResult(refusal=error.sentence, code=error.code, trouble=error.trouble)
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         return TaskResult(refusal=f"{task.directory} cannot be written: {error}; run again")
+    except OSError as error:
+        where, why = error.filename or task.directory, error.strerror or error
+        return TaskResult(refusal=f"{where} cannot be written: {why}; run again")
 
 
 def _restored(task: LogTask, file_system: FileSystem) -> TaskResult:

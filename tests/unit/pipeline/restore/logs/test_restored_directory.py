@@ -4,6 +4,8 @@ nobody else's.
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -285,3 +287,17 @@ def test_a_full_disk_ends_in_a_sentence_and_is_gone_on_with(archive: str, board:
 
     assert result.rows_before + result.rows == 90
     assert rows_in(disk) == shown(ROWS)
+
+
+def test_a_full_disk_of_the_checkpoint_is_the_one_that_is_named(
+    archive: str, board: TaskBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path, _text: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as a write does
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+
+    (result,) = restored(MemoryFileSystem(), archive, board)
+
+    place = board.directory / "t-0"
+    assert result.refusal == f"{place} cannot be written: No space left on device; run again"
