@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.waiting import until
+from kbroker.cli.__main__ import cli
 from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
@@ -259,6 +261,26 @@ def test_a_topic_that_others_fill_before_the_restore_could_make_it_is_left_alone
     refused = run(broker, archive, "--rename", "t=theirs")
     assert refused.returncode == 1
     assert "topic theirs has records already" in refused.stderr
+
+
+def test_a_topic_that_others_fill_before_the_first_record_is_left_alone(
+    broker: Broker, archive: Path, tmp_path: Path
+) -> None:
+    could_not = run(broker, archive, "--rename", "t=raced", "--setting", "max.message.bytes=30")
+    assert "raced-0 refuses records" in could_not.stderr
+    larger = ["raced", "--config", "max.message.bytes=1000000", "--bootstrap", broker.bootstrap]
+    altered = CliRunner().invoke(cli, ["topic", "alter", *larger])
+    assert altered.exit_code == 0, altered.output
+    kept = (tmp_path / "checkpoint").rename(tmp_path / "kept")
+    assert run(broker, archive, "--rename", "t=raced", "--append").returncode == 0
+    (tmp_path / "checkpoint").rename(tmp_path / "other")
+    kept.rename(tmp_path / "checkpoint")
+
+    refused = run(broker, archive, "--rename", "t=raced")
+    assert refused.returncode == 1
+    assert "raced-0 has records before offset" in refused.stderr
+    assert "written since this restore began" in refused.stderr
+    assert values(broker, "raced") == wanted(ROWS)
 
 
 def test_times_are_not_replaced_by_those_of_the_restore(broker: Broker, archive: Path) -> None:

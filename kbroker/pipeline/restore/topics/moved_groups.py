@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.cluster_links import EARLIEST, ClusterLinks
 from kbroker.client.consumer_groups import commit_offsets, read_group
-from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
 from kbroker.pipeline.restore.restore_plan import PartitionPlan
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, translated
+from kbroker.pipeline.restore.topics.others_records import has_records
 
 Runs = Mapping[TopicPartition, Sequence[OffsetRun]]
 
@@ -116,14 +116,5 @@ def move_group(
 
 
 def _has_records(links: ClusterLinks, place: TopicPartition, start: int, end: int) -> bool:
-    """Whether there is one from `start` to `end`, exclusive, for readers of committed records."""
     (view,) = links.topics({place.topic})
-    number = place.partition
-    if links.offsets(view, [number], LATEST, only_committed=True)[number] < end:
-        return True  # of a transaction that is open
-    course = Course(starts={place: start}, ends={place: end}, only_committed=True)
-    records = RecordFetcher(links, [view], course, lambda _: None).batches()
-    is_there = next(records, None) is not None
-    for link in links.busy():
-        links.lose(link)  # it would still answer for what follows
-    return is_there
+    return has_records(links, view, place, start, end)

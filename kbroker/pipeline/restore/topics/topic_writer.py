@@ -22,7 +22,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
+from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.model import ZERO_UUID, TopicPartition
@@ -32,6 +32,7 @@ from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.row_batches import BatchForm, producer_batches
 from kbroker.pipeline.restore.topics.offset_map import OffsetMap
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.restore.topics.others_records import check_before, check_end
 from kbroker.record.compression import NONE
 
 _TRANSACTION_S = 10.0
@@ -122,7 +123,8 @@ class TopicWriter:
                 first = next(rows, None)
                 if first is None:
                     return True
-                self._check_end(number)
+                if not self._options.appends:
+                    check_end(self._links, self._view(), self._target, self._map.runs(number)[-1])
                 rows = chain([first], rows)
             producer.commit(self._options.group, {self._target: position})
         try:
@@ -130,20 +132,6 @@ class TopicWriter:
         except PipelineError:
             producer.abort()  # so that readers need not wait for its time to be over
             raise
-
-    def _check_end(self, number: int) -> None:
-        """PipelineError where the topic has more than a restore has written by this transaction."""
-        run = self._map.runs(number)[-1]
-        own_end = run.target_offset + run.records + 1  # behind the marker of the transaction
-        place = self._target.partition
-        end_offset = self._links.offsets(self._view(), [place], LATEST)[place]
-        if end_offset > own_end and not self._options.appends:
-            raise PipelineError(
-                f"{self._target} has records up to offset {end_offset - 1}, and this restore wrote "
-                f"those before {own_end - 1}: give --append to write behind them where they are "
-                "others'; or put the newest copy of the checkpoint back, as with an older one they "
-                "would be there twice"
-            )
 
     def _write_on(
         self,
@@ -170,7 +158,9 @@ class TopicWriter:
     def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
         next_offset = writing.offsets[-1] + 1
         runs = writing.finished()
-        self._view()
+        view = self._view()
+        if number == 1 and not self._options.appends:
+            check_before(self._links, view, self._target, runs[0].target_offset)
         self._map.add(number, next_offset, runs)
         position = Position(next_offset, str(number))
         producer.commit(self._options.group, {self._target: position})
