@@ -339,6 +339,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path
         (("--topics", "u"), "has no topic u: it has t"),
         (("--rename", "u=t"), "has no topic u: it has t"),
         (("--rename", "t=a", "--rename", "t=b"), "--rename gives t two names, a and b"),
+        (("--rename", "t=__consumer_offsets"), "is a topic of the brokers' own"),
         (("--partitions", "0,7"), "has no partition 7 of t: it has 0"),
         (("--from", "2026-11-22", "--to", "2026-11-21"), "--to is not after --from"),
         (("--partitions", "x"), "'x' is not the number of a partition"),

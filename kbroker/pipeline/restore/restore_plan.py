@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kbroker.model import TopicPartition
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.reader import ArchiveSelection, check_topics
@@ -63,14 +63,21 @@ class PartitionPlan:
 def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
     """One for each wanted partition, also for one without rows: the target has it, too.
 
-    Raises PipelineError for a topic or partition that the archive does not have, and for two topics
-    with one name.
+    Raises PipelineError for a topic or partition that the archive does not have, for a target that
+    is a topic of the brokers' own, and for two topics with one name.
     """
     check_topics(state, (*wish.wanted.topics, *wish.renamed))
     sources = _sources(state, wish.wanted)
     by_target: dict[str, str] = {}
     for topic in sorted({partition.topic for partition in sources}):
         target = wish.renamed.get(topic, topic)
+        if target in INTERNAL_TOPICS:
+            raise PipelineError(
+                f"{target} is a topic of the brokers' own, and its records are of another cluster: "
+                "choose others with --topics, or write it under another name with "
+                f"--rename {topic}=NAME",
+                ExitCode.USAGE,
+            )
         other = by_target.setdefault(target, topic)
         if other != topic:
             raise PipelineError(

@@ -23,7 +23,7 @@ from kbroker.config.topic_config import (
 )
 from kbroker.errors import KafkaError
 from kbroker.log.directories.checkpoint import format_uuid
-from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, partition_count
@@ -122,12 +122,6 @@ def _topic(
     state: ArchiveState, name: str, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
 ) -> NotedTopic:
     source = plans[0].source.topic
-    if name in INTERNAL_TOPICS:
-        raise PipelineError(
-            f"{name} is a topic of the brokers' own, and its records are of another cluster: choose"
-            f" others with --topics, or write it under another name with --rename {source}=NAME",
-            ExitCode.USAGE,
-        )
     archived = state.topic_settings.get(source)
     known = KEEP_ALL if archived is None else usable_overrides(archived)
     settings = {**known, **wished}
