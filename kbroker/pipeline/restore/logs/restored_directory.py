@@ -148,8 +148,10 @@ class RestoredDirectory:
 
     def _place(self, target: TopicPartition) -> None:
         grown = f"{self.staging(target)}/{target}"
-        if self._file_system.exists(grown):  # else an earlier run has placed it
+        if self._file_system.exists(grown):
             self._file_system.rename(grown, f"{self.path}/{target}")
+        elif not self._file_system.exists(f"{self.path}/{target}"):  # no earlier run has placed it
+            raise PipelineError(f"{grown} is gone: remove {self.staging(target)}, and run again")
 
     def _say_whose(self, cluster_id: str, ends: Mapping[TopicPartition, int]) -> None:
         for file in (RECOVERY_POINT_CHECKPOINT_FILE, REPLICATION_OFFSET_CHECKPOINT_FILE):

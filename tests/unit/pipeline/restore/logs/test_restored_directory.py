@@ -41,6 +41,7 @@ from kbroker.pipeline.restore.task_result import TaskResult
 from kbroker.server.metadata_tree.tree_location import check_whole
 from kbroker.server.start_error import StartError
 from tests.fakes.arrow_records import record
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.parquet_archive import archive_rows
 from tests.fakes.power_disk import PowerDisk
@@ -286,6 +287,24 @@ def test_a_full_disk_ends_in_a_sentence_and_is_gone_on_with(archive: str, board:
     (result,) = restored(disk, archive, board)
 
     assert result.rows_before + result.rows == 90
+    assert rows_in(disk) == shown(ROWS)
+
+
+def test_a_log_that_is_gone_is_not_taken_for_one_that_was_placed(
+    archive: str, board: TaskBoard
+) -> None:
+    disk = MemoryFileSystem()
+    faulty = FailingFileSystem(disk)
+    faulty.fail("rename", f"*/{JOURNAL}")
+    with pytest.raises(PipelineError, match="run again"):
+        restored(faulty, archive, board)
+    grown = f"{PATH}/{RESTORE_FOLDER}/t-0"
+    disk.remove_tree(f"{grown}/t-0")
+
+    with pytest.raises(PipelineError, match=f"{grown}/t-0 is gone: remove {grown}, and run again"):
+        restored(disk, archive, board)
+    disk.remove_tree(grown)
+    restored(disk, archive, board)
     assert rows_in(disk) == shown(ROWS)
 
 
