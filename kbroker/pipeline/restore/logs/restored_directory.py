@@ -78,7 +78,8 @@ class RestoredDirectory:
                     return Stage.BEGUN
                 raise PipelineError(
                     f"{self.path} is where another restore is not at its end: go on with it, "
-                    f"`{note.command}`, or give --data another directory",
+                    f"`{note.command}`, or remove {self.path} where its checkpoint is gone, or "
+                    "give --data another directory",
                     trouble=Trouble.RESTORE,
                 )
             others = self._others()
