@@ -75,10 +75,11 @@ class TopicsRun:
         """Whether one was refused."""
         if not self._targets.moves_groups:
             return False
-        moved = move_groups(links, places(self._state.group_offsets, self._plans, runs), runs)
-        refused = [group for group in moved if group.refusal is not None]
+        found = move_groups(links, places(self._state.group_offsets, self._plans, runs), runs)
+        refused = [group for group in found if group.refusal is not None]
+        moved = sum(1 for group in found if group.changed)
         if moved:
-            say(f"offsets of {counted(len(moved) - len(refused), 'group')} moved")
+            say(f"offsets of {counted(moved, 'group')} moved")
         for group in refused:
             say(f"the offsets of group {group.name} were not moved: {group.refusal}; run again")
         return bool(refused)

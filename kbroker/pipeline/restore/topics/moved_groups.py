@@ -116,5 +116,4 @@ def move_group(
 
 
 def _has_records(links: ClusterLinks, place: TopicPartition, start: int, end: int) -> bool:
-    (view,) = links.topics({place.topic})
-    return has_records(links, view, place, start, end)
+    return any(has_records(links, view, place, start, end) for view in links.topics({place.topic}))
