@@ -47,12 +47,12 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
     return Bootstrap(address or "", settings)
 
 
-def other_bootstrap(address: str | None, file: str | None) -> Bootstrap:
-    """A second cluster beside that of `bootstrap_of`. It takes none of the first one's properties,
-    because they may hold a password.
+def other_bootstrap(address: str | None, file: str | None, option: str) -> Bootstrap:
+    """A second cluster beside that of `bootstrap_of`, given by an option of its own. It takes none
+    of the first one's properties, because they may hold a password.
     """
     saved = _read(file)
-    return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved))
+    return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved), option)
 
 
 def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:

@@ -147,7 +147,7 @@ def copy(  # one parameter per option
 def _goal(bootstrap: str, to_bootstrap: str | None, to_command_config: str | None) -> str:
     if to_command_config is None and to_bootstrap in (None, bootstrap):
         return bootstrap
-    goal = other_bootstrap(to_bootstrap, to_command_config)
+    goal = other_bootstrap(to_bootstrap, to_command_config, "--to-bootstrap")
     if not goal:
         raise click.UsageError("--to-command-config is for another cluster: give --to-bootstrap")
     return goal

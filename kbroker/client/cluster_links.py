@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.client.addresses import addresses_of, check_reachable
-from kbroker.client.bootstrap import settings_of
+from kbroker.client.bootstrap import option_of, settings_of
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.link_refusals import refused
@@ -65,7 +65,7 @@ class ClusterLinks:
         """Raises ClientError where no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...],
         a `Bootstrap` where that takes TLS or a login.
         """
-        check_reachable(bootstrap)
+        check_reachable(bootstrap, option_of(bootstrap))
         self.bootstrap = bootstrap
         self._settings = settings_of(bootstrap)
         self._sleep = sleep

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import pytest
 from compat_tests.conftest import BrokerProcess
 from compat_tests.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
+from kbroker.cli.pipeline import mirror_run
 from kbroker.cli.topic_changes import grown
+from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_configs import (
     AlterableConfig,
@@ -33,6 +36,9 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror import mirror_job
 from kbroker.pipeline.mirror.group_moves import own_group
+from kbroker.pipeline.mirror.mirror_job import MirrorJob
+from kbroker.pipeline.mirror.mirror_task import MirrorTask
+from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
@@ -392,10 +398,12 @@ def test_what_would_lose_or_mix_records_is_refused(
     assert place(target, "readers", topic) == records_of(target, topic)[10].offset
 
     delete_topic(source, topic)
-    make(source, topic)
+    make(source, topic, max_message_bytes="2000000")
     write(source, topic, numbered(50, 80))
     assert f"topic {topic} was deleted and created again in the source" in refusal()
+    assert settings(target, topic) == {}  # the copy may be all that is left: it is as it was
     assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
+    assert settings(target, topic) == {"max.message.bytes": "2000000"}
     assert [each.value for each in records_of(target, topic)][15:] == [
         each.value for each in numbered(50, 80)
     ]
@@ -407,6 +415,45 @@ def test_what_would_lose_or_mix_records_is_refused(
         mirror(source, source, topic, tmp_path / "c2")
     with pytest.raises(PipelineError, match="belongs to another source"):
         mirror(source, target, "another", tmp_path / "c")
+    with pytest.raises(PipelineError, match="topic __consumer_offsets is the brokers' own") as own:
+        mirror(source, target, "", tmp_path / "c3", topics=("__consumer_offsets",))
+    assert "did you mean" not in own.value.sentence
+
+
+def test_a_mirror_that_waits_says_for_whom_and_knows_no_lag(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = MirrorJob.tasks
+    told: list[str] = []
+
+    class Line:
+        def __init__(self, text: Callable[[], str]) -> None:
+            self.text = text
+            shown.append(self)
+
+        def end(self) -> None: ...
+
+    def failing(job: MirrorJob) -> list[MirrorTask]:
+        told.append(shown[0].text())
+        if len(told) == 2:
+            raise ConnectionRefusedError("the target is away")
+        if len(told) == 4:
+            run.stop()
+        return tasks(job)
+
+    shown: list[Line] = []
+    monkeypatch.setattr(MirrorJob, "tasks", failing)
+    monkeypatch.setattr(mirror_run, "WatchedLine", Line)
+    make(source, topic)
+    write(source, topic, numbered(0, 5))
+    wish = MirrorWish(pattern=topic)
+    run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, -1, 0.0)
+
+    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+
+    assert told[1].endswith("lag 0, 0.0 s")
+    assert told[2].endswith("in 1 round, waiting: the target is away")
+    assert told[3].endswith("lag 0, 0.0 s")
 
 
 def test_offsets_that_the_source_has_no_more_go_from_the_map(

@@ -76,7 +76,7 @@ def mirror(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int:
 
     check_choice(given["topics"], given["pattern"])
     seconds = every_s(ctx)
-    source = other_bootstrap(given["source"], given["from_command_config"])
+    source = other_bootstrap(given["source"], given["from_command_config"], "--from")
     if not source:
         raise click.UsageError("give --from HOST:PORT: the cluster to copy from")
     target = wished_bootstrap(ctx, has_other_source=False)

@@ -64,6 +64,7 @@ class MirrorRun:
         self._rows: Counter[TopicPartition] = Counter()
         self._starts: dict[TopicPartition, int] = {}
         self._lag = MirrorLag()
+        self._waits_for = ""  # what the last round could not do without
         self._told: set[str] = set()
 
     def run(
@@ -139,10 +140,12 @@ class MirrorRun:
                 passes = not isinstance(error, KafkaError) or error.code.retriable
                 if self._every_s is None or not self._rounds or not passes:
                     raise
+                self._waits_for = str(error)
                 self._tell(f"mirror waits: {error}")
                 if self._job is not None:
                     self._job.break_off()
             else:
+                self._waits_for = ""
                 if file is not None:
                     file.write(report)
             if self._every_s is None:
@@ -155,12 +158,15 @@ class MirrorRun:
         begun_s = time.monotonic()
         for _ in range(_LOOKS):
             changes = job.topics.changes()
-            for change in changes:
-                self._apply(writers, change)
-            if not changes:
+            lacking = [change for change in changes if change.is_new or change.partitions]
+            for change in lacking:
+                self._make(writers, change)
+            if not lacking:
                 break
+        tasks = job.tasks()  # what is refused here keeps its settings
+        for change in changes:
+            self._set(writers, change)
         job.topics.changed()
-        tasks = job.tasks()
         for partition, place in job.places.items():
             self._starts.setdefault(partition, place)
         before = dict(job.places)
@@ -177,8 +183,8 @@ class MirrorRun:
         seconds = time.monotonic() - begun_s
         return self._metrics(job, job_id, before, results, seconds)
 
-    def _apply(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """CommandError where the target refuses."""
+    def _make(self, writers: ClusterLinks, change: TopicChange) -> None:
+        """The topic, or partitions that it lacks. CommandError where the target refuses."""
         if change.is_new:
             failures = made_topics(
                 writers,
@@ -190,9 +196,11 @@ class MirrorRun:
             )
             refuse(failures)
             return
-        if change.partitions:
-            refuse(grown(writers, change.name, change.partitions))
-        if change.sets or change.removes:
+        refuse(grown(writers, change.name, change.partitions))
+
+    def _set(self, writers: ClusterLinks, change: TopicChange) -> None:
+        """Settings of a topic that was there. CommandError where the target refuses."""
+        if not change.is_new and (change.sets or change.removes):
             resource = Resource(ResourceType.TOPIC, change.name)
             refuse(changed(writers, [resource], sets=change.sets, deletes=change.removes))
 
@@ -250,11 +258,10 @@ class MirrorRun:
 
     def _progress(self, job: MirrorJob, seconds: float) -> str:
         rows = self._rows.total() + job.board.rows()
-        rate = rows / max(seconds, 1e-6)
-        return (
-            f"mirror: {rows:,} rows in {counted(self._rounds, 'round')}, {rate:,.0f} rows/s, "
-            f"{self._lag.text()}"
-        )
+        done = f"mirror: {rows:,} rows in {counted(self._rounds, 'round')}"
+        if self._waits_for:
+            return f"{done}, waiting: {self._waits_for}"
+        return f"{done}, {rows / max(seconds, 1e-6):,.0f} rows/s, {self._lag.text()}"
 
     def _report(self, job: MirrorJob, output: str) -> None:
         rows = [

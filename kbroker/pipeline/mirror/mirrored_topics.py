@@ -16,7 +16,7 @@ from kbroker.client.topic_figures import offsets_at
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.near_names import did_you_mean
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_SETTINGS, OFFSETS_TOPIC
 from kbroker.pipeline.mirror.source_look import leaders_in
@@ -81,10 +81,7 @@ class MirroredTopics:
         self.views = {view.name: view for view in there if self._wish.chooses(view)}
         missing = sorted(set(self._wish.topics) - self.views.keys())
         if missing:
-            hint = did_you_mean(missing[0], [view.name for view in there])
-            raise PipelineError(
-                f"the source has no topic {missing[0]}{hint}", trouble=Trouble.UNKNOWN_TOPIC
-            )
+            raise _not_copied(missing[0], there)
         self._forms = _forms(self._readers, self.views.values())
         copies = {
             view.name: view
@@ -130,6 +127,23 @@ class MirroredTopics:
                     f"topic {partition.topic} of the target has records already, in partition "
                     f"{partition.partition} up to offset {end}: give --append to write behind them"
                 )
+
+
+def _not_copied(name: str, there: Iterable[TopicView]) -> PipelineError:
+    """Why a topic that was named is not among those of the source."""
+    views = {view.name: view for view in there}
+    view = views.get(name)
+    if view is None:
+        hint = did_you_mean(name, views)
+        return PipelineError(f"the source has no topic {name}{hint}", trouble=Trouble.UNKNOWN_TOPIC)
+    if view.code is not ErrorCode.NONE:
+        return PipelineError(f"topic {name} of the source cannot be copied: {view.code.name}")
+    reason = "the mirrors' own" if name == OFFSETS_TOPIC else "the brokers' own"
+    return PipelineError(
+        f"topic {name} is {reason}, and each cluster has its own: leave it out of --topics; a "
+        "mirror moves groups by itself",
+        ExitCode.USAGE,
+    )
 
 
 def _forms(links: ClusterLinks, views: Iterable[TopicView]) -> list[TopicForm]:

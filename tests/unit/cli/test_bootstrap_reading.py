@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 from kbroker.cli.bootstrap_reading import other_bootstrap, wished_bootstrap
 from kbroker.cli.connection import bootstrap_option, security_options
 from kbroker.client.bootstrap import settings_of
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
 
 FILE = """
 security.protocol=SASL_SSL
@@ -142,10 +144,17 @@ def test_settings_without_a_cluster_are_refused() -> None:
 
 
 def test_another_cluster_has_properties_of_its_own(file: str) -> None:
-    open_one = other_bootstrap("h:1", None)
-    named = other_bootstrap("h:1", file)
-    by_file = other_bootstrap(None, file)
+    open_one = other_bootstrap("h:1", None, "--from")
+    named = other_bootstrap("h:1", file, "--from")
+    by_file = other_bootstrap(None, file, "--from")
 
     assert (open_one, open_one.settings.protocol) == ("h:1", "PLAINTEXT")
     assert (named, named.settings.protocol) == ("h:1", "SASL_SSL")
     assert by_file == "file:1"
+
+
+def test_an_address_is_blamed_on_the_option_that_gave_it() -> None:
+    with pytest.raises(ClientError, match=r"^--from 'nowhere' is not HOST:PORT"):
+        ClusterLinks(other_bootstrap("nowhere", None, "--from"))
+    with pytest.raises(ClientError, match=r"^--bootstrap 'nowhere' is not HOST:PORT"):
+        ClusterLinks("nowhere")

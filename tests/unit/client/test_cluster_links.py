@@ -70,7 +70,7 @@ def test_a_group_whose_deletion_was_asked_for_twice_is_deleted(
 ) -> None:
     broker = Broker(*groups)
     monkeypatch.setattr(cluster_links, "BrokerLink", broker)
-    monkeypatch.setattr(cluster_links, "check_reachable", lambda _: None)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
     links = ClusterLinks("h:1")
     broker.loses = loses
 
@@ -108,7 +108,7 @@ def test_an_address_that_a_broker_gave_is_told_with_the_broker_that_gave_it(
 ) -> None:
     addresses = Addresses(Broker())
     monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
-    monkeypatch.setattr(cluster_links, "check_reachable", lambda _: None)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
     links = ClusterLinks("given:1")
     addresses.at["h", 1] = error
 
@@ -157,7 +157,7 @@ def test_a_topic_of_which_only_the_controller_has_heard_is_waited_for(
     addresses = Addresses(Member(2 if is_found else None))
     addresses.at["h", 2] = Member(at_controller)
     monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
-    monkeypatch.setattr(cluster_links, "check_reachable", lambda _: None)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
     waited: list[float] = []
     links = ClusterLinks("given:1", sleep=waited.append)
 
