@@ -28,6 +28,7 @@ from kbroker.pipeline.rules.step_journal import StepJournal
 from kbroker.pipeline.rules.step_writer import StepWriter
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.lost_java import quiet_query_errors
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 
 SHOP = """
@@ -352,7 +353,10 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_sql_that_does_not_fit_is_one_sentence(spark: Any) -> None:
+def test_sql_that_does_not_fit_is_one_sentence(
+    spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    quiet_query_errors()
     check_rules(spark, parse_rules(SHOP, "shop.toml"), "shop.toml")
     said = []
     for text, instead, _ in WRONG:
@@ -363,3 +367,4 @@ def test_sql_that_does_not_fit_is_one_sentence(spark: Any) -> None:
 
     assert [s for s, row in zip(said, WRONG, strict=True) if not s.startswith(f"f, {row[2]}")] == []
     assert not any("\n" in sentence for sentence in said)
+    assert caplog.records == []

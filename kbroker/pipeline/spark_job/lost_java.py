@@ -55,6 +55,7 @@ def has_ended(process: Any, grace_s: float = 0) -> bool:
 def quiet_python_side(spark: Any) -> None:
     """Keep what py4j and pyspark print about a lost connection off the terminal."""
     quiet_python_start()
+    quiet_query_errors()
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing
 
 
@@ -64,6 +65,16 @@ def quiet_python_start() -> None:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
+
+
+def quiet_query_errors() -> None:
+    """Keep what pyspark logs of SQL that does not fit, with Java's stack, off the terminal: whoever
+    catches the error says it.
+    """
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def was_interrupted(error: BaseException | None) -> bool:
