@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 from kafka.admin import (
     KafkaAdminClient,
     NewTopic,
@@ -22,7 +23,9 @@ from kafka.admin import (
 
 from compat_tests import apache_kafka
 from compat_tests.apache_kafka import free_port
+from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.tls_door import TlsDoor, file_of_client, made_certificate
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 
@@ -102,21 +105,6 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
     return "".join(line for line in done.stderr.splitlines() if line.startswith("Error: "))
 
 
-def _certificate(folder: Path, name: str, alternative: str) -> Path:
-    """A certificate that is its own authority; its key is name.key, and both are in
-    name-both.pem.
-    """
-    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
-         "-addext", f"subjectAltName={alternative}", "-keyout", str(key),
-         "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    (folder / f"{name}-both.pem").write_text(key.read_text() + certificate.read_text())
-    return certificate
-
-
 def _settings(certificate: Path) -> dict[str, str]:
     """Passwords on two ports, and clients with a certificate on the third."""
     plain = f'{PLAIN} user_ann="{PASSWORD}";'
@@ -141,8 +129,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl makes the certificate")
     folder = tmp_path_factory.mktemp("tls")
-    certificate = _certificate(folder, "ours", "IP:127.0.0.1")
-    other = _certificate(folder, "other", "DNS:other")
+    certificate = made_certificate(folder, "ours", "IP:127.0.0.1")
+    other = made_certificate(folder, "other", "DNS:other")
     java, librdkafka = folder / "client.properties", folder / "client.conf"
     java.write_text(
         "# as Java's tools are given them\n"
@@ -302,3 +290,84 @@ def test_a_wrong_password_is_one_sentence(secured: Secured, tmp_path: Path) -> N
     assert (code, ends) == (3, [])
     assert "refuses the login of ann with PLAIN" in sentence
     assert "guessed" not in sentence
+
+
+def test_a_mirror_copies_from_one_secured_cluster_into_another(
+    secured: Secured, tmp_path: Path
+) -> None:
+    scram, certificate = secured.java_file, secured.certificate
+    source = f"127.0.0.1:{secured.ports['SASL_SSL']}"
+    ours = file_of_client(tmp_path / "ours.conf", certificate)
+    others = file_of_client(tmp_path / "others.conf", secured.other_certificate)
+    guessed = tmp_path / "guessed.conf"
+    guessed.write_text(scram.read_text().replace(PASSWORD, "guessed"))
+    with TlsDoor(certificate) as door:
+        advertise = f"kbroker.advertise={door.address}"
+        broker = BrokerProcess(tmp_path / "kbroker" / "data", ("--override", advertise))
+        broker.start()
+        door.port_behind = broker.port
+        target = Secured({"door": door.port}, certificate, secured.other_certificate, ours, ours)
+
+        def mirror(source_file: Path, target_file: Path) -> subprocess.CompletedProcess[str]:
+            words = (
+                "pipeline", "mirror", "--from", source, "--from-command-config", str(source_file),
+                "--topics", "mirrored", "--checkpoint", str(tmp_path / "checkpoint"), "--once",
+                "--output", "csv", "--command-config", str(target_file),
+            )  # fmt: skip
+            return target.run("door", *words)
+
+        def printed(*words: str) -> str:
+            done = target.run("door", *words, "--command-config", str(ours))
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        try:
+            secured.printed(scram, "topic", "create", "mirrored")
+            secured.printed(scram, "produce", "mirrored", given="a\nb\nc\n")
+            secured.printed(scram, "consume", "mirrored", "--group", "readers", "--count", "2")
+            plain = f"127.0.0.1:{secured.ports['PLAINTEXT']}"
+            producer = KafkaProducer(bootstrap_servers=plain, transactional_id="open")
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("mirrored", b"d").get(timeout=30)
+
+            first = mirror(scram, ours)
+            assert first.returncode == 0, first.stderr
+            assert first.stdout.splitlines()[1:] == ["mirrored,0,0,3,3,1"]  # asked with a login
+            assert "1 group moved, lag 1, " in first.stderr
+            described = printed("group", "describe", "readers", "--output", "csv")
+            assert "\nreaders,mirrored,0,2," in described
+
+            producer.commit_transaction()
+            producer.close()
+            assert "mirrored,0,3,5,1,0" in mirror(scram, ours).stdout
+            assert printed("consume", "mirrored") == "a\nb\nc\nd\n"
+
+            wrong_password, wrong_authority = mirror(guessed, ours), mirror(scram, others)
+        finally:
+            broker.stop()
+    assert (wrong_password.returncode, wrong_password.stdout) == (3, "")
+    assert f"{source}: the broker refuses the login of ann" in error_of(wrong_password)
+    assert "guessed" not in wrong_password.stderr
+    assert (wrong_authority.returncode, wrong_authority.stdout) == (3, "")
+    assert f"{door.address}: the broker's certificate is signed by" in error_of(wrong_authority)
+
+
+def test_rules_that_are_not_let_in_end_in_one_sentence(secured: Secured, tmp_path: Path) -> None:
+    rules, own = tmp_path / "rules.toml", ("--command-config", str(secured.java_file))
+    rules.write_text(
+        'name = "all"\n[inputs.t]\ntopics = ["t"]\nschema = "a INT"\n'
+        '[rules.all]\nfrom = "t"\nselect = { a = "a" }\nto = "all"\nkey = "a"\n'
+    )
+    words = ("pipeline", "rules", str(rules), "--checkpoint", str(tmp_path / "c"), "--once", *own)
+    guessed = f'{SCRAM} username="ann" password="guessed";'
+
+    plan = secured.run("SASL_SSL", *words, "--dry-run")
+    password = secured.refused("SASL_SSL", *words, sasl_jaas_config=guessed)
+    other = str(secured.other_certificate)
+    authority = secured.refused("SASL_SSL", *words, ssl_truststore_location=other)
+
+    assert plan.returncode == 0, plan.stderr
+    assert "refuses the login of ann with SCRAM-SHA-512" in password
+    assert "guessed" not in password
+    assert "certificate is signed by nobody trusted here" in authority
