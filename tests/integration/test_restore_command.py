@@ -253,6 +253,8 @@ def test_a_topic_that_others_fill_before_the_restore_could_make_it_is_left_alone
 ) -> None:
     could_not = run(broker, archive, "--rename", "t=theirs", "--setting", "retention.ms=soon")
     assert could_not.returncode == 1
+    could_not = run(broker, archive, "--rename", "t=th/irs")  # what made nothing claims nothing
+    assert "no topic can be named 'th/irs'" in could_not.stderr
     kept = (tmp_path / "checkpoint").rename(tmp_path / "kept")
     assert run(broker, archive, "--rename", "t=theirs").returncode == 0
     (tmp_path / "checkpoint").rename(tmp_path / "other")
@@ -343,6 +345,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path
         (("--partitions", "0,7"), "has no partition 7 of t: it has 0"),
         (("--from", "2026-11-22", "--to", "2026-11-21"), "--to is not after --from"),
         (("--partitions", "x"), "'x' is not the number of a partition"),
+        (("--from", "2026-01-02", "--to", "2026-01-02"), "--to is not after --from"),
         (("--from", "-1d"), "'-1d' is not a date such as"),
         (("--max-rate", "fast"), "'fast' is not a size such as"),
     ],

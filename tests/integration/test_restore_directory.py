@@ -171,6 +171,8 @@ def test_an_older_archive_does_not_end_what_a_newer_one_began(home: Path) -> Non
         (("--rename", "t=__consumer_offsets"), 2, "is a topic of the brokers' own"),
         (("--setting", "retention.ms=x"), 2, "cannot have such settings"),
         (("--data", "."), 1, "is not empty"),
+        (("--checkpoint", "{data}/c"), 2, "/data/c and the data directory"),
+        (("--checkpoint", "{data}"), 2, "a directory beside it"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(
@@ -181,7 +183,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(command(home, *options)[3:])
+        main([each.format(data=home / "data") for each in command(home, *options)[3:]])
 
     assert ended.value.code == code
     assert sentence in capsys.readouterr().err

@@ -62,6 +62,7 @@ class DirectoryRun:
         path = os.path.abspath(checkpoint)
         directory, held = RestoredDirectory(os.path.abspath(data)), Checkpoint(path)
         self._check_names()
+        _check_apart(path, directory.path)
         topics = noted_topics(self._state, self._plans, self._settings)
         with held.held():
             identity = self._identity(directory)
@@ -141,6 +142,17 @@ class DirectoryRun:
                     f"one with --rename {plan.source.topic}=NAME",
                     ExitCode.USAGE,
                 )
+
+
+def _check_apart(checkpoint: str, data: str) -> None:
+    """PipelineError where one lies in the other: both are directories of their own."""
+    places = [os.path.realpath(path) for path in (checkpoint, data)]
+    if os.path.commonpath(places) in places:
+        raise PipelineError(
+            f"the checkpoint {checkpoint} and the data directory {data} lie in each other: give "
+            "--checkpoint a directory beside it",
+            ExitCode.USAGE,
+        )
 
 
 def _write_tree(note: RestoreNote, home: str) -> None:

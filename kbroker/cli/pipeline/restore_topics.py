@@ -49,8 +49,8 @@ class TopicsRun:
             held.read(identity)
             restore = TopicRestore(self._state, self._plans, self._wish, self._targets, kept)
             missing = restore.prepare(links)
+            self._make_topics(links, missing)  # a run that is refused claims nothing
             job_id = held.claim(identity, PlacesElsewhere()).job_id
-            self._make_topics(links, missing)
             restore.claim_topics(links)
             rows = sum(plan.rows for plan in self._plans)
             tasks = RestoreTasks(restore.board, rows, "transaction")
