@@ -80,7 +80,13 @@ def test_an_interrupted_comparison_leaves_nothing(
     ("arguments", "code", "said"),
     [
         (("kbroker", "kafka"), USAGE, "'kafka' is no broker"),
-        ((UNUSED, UNUSED), CANNOT_CONNECT, f"cannot compare {UNUSED} and {UNUSED}"),
+        (("kbroker", "kbroker", "--only", "Find("), USAGE, "--only 'Find(' is not a regular expr"),
+        (("kbroker", "kbroker", "--only", "Fnd"), USAGE, "--only 'Fnd' finds none of the keys"),
+        (
+            ("kbroker", UNUSED),
+            CANNOT_CONNECT,
+            f" and {UNUSED}: no broker answers at {UNUSED} (Connection refused)",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_said(

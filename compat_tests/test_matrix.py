@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from compat_tests.command_line import HEEDING
 from compat_tests.matrix.cells import Cell, Result, State, kept, load, save
 from compat_tests.matrix.client import Client, clients
 from compat_tests.matrix.pages import markdown, page
 from compat_tests.matrix.run import run
 from compat_tests.matrix.scenarios import SCENARIOS
 from compat_tests.matrix.targets import at_address
+from compat_tests.wire.wire_client import METADATA, WireClient
 
 ADAPTER = """
 import sys
@@ -55,6 +60,29 @@ def test_a_cell_says_why_it_is_not_ok(bootstrap: str, broken: Client) -> None:
         State.NOT_HERE, State.NOT_SERVED, State.NOT_IN_CLIENT,
     ]  # fmt: skip
     assert missing[0].reason == "no no-such-program on PATH (install it)"
+
+
+def test_an_interrupted_run_leaves_no_topics(bootstrap: str, tmp_path: Path) -> None:
+    address = bootstrap.partition(",")[0]
+    process = subprocess.Popen(
+        [*HEEDING, sys.executable, "-m", "compat_tests.matrix", "--target", address,
+         "--clients", "kafka-python", "--scenarios", "seek", "groups", "--out", str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("kafka-python")
+
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+
+    assert (process.returncode, err.strip()) == (
+        130,
+        "Error: interrupted; the topics of this run are deleted",
+    )
+    client = WireClient(address)
+    topics = [entry.name for entry in client.call(METADATA, 5, topics=None).topics]
+    client.close()
+    assert [name for name in topics if name.startswith("kafka-python")] == []
 
 
 def test_brokers_stand_side_by_side_where_they_differ(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ kafka-4.3.1. Exit code 0: only accepted differences; 1: others; 2: wrong use; 3:
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 from collections.abc import Generator
@@ -43,6 +44,10 @@ def main() -> int:
         return _said(f"cannot compare {names}: {_sentence(error)}", CANNOT_CONNECT)
     except KeyboardInterrupt:
         return _said("interrupted; topics and groups of this run are deleted", INTERRUPTED)
+    if not results:
+        return _said(
+            f"--only '{options.only}' finds none of the keys that they serve, such as Fetch", USAGE
+        )
     told = as_json if options.output == "json" else summary
     print(told(*options.diff, results))
     return DIFFERENT if any(result.unexplained for result in results) else FINE
@@ -65,6 +70,10 @@ def _options() -> argparse.Namespace:
         host, _, port = name.rpartition(":")
         if name not in STARTED and not (host and port.isdigit()):
             parser.error(f"{name!r} is no broker: name HOST:PORT or one of {kinds}")
+    try:
+        re.compile(options.only)
+    except re.error as error:
+        parser.error(f"--only '{options.only}' is not a regular expression: {error}")
     return options
 
 

@@ -122,8 +122,14 @@ def prepared(name: str, bootstrap: str, suffix: str = "") -> Iterator[Target]:
 
 
 def _alone(bootstrap: str) -> None:
-    """Raise UnusableError for a broker that is not the only one of its cluster."""
-    client = WireClient(bootstrap)
+    """Raise UnusableError for a broker that is not the only one of its cluster, and OSError with
+    its address for one that does not answer.
+    """
+    try:
+        client = WireClient(bootstrap)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConnectionError(f"no broker answers at {bootstrap} ({reason})") from error
     count = len(client.call(METADATA, 8, topics=[]).brokers)
     client.close()
     if count != 1:

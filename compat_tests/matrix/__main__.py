@@ -16,10 +16,20 @@ from compat_tests.matrix.pages import markdown, page, summary
 from compat_tests.matrix.run import run
 from compat_tests.matrix.scenarios import SCENARIOS
 
+INTERRUPTED = 130
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run it; 1 where a cell failed."""
     options = _options(arguments)
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("Error: interrupted; the topics of this run are deleted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
     names = options.scenarios or list(SCENARIOS)
     chosen = [each for each in clients() if _is_chosen(each, options.clients)]
     if options.start:
@@ -29,8 +39,9 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             target = targets.at_address(options.target)
         except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
             print(
-                f"Error: no broker answers at {options.target}: {error}. Is it running?",
+                f"Error: no broker answers at {options.target}: {reason}. Is it running?",
                 file=sys.stderr,
             )
             return 1
@@ -54,7 +65,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     where.add_argument("--start", choices=targets.STARTS, help="a broker to start")
     known = sorted({each.name for each in clients()})
     parser.add_argument("--clients", nargs="+", metavar="CLIENT", help=", ".join(known))
-    parser.add_argument("--scenarios", nargs="+", metavar="SCENARIO", choices=SCENARIOS)
+    parser.add_argument(
+        "--scenarios", nargs="+", metavar="SCENARIO", choices=SCENARIOS, help=", ".join(SCENARIOS)
+    )
     parser.add_argument("--out", type=Path, default=Path("build/compat"), metavar="DIR")
     options = parser.parse_args(arguments)
     for name in options.clients or []:
