@@ -36,9 +36,12 @@ Records = list[tuple[str | None, str]]
 def load_generator(example: str) -> ModuleType:
     """The module `generator.py` of an example."""
     path = HERE / example / "generator.py"
+    if not path.is_file():
+        names = sorted(found.parent.name for found in HERE.glob("*/generator.py"))
+        raise SystemExit(f"Error: there is no example {example}: there are {', '.join(names)}")
     found = importlib.util.spec_from_file_location(f"generator of {example}", path)
-    if found is None or found.loader is None:
-        raise SystemExit(f"there is no {path}")
+    assert found is not None, "it is a file of Python"
+    assert found.loader is not None, "it is a file of Python"
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module

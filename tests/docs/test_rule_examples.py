@@ -31,6 +31,11 @@ def rows_of(generator: ModuleType, events: list[Event], topic: str) -> list[dict
     return [json.loads(value) for _, value in generator.truth(events)[topic]]
 
 
+def test_an_example_that_is_not_there_is_one_sentence() -> None:
+    with pytest.raises(SystemExit, match=r"no example logs-error: there are .*, logs-errors, "):
+        load_generator("logs-error")
+
+
 @pytest.mark.parametrize("example", WITH_DATA)
 def test_the_data_of_an_example_are_those_of_its_generator(example: str) -> None:
     written = (HERE / example / "data.jsonl").read_text(encoding="utf-8")
