@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
@@ -71,6 +71,7 @@ def parse_rules(text: str, place: str, located: Callable[[str], str] = str) -> R
         raise top.refusal(f"has no {missing}: a job reads an input and has a rule")
     _check_names(top, (inputs, tables, rules.found, scores))
     _check_scores(top, rules.found.values(), scores)
+    _check_ends(top, rules.found.values())
     spec = RulesSpec(
         name=name,
         inputs=inputs,
@@ -279,6 +280,20 @@ def _check_scores(
             raise top.refusal(
                 f"has the score {name}: the rules that give points to it need one and the same "
                 "window and slide"
+            )
+
+
+def _check_ends(top: TomlTable, rules: Collection[RuleSpec]) -> None:
+    """Each rule writes, gives points, or is read by another one."""
+    for rule in rules:
+        others = [each for each in rules if each is not rule]
+        is_read = any(
+            rule.name in each.sources or rule.name in f"{each.sql} {each.join}" for each in others
+        )
+        if not rule.to and not rule.points and not is_read:
+            raise top.refusal(
+                f'has the rule {rule.name}, which leads nowhere: give it to = "TOPIC", or points '
+                "for a score"
             )
 
 

@@ -93,7 +93,7 @@ class TomlTable:
 
     def duration_us(self, key: str) -> int | None:
         """Microseconds of `10s`; None where there is none."""
-        text = self.text(key)
+        text = self._typed(key, str, 'a text such as "30s"')
         if text is None:
             return None
         found = _DURATION.fullmatch(text)

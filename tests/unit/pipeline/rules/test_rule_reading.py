@@ -67,6 +67,8 @@ WRONG = [
     ("time = ", "# ", "has a watermark and no time column: say which column"),
     ('time = "time"', 'time = "tme"', "names the time column tme, which is not there, did you mean time?"),
     ('"10s"', '"10"', "[inputs.logs] has watermark = '10', which is not a duration such as"),
+    ('"10s"', "10", "[inputs.logs] has watermark = 10: give a text such as \"30s\""),
+    ('to = "errors"', "", "has the rule errors, which leads nowhere: give it to = \"TOPIC\", or points"),
     ('["id"]', '["idd"]', "[inputs.logs] names the column idd, which is not there, did you mean id?"),
     ('watermark = "10s"', "", "has dedupe and no watermark, which says how long"),
     ("id BIGINT", "id", "has a schema that cannot be read: 'id' is not a column"),
