@@ -327,7 +327,10 @@ def test_no_record_however_strange_ends_a_job_or_moves_its_time(
 
 
 def test_a_value_is_one_object_of_the_schema_or_broken(spark: Any) -> None:
-    text = 'name = "n"\n[inputs.t]\ntopics = ["t"]\nschema = "a BIGINT"\n[rules.r]\nfrom = "t"'
+    text = (
+        'name = "n"\n[inputs.t]\ntopics = ["t"]\nschema = "a BIGINT"\n'
+        '[rules.r]\nfrom = "t"\nto = "r"\n'
+    )
     rows = [(value.encode(),) for value in VALUES]
     frame = spark.createDataFrame(rows, "value BINARY").selectExpr(
         "*", "'t' topic", "0 partition", "0L offset", "now() timestamp",
