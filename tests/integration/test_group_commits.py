@@ -69,7 +69,7 @@ def test_a_group_with_members_is_left_to_them_until_they_go(
 ) -> None:
     member = KafkaConsumer("a", bootstrap_servers=broker.bootstrap, group_id="spark-busy")
     while not member.assignment():
-        member.poll(timeout_ms=100)
+        member.poll(timeout_ms=1_000)
 
     refused = commits.commit("spark-busy", {A0: 5})
     member.close()

@@ -200,7 +200,7 @@ def test_groups_go_on_at_the_record_they_would_have_read(broker: Broker, archive
     member = KafkaConsumer(
         "moved", group_id="busy", bootstrap_servers=broker.bootstrap, enable_auto_commit=False
     )
-    until(lambda: member.poll(100) is not None and bool(member.assignment()), "it is a member")
+    until(lambda: member.poll(1_000) is not None and bool(member.assignment()), "it is a member")
 
     first = run(broker, archive, "--rename", "t=moved")
     assert first.returncode == 1, first.stderr
