@@ -44,6 +44,17 @@ def records_in(
                 yield record.offset, shown(record)
 
 
+def late_watermarks(processes: Sequence[BrokerProcess], ledger: Ledger) -> Iterator[str]:
+    """Leaders that do not know yet that all replicas in sync have what was seen: a new one hears it
+    from its followers, and one of them may wait for a second as it asked before there was a leader.
+    """
+    for process in processes:
+        for held in process.replicas.hosted if process.is_listening else ():
+            name, highest = held.topic_partition, ledger.book(held.topic_partition).highest
+            if held.is_leader and held.log.high_watermark < min(highest, held.log_end_offset):
+                yield f"{name}: high watermark {held.log.high_watermark}, {highest} was seen"
+
+
 def broken_promises(processes: Sequence[BrokerProcess], ledger: Ledger) -> Iterator[str]:
     """List what a cluster at rest lacks of all that clients were told."""
     for name, book in ledger.used_books():

@@ -32,7 +32,12 @@ from tests.faults.cluster_network import NetworkWeather
 from tests.faults.cluster_process import BrokerProcess, Machine
 from tests.faults.cluster_simulation import KNOWN_ERRORS, ClusterHistory, Outcome, _soon
 from tests.faults.replication_admin import ReplicationAdmin, partitions_of
-from tests.faults.replication_checks import broken_promises, forgotten_commits, scan
+from tests.faults.replication_checks import (
+    broken_promises,
+    forgotten_commits,
+    late_watermarks,
+    scan,
+)
 from tests.faults.replication_clients import ClientMachine, Producer, ProducerKind
 from tests.faults.replication_consumers import Committer, Consumer
 from tests.faults.replication_faults import ReplicationFaults, registration_of
@@ -330,6 +335,7 @@ class ReplicationHistory(ClusterHistory):
             f"{p} waits for answers" for p in self.producers if not (p.is_over and p.is_done)
         ]
         findings += [repr(c) for c in self.committers if not c.is_done]
+        findings += late_watermarks(list(self.processes.values()), self.ledger)
         return findings
 
     async def _rest(self) -> None:

@@ -395,9 +395,11 @@ class ReplicaFetcher:
             self._delay(state)  # it would be out of range again
 
     def _on_failed_log(self, state: FetchState, error: KafkaError) -> None:
-        """The own log refused: its directory may have failed, or be full, or the bytes are bad."""
+        """The own log refused: its directory may have failed, or be full, or the bytes are bad. A
+        cut that came to no end has moved the log's end all the same.
+        """
         self._report(state, f"not stored: {error}")
-        self._delay(state)
+        self._go_on_later(state)
 
     def _go_on_later(self, state: FetchState) -> None:
         """From where the log ends now: a part may have been stored."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from errno import ENOSPC
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import EpochEndOffset, EpochEntry
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
@@ -217,6 +219,23 @@ async def test_a_log_that_parted_is_cut_and_goes_on_there(world: World) -> None:
     assert (partition.log_end_offset, partition.high_watermark) == (3, 3)
     entries = partition.log.leader_epoch_cache.entries
     assert entries == [EpochEntry(0, 0), EpochEntry(1, 2)]
+
+
+async def test_what_a_full_disk_did_not_cut_is_not_taken_for_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = world.follow(records=4)
+
+    def refuse(*_arguments: object) -> None:
+        raise StorageError("00000000000000000000.index", "write", ENOSPC)
+
+    monkeypatch.setattr(type(partition.log.files), "truncate_to", refuse)
+    parted = FetchResponse.EpochEndOffset(epoch=0, end_offset=2)
+    await world.run(answer(data(diverging_epoch=parted)))
+
+    state = world.fetcher.states.find(PARTITION)
+    assert state is not None
+    assert (state.fetch_offset, partition.log_end_offset) == (2, 2)
 
 
 async def test_an_epoch_without_records_is_forgotten_where_it_parts_from_the_leader(
