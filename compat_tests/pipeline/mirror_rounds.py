@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, create_topics
 from compat_tests.pipeline.planned_records import TOPICS, PlannedRecord, RecordPlan
 
@@ -283,13 +282,8 @@ def main() -> None:
     parser.add_argument("--target", choices=("kbroker", "kafka"), default="kbroker")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="mirror-rounds-"))
-    try:
+    with hunt_home("mirror-rounds") as home:
         run(MirrorRounds(**vars(options)), home)
-    except BaseException:
-        print(f"all files are in {home}", file=sys.stderr)
-        raise
-    shutil.rmtree(home)
 
 
 if __name__ == "__main__":

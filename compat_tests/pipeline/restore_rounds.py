@@ -17,7 +17,6 @@ import json
 import random
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -29,6 +28,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 from compat_tests.conftest import BrokerProcess
 from compat_tests.pipeline.archive_check import check_archive
 from compat_tests.pipeline.archive_process import ArchiveCommand, ArchiveProcess
+from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import PlanWriter, create_topics
 from compat_tests.pipeline.planned_records import (
     TOPICS,
@@ -318,13 +318,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="of the last data directory")
     rounds = RestoreRounds(**vars(parser.parse_args()))
-    home = Path(tempfile.mkdtemp(prefix="restore-rounds-"))
-    try:
+    with hunt_home("restore-rounds") as home:
         run(rounds, home)
-    except BaseException:
-        print(f"all files are in {home}", file=sys.stderr)
-        raise
-    shutil.rmtree(home)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +22,7 @@ from compat_tests import apache_kafka
 from compat_tests.conftest import BrokerProcess
 from compat_tests.pipeline.archive_check import check_archive
 from compat_tests.pipeline.archive_process import ArchiveCommand, ArchiveProcess, random_kill
+from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, create_topics
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.published_archive import read_published
@@ -173,13 +171,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.stopped and (options.live or options.source == "kafka"):
         parser.error("--stopped is for --source logdir, without --live")
-    home = Path(tempfile.mkdtemp(prefix="pipeline-rounds-"))
-    try:
+    with hunt_home("pipeline-rounds") as home:
         run(Rounds(**vars(options)), home)
-    except BaseException:
-        print(f"all files are in {home}", file=sys.stderr)
-        raise
-    shutil.rmtree(home)
 
 
 if __name__ == "__main__":

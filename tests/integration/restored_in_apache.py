@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import TOPIC_CONFIG
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.restore_rounds import check_partition, plan_of
@@ -66,13 +65,8 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="restored-in-apache-"))
-    try:
+    with hunt_home("restored-in-apache") as home:
         check(options.directory, plan_of(options.seed, options.records), home)
-    except BaseException:
-        print(f"all files are in {home}", file=sys.stderr)
-        raise
-    shutil.rmtree(home)
 
 
 if __name__ == "__main__":
