@@ -1,7 +1,9 @@
 # `make run` starts a broker, `make test` runs everything, `make test-fast` the tests of the daily
 # loop. All prepare .venv first.
 
-PYTHON ?= python3
+# The Python of the system comes first where it is new enough: it was built with profiles, and runs
+# kbroker an eighth to a quarter faster than one that pyenv compiled.
+PYTHON ?= $(shell /usr/bin/python3 -c "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo /usr/bin/python3 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=

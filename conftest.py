@@ -20,19 +20,21 @@ pytest_plugins = ["compat_tests.spark.session"]
 SPARK_FOLDER = "spark"
 LONG_FILES = ("tests/faults/test_replication_seeds.py",)
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
+COLLECTIONS = (20_000, 20, 20)  # objects, and collections of the generation before
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """What is collected lives to the end: to look for garbage among it takes a third of the time of
-    the collection, and some of that of every test.
+    the collection, and some of that of every test. What tests make is looked at less often, too.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*COLLECTIONS)
         gc.enable()
 
 

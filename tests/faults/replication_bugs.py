@@ -284,7 +284,7 @@ FIRST_SEEDS: dict[Mistake, int] = {
     acknowledged_before_the_append: 2,
     isr_used_before_it_is_stored: 3,
     joined_before_caught_up: 58,
-    joined_before_the_leaders_epoch: 461,
+    joined_before_the_leaders_epoch: 443,
     one_in_sync_not_waited_for: 3,
     followers_commit_all_they_have: 8,
     min_isr_ignored: 10,
