@@ -68,6 +68,9 @@ class Member:
                     self.seen.append(int(message.value()))
                     self._commit(message)
             self.owned = {p.partition for p in self._consumer.assignment()}
+        self._consumer.unsubscribe()  # librdkafka may wait for ever where it is closed amid a join
+        while self._consumer.assignment():
+            self._consumer.poll(0.1)
         self._consumer.close()
 
     def _commit(self, message: Message) -> None:

@@ -60,9 +60,9 @@ def filled(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 batch`, `2 batches`."""
+    """`1 batch`, `2,000 batches`."""
     ending = "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{'' if number == 1 else ending}"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def named(items: Iterable[object], most: int = 10) -> str:

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as Partition
 
 from compat_tests.conftest import BrokerProcess
 from compat_tests.waiting import until
@@ -32,6 +35,7 @@ from kbroker.client.consumer_groups import delete_group
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.config.config_resources import ResourceType
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror import mirror_job
@@ -39,6 +43,7 @@ from kbroker.pipeline.mirror.group_moves import own_group
 from kbroker.pipeline.mirror.mirror_job import MirrorJob
 from kbroker.pipeline.mirror.mirror_task import MirrorTask
 from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
+from kbroker.pipeline.restore.topics import moved_groups
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
@@ -351,6 +356,43 @@ def test_a_group_is_never_moved_back_nor_below_what_the_copy_still_has(
         delete_group(links, "behind")
     assert mirror(source, target, topic, tmp_path / "c") == 0
     assert place(target, "behind", topic) == 7
+
+
+def test_a_group_that_is_not_moved_is_named(
+    source: str,
+    target: str,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    set_place(source, "busy", 7, topic)
+    make(target, topic)
+    member = KafkaConsumer(
+        topic, group_id="busy", bootstrap_servers=target, enable_auto_commit=False
+    )
+    until(lambda: member.poll(1_000) is not None and bool(member.assignment()), "it is a member")
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    note = "group busy was not moved: it has members in the target"
+    assert note in capsys.readouterr().err
+    assert place(target, "busy", topic) is None
+
+    member.commit({Partition(topic, 0): OffsetAndMetadata(8, "", -1)})
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert note not in capsys.readouterr().err  # it is where it would have been moved
+    member.close()
+
+    set_place(source, "refused", 7, topic)
+    refusal = {TopicPartition(topic, 0): ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    monkeypatch.setattr(moved_groups, "commit_offsets", lambda *_: refusal)
+    with pytest.raises(PipelineError) as caught:
+        mirror(source, target, topic, tmp_path / "c")
+    assert caught.value.sentence == (
+        f"group refused was not moved: {topic}-0: GROUP_AUTHORIZATION_FAILED; run again"
+    )
 
 
 def test_the_map_keeps_the_place_when_the_group_is_forgotten(

@@ -165,7 +165,8 @@ def expire(
         output,
     )
     verb = "would expire" if dry_run else "expired"
-    say(f"{counted(len(gone), 'file')} {verb}, {sum(entry.rows for entry in gone):,} rows")
+    rows = sum(entry.rows for entry in gone)
+    say(f"{counted(len(gone), 'file')} {verb}, {counted(rows, 'row')}")
 
 
 def merge_archive(

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from typing import TextIO
 
+from kbroker.cli.output import counted
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
@@ -58,8 +59,7 @@ class JobDisplay:
 
 def progress_text(name: str, progress: JobProgress, rate: float) -> str:
     """`archive: 1,200,000 rows in 3 batches, 81,000 rows/s, 40,000 to go, 1 s left`."""
-    batches = f"{progress.batches:,} batch{'' if progress.batches == 1 else 'es'}"
-    parts = [f"{progress.rows:,} rows in {batches}"]
+    parts = [f"{counted(progress.rows, 'row')} in {counted(progress.batches, 'batch')}"]
     if rate >= 1:
         parts.append(f"{rate:,.0f} rows/s")
     if progress.trouble is not None:

@@ -174,6 +174,8 @@ class MirrorRun:
         self._take(tasks, results)
         is_last = self._every_s is None and not self._is_stopped.is_set()
         self._groups += job.end_round(tasks, results, is_last=is_last)
+        for sentence in job.held:
+            self._tell(f"{sentence}, or let it go on by itself")
         for sentence in job.unmoved:
             if is_last:
                 raise PipelineError(f"{sentence}; run again")
@@ -258,7 +260,7 @@ class MirrorRun:
 
     def _progress(self, job: MirrorJob, seconds: float) -> str:
         rows = self._rows.total() + job.board.rows()
-        done = f"mirror: {rows:,} rows in {counted(self._rounds, 'round')}"
+        done = f"mirror: {counted(rows, 'row')} in {counted(self._rounds, 'round')}"
         if self._waits_for:
             return f"{done}, waiting: {self._waits_for}"
         return f"{done}, {rows / max(seconds, 1e-6):,.0f} rows/s, {self._lag.text()}"
@@ -281,7 +283,7 @@ class MirrorRun:
         rows = self._rows.total()
         ending = "stopped" if self._is_stopped.is_set() else "reached the end"
         say(
-            f"mirror {ending}: {rows:,} rows in {counted(self._rounds, 'round')}, "
+            f"mirror {ending}: {counted(rows, 'row')} in {counted(self._rounds, 'round')}, "
             f"{duration_text(seconds)}, {rows / max(seconds, 1e-6):,.0f} rows/s, "
             f"{counted(self._groups, 'group')} moved, {self._lag.text()}"
         )

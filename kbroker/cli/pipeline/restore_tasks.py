@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import say
+from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.job_display import duration_text
 from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
 from kbroker.cli.pipeline.session_options import SessionOptions
@@ -71,7 +71,7 @@ class RestoreTasks:
         ending = "reached the end" if self.is_at_end else "stopped"
         rate = written / max(self._seconds, 1e-6)
         say(
-            f"restore {ending}: {written:,} rows, {duration_text(self._seconds)}, "
+            f"restore {ending}: {counted(written, 'row')}, {duration_text(self._seconds)}, "
             f"{rate:,.0f} rows/s; {more}"
         )
 
@@ -90,7 +90,7 @@ class RestoreTasks:
         rows = self._board.rows()
         rate = rows / max(seconds, 1e-6)
         left = max(self._rows - rows, 0)
-        parts = [f"{rows:,} rows", f"{rate:,.0f} rows/s", f"at most {left:,} to go"]
+        parts = [counted(rows, "row"), f"{rate:,.0f} rows/s", f"at most {left:,} to go"]
         if rate >= 1:
             parts.append(f"{duration_text(left / rate)} left")
         return f"restore: {', '.join(parts)}"

@@ -100,7 +100,7 @@ def print_report(report: JobReport, output: str) -> None:
         say(note)
     rate = report.rows / max(report.seconds, 1e-6)
     say(
-        f"{report.name} {report.ending.value}: {report.rows:,} rows in "
+        f"{report.name} {report.ending.value}: {counted(report.rows, 'row')} in "
         f"{counted(report.batches, 'batch')}, {duration_text(report.seconds)}, {rate:,.0f} rows/s"
         + (f", {report.backlog:,} offsets to go" if report.backlog else "")
     )

@@ -15,11 +15,13 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
-from kbroker.pipeline.restore.topics.moved_groups import move_group
+from kbroker.pipeline.restore.topics.moved_groups import MovedGroup, move_group
 
 _GROUP_PREFIX = "kbroker-mirror-"
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _SHARE_GROUP = "share"
+
+_NOTHING = MovedGroup(name="")
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -31,6 +33,7 @@ class GroupMoves:
 
     def __init__(self, to_target: MirroredOffsets, to_source: MirroredOffsets) -> None:
         self.refusals: list[str] = []  # of the last run: what was not moved, and why
+        self.notes: list[str] = []  # of the last run: what goes on in the target by itself
         self._to_target, self._to_source = to_target, to_source
 
     def run(
@@ -42,7 +45,7 @@ class GroupMoves:
         Raises OSError where a cluster is away.
         """
         moved: dict[str, int] = {}
-        self.refusals = []
+        self.refusals, self.notes = [], []
         try:
             groups = listed_groups(readers)
         except (ClientError, KafkaError) as error:
@@ -56,10 +59,15 @@ class GroupMoves:
                 continue
             try:
                 wanted = self._wanted(readers, name, source_starts)
-                if wanted and (count := move_group(writers, name, wanted).changed):
-                    moved[name] = count
+                found = move_group(writers, name, wanted) if wanted else _NOTHING
             except (ClientError, KafkaError) as error:
                 self.refusals.append(f"group {name} was not moved: {error}")
+                continue
+            if found.changed:
+                moved[name] = found.changed
+            if found.refusal:
+                told = self.notes if found.has_members else self.refusals
+                told.append(f"group {name} was not moved: {found.refusal}")
         return moved
 
     def _wanted(

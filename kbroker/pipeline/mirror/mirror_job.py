@@ -141,6 +141,11 @@ class MirrorJob:
                 links.lose(link)
 
     @property
+    def held(self) -> list[str]:
+        """Sentences about groups that go on in the target by themselves."""
+        return self._groups.notes
+
+    @property
     def unmoved(self) -> list[str]:
         """Sentences about groups that were not moved in this round."""
         return self._groups.refusals

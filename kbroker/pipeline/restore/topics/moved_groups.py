@@ -32,6 +32,7 @@ class MovedGroup:
     partitions: int = 0
     changed: int = 0  # of these, how many were not set before
     refusal: str | None = None
+    has_members: bool = False  # which is why it was refused
 
 
 def places(
@@ -93,13 +94,14 @@ def move_group(
     to read what is before the `firsts` of partitions. Raises ClientError, KafkaError and OSError.
     """
     group = read_group(links, name)
-    if group.members:
-        return MovedGroup(name=name, refusal="it has members in the target: stop them")
     ahead = {
         place: offset
         for place, offset in goals.items()
         if (known := group.committed.get(place)) is None or known < offset
     }
+    if ahead and group.members:
+        members = "it has members in the target: stop them"
+        return MovedGroup(name=name, refusal=members, has_members=True)
     for place in sorted(ahead.keys() & firsts.keys()):
         known, first = group.committed.get(place), firsts[place]
         if known is not None and known < first and _has_records(links, place, known, first):
