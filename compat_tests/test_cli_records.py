@@ -52,7 +52,7 @@ def test_many_lines_come_back_in_their_order(
     written = kbroker("produce", topic, "--acks", acks, "--compression", codec, stdin=lines)
 
     assert (written.code, written.out) == (FINE, ""), written.err
-    assert f"150000 records {'sent' if acks == '0' else 'written'} to" in written.err
+    assert f"150,000 records {'sent' if acks == '0' else 'written'} to" in written.err
     until(lambda: kbroker("consume", topic).out == lines)
 
 

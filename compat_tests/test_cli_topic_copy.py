@@ -44,7 +44,7 @@ def test_a_copy_has_the_same_records_in_the_same_places(
     again = kbroker("topic", "copy", filled, target, "--from", "24990")
 
     assert f"{target}: created" in copied.err
-    assert f"25003 records copied from {filled} to {target}" in copied.err
+    assert f"25,003 records copied from {filled} to {target}" in copied.err
     settings = [line.split() for line in kbroker("topic", "describe", target).lines()]
     assert [target, "retention.ms", "-1", "topic"] in settings
     assert "10 records copied" in again.err

@@ -221,7 +221,7 @@ def test_each_line_is_written_and_read_once_though_a_leader_dies(
         done = interrupted(reader)
 
     assert (writer.returncode, done.code, done.out) == (FINE, FINE, ""), err
-    assert f"3000 records written to {topic}" in err
+    assert f"3,000 records written to {topic}" in err
     assert sorted(int(row["value"]) for row in rows) == list(range(3_000))
     for partition in range(3):
         found = [

@@ -185,5 +185,5 @@ def without_measures(text: str) -> str:
     text = re.sub(r"( rows| round), .* rows/s", r"\1, N rows/s", text)
     text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", "ID", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d\b", "HOUR", text)
-    text = re.sub(r"\b(\d+\.\d+|\d{4,})\b", "N", text)
+    text = re.sub(r"\b(\d+\.\d+|\d{4,}|\d{1,3}(,\d{3})+)\b", "N", text)
     return re.sub(r"\b\d+(?= files?\b|  N  HOUR)", "N", text)  # more when an hour ends meanwhile
