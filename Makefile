@@ -33,13 +33,13 @@ define NEW_ENOUGH
 import sys
 if sys.version_info < (3, 11):
     version = sys.version.split()[0]
-    sys.exit(f"Error: kbroker needs Python 3.11 or newer, and $(PYTHON) is {version}. Name another one: make run PYTHON=python3.12")
+    sys.exit(f"Error: kbroker needs Python 3.11 or newer, and {sys.argv[1]} is {version}. Name another one: make run PYTHON=python3.12")
 endef
 export NEW_ENOUGH
 
 $(BIN)/kbroker: pyproject.toml
 	@echo "preparing $(VENV) ..."
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c "$$NEW_ENOUGH" && $(PYTHON) -m venv --clear $(VENV); }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c "$$NEW_ENOUGH" "$(PYTHON)" && $(PYTHON) -m venv --clear $(VENV); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 

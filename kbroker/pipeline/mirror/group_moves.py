@@ -15,13 +15,11 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
-from kbroker.pipeline.restore.topics.moved_groups import MovedGroup, move_group
+from kbroker.pipeline.restore.topics.moved_groups import move_group
 
 _GROUP_PREFIX = "kbroker-mirror-"
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _SHARE_GROUP = "share"
-
-_NOTHING = MovedGroup(name="")
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -59,7 +57,9 @@ class GroupMoves:
                 continue
             try:
                 wanted = self._wanted(readers, name, source_starts)
-                found = move_group(writers, name, wanted) if wanted else _NOTHING
+                if not wanted:
+                    continue
+                found = move_group(writers, name, wanted)
             except (ClientError, KafkaError) as error:
                 self.refusals.append(f"group {name} was not moved: {error}")
                 continue
