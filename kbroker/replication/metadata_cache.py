@@ -131,7 +131,8 @@ class MetadataCache:
             topic.topic_id = topic_id
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
-        if self.is_offline_here(TopicPartition(name, state.partition_index)):
+        is_ours = self.broker_id in state.replicas
+        if is_ours and self.is_offline_here(TopicPartition(name, state.partition_index)):
             state = self._without_this_broker(state)
         topic.partitions[state.partition_index] = state
         topic.described.clear()

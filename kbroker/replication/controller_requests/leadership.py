@@ -34,6 +34,7 @@ from kbroker.protocol.messages.update_metadata import (
 )
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.metadata_cache import FULL_UPDATE
 from kbroker.replication.partition import NO_ISR_CHANGES, IsrChanges, Partition
 from kbroker.replication.purgatories import Purgatories
 
@@ -333,6 +334,7 @@ class Leadership:
         deleted = self._metadata.update(request)
         self._live_leaders.clear()
         self._stop_what_others_have(request)
+        self._forget_unmade(is_full=request.type == FULL_UPDATE)
         if deleted:
             for listener in self._deletion_listeners:
                 listener(deleted)
@@ -356,6 +358,18 @@ class Leadership:
                 change.became_follower.append(partition)
                 change.errors[topic_partition] = ErrorCode.NONE
         self._announce(change)
+
+    def _forget_unmade(self, *, is_full: bool) -> None:
+        """Try no more to make logs of replicas that were taken away meanwhile.
+
+        What only a full update leaves out is gone: the first order for a new partition comes before
+        the metadata that names it.
+        """
+        for topic_partition in self._logs.unmade():
+            state = self._metadata.partition_state(topic_partition)
+            is_taken = is_full if state is None else self._broker_id not in state.replicas
+            if is_taken:
+                self._logs.forget_unmade(topic_partition)
 
     # Failures
 

@@ -99,6 +99,16 @@ class ReplicaLogs:
                 self._hosted.remove(topic_partition)
         return bool(self._unmade or self._undeleted)
 
+    def unmade(self) -> frozenset[TopicPartition]:
+        """The replicas whose logs could not be made, though they can be later."""
+        return frozenset(self._unmade)
+
+    def forget_unmade(self, topic_partition: TopicPartition) -> None:
+        """Others have the replica: its log is tried no more, and it is offline no longer."""
+        self._unmade.discard(topic_partition)
+        if self._hosted.is_offline(topic_partition):
+            self._hosted.remove(topic_partition)
+
     def _not_deleted(self, topic_partition: TopicPartition) -> None:
         """Have it ordered again, unless a disk failed: then its next start is asked."""
         if self._all_directories_work():

@@ -12,6 +12,7 @@ from kbroker.replication.controller_requests.request_shapes import (
     grouped_leader_and_isr,
     grouped_stop_replica,
 )
+from kbroker.replication.metadata_cache import FULL_UPDATE
 from tests.fakes.replication_cluster import (
     leader_and_isr,
     partition_metadata,
@@ -366,6 +367,37 @@ def test_a_log_that_could_not_be_made_is_made_with_a_later_order_also_as_an_old_
     assert code_of(made) == 0
     assert asked_as_new == [True]
     assert not cluster.replicas.logs.retry_unmade()
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        update_metadata(("t", partition_metadata(leader=1, isr=(1, 2), replicas=(1, 2)))),
+        update_metadata(kind=FULL_UPDATE),
+    ],
+    ids=["given to others", "its topic is gone"],
+)
+def test_a_log_that_could_not_be_made_is_not_tried_again_once_others_have_it(cluster, news):
+    cluster.hear_of("t")
+    cluster.log_manager.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    cluster.replicas.leadership.become_leader_or_follower(leader_and_isr("t"))
+
+    cluster.replicas.leadership.update_metadata(news)
+
+    known = cluster.metadata.partition_state(TP)
+    assert known is None or known.offline_replicas == []
+    assert not cluster.replicas.hosted.is_offline(TP)
+    assert not cluster.replicas.logs.retry_unmade()
+
+
+def test_a_log_that_could_not_be_made_is_tried_again_after_news_of_other_topics(cluster):
+    cluster.log_manager.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    cluster.replicas.leadership.become_leader_or_follower(leader_and_isr("t"))
+
+    cluster.replicas.leadership.update_metadata(update_metadata(("u", partition_metadata())))
+
+    assert cluster.replicas.hosted.is_offline(TP)
+    assert cluster.replicas.logs.retry_unmade()
 
 
 def test_a_replica_of_a_topic_that_has_gone_gives_way_to_a_new_topic_of_its_name(cluster):
