@@ -17,7 +17,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NewTopic:
     """A topic to create; `note` is what the operator should know when it has been."""
 

@@ -19,7 +19,7 @@ from kbroker.errors import ErrorCode, KafkaError
 MAX_PARTITIONS_AT_ONCE = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spread:
     """Where spreading starts: the first leader's index, the first distance of the next replica."""
 

@@ -47,7 +47,7 @@ class DamagedBatchError(KafkaError):
         self.next_offset = damage.next_offset
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Stretch:
     """Positions from `start` to `end` that were found sound; the offset expected at `end`."""
 

@@ -17,8 +17,8 @@ from kbroker.errors import KafkaError
 from kbroker.log import log_flush, log_read, time_lookup
 from kbroker.log.append import log_write
 from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import Place
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.append.message_set_append import Place
 from kbroker.log.deletion import log_retention
 from kbroker.log.deletion.rename_to_deleted import SegmentRenaming
 from kbroker.log.directories.checkpoint import EpochFile, write_partition_metadata

@@ -25,7 +25,7 @@ from kbroker.log.index.time_index import TimeIndex
 from kbroker.log.index.transaction_index import TransactionIndex
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class SegmentConfig:
     """The topic settings a segment needs when it is made."""
 

@@ -79,7 +79,7 @@ class BrokerClaim:
     epoch: int = UNKNOWN_BROKER_EPOCH
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PeerListeners:
     """The listeners on which brokers talk to each other; none where there is no other broker.
 

@@ -151,7 +151,7 @@ class ControlRecord(NamedTuple):
     coordinator_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BatchOptions:
     """What a built batch says in its header beyond what its records say."""
 

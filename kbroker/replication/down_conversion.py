@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
-from kbroker.record.conversion import DownConverted, down_convert, has_compressed
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
 from kbroker.replication.long_work import LongWork
+
+if TYPE_CHECKING:
+    from kbroker.record.conversion import DownConverted
 
 PartitionData = FetchResponse.PartitionData
 Answers = list[PartitionData]
@@ -73,6 +76,8 @@ class DownConversion:
         return done, next_offsets
 
     async def _convert(self, records: Piece, asked: FetchPartition, magic: int) -> DownConverted:
+        from kbroker.record.conversion import down_convert, has_compressed  # with the first client
+
         size = len(records)
         if size <= _AT_ONCE_BYTES_MAX:
             data = _in_memory(records)

@@ -43,7 +43,7 @@ ANY_REPLICA_ID = -4  # ours alone, of OffsetForLeaderEpoch; Kafka has -1, -2 and
 _NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OffsetParams:
     """The part of a ListOffsets request that holds for all its partitions."""
 

@@ -24,7 +24,7 @@ UNKNOWN_TIME_MS = -1
 NO_EPOCH = -1
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ReplicaState:
     """What the leader knows of one follower, from its fetches; each changes it in place."""
 
@@ -71,7 +71,7 @@ class ReplicaState:
         return now_ms - self.last_caught_up_time_ms <= lag_time_max_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PartitionState:
     """Leadership of one partition as one broker sees it. Starts as "never told anything"."""
 

@@ -12,7 +12,7 @@ from kbroker.model import TopicPartition
 REQUIRED_ACKS_ALL = -1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionProduceResult:
     """The answer for one partition. Offsets are -1 where none is known, times in milliseconds."""
 

@@ -41,7 +41,7 @@ _STRATEGIES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LeaderBalanceSettings:
     """When leaders are balanced; an interval of None switches it off."""
 

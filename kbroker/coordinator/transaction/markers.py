@@ -13,7 +13,7 @@ from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.model import TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransactionMarkers:
     """The markers of one transaction that has been decided on.
 

@@ -11,16 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, open_batch
 from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.append.message_set_append import (
-    Place,
-    as_one_batch,
-    holds_batch,
-    prepare_set,
-    whole_messages,
-)
+from kbroker.log.append.message_set import holds_batch, whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.record.record_batch import MAGIC, read_header
 
@@ -55,11 +49,13 @@ class Preparation:
                 return self._converted(records)
         header = check_produced_batch(records, place.topic_partition, rules)
         if rules.magic != MAGIC:
-            return prepare_set(records, rules, place)
+            return self._converted(records)
         return open_batch(records, header, place.topic_partition, rules, place.now_ms)
 
-    def _converted(self, records: memoryview) -> OpenedBatch | TrustedBatches:
-        """Convert records of an old format; a topic of the new format gets them as one batch."""
+    def _converted(self, records: memoryview | bytearray) -> OpenedBatch | TrustedBatches:
+        """Convert what is not of the topic's format; one of the new format gets one batch."""
+        from kbroker.log.append.message_set_append import as_one_batch, prepare_set
+
         if self.rules.magic != MAGIC or not records:
             return prepare_set(records, self.rules, self.place)
         batch = as_one_batch(records, self.rules, self.place)

@@ -1,4 +1,5 @@
-"""The settings of a topic that an append goes by, and how much of the event loop it may take.
+"""The settings of a topic that an append goes by, its place, and how much of the event loop it may
+take.
 
 Law: values only; equal rules are one object, so comparing them costs an append nothing.
 """
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 from kbroker.config.config_values import MAX_LONG
 from kbroker.config.topic_config import TopicConfig
+from kbroker.model import TopicPartition
 from kbroker.record.compression import CODEC_IDS, DEFAULT_MAX_BYTES
 from kbroker.record.record_batch import MAGIC
 
@@ -66,6 +68,15 @@ class AppendRules(NamedTuple):
 def _shared(rules: AppendRules) -> AppendRules:
     """One object for all logs with the same rules: thousands of partitions have few settings."""
     return rules
+
+
+class Place(NamedTuple):
+    """Where and when records are appended."""
+
+    topic_partition: TopicPartition
+    first_offset: int
+    leader_epoch: int
+    now_ms: int
 
 
 class TakesLongError(Exception):

@@ -15,17 +15,16 @@ from struct import Struct
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Prepared
 from kbroker.log.append.append_refusals import larger_than_segment
-from kbroker.log.append.append_rules import UNLIMITED, WorkLimit
+from kbroker.log.append.append_rules import UNLIMITED, Place, WorkLimit
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, looks_right, open_batch
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.append.message_set_append import (
-    Place,
-    check_takes_not_long,
-    holds_batch,
+from kbroker.log.append.message_set import check_takes_not_long, holds_batch, whole_messages
+from kbroker.log.append.trusted_append import (
+    TrustedBatches,
+    apply_trusted,
     placed_batches,
-    whole_messages,
+    read_trusted,
 )
-from kbroker.log.append.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.log.file_system import StorageError
 from kbroker.log.local_log import LocalLog
 from kbroker.log.producers.producer_state import duplicate_append_info
@@ -189,10 +188,15 @@ def _append_several(
     limit: WorkLimit,
 ) -> LogAppendInfo:
     """Append anything that is not one batch of the topic's own format."""
-    if origin == AppendOrigin.OLD_CLIENT and limit is not UNLIMITED:
-        check_takes_not_long(records, limit)
     place = Place(log.topic_partition, log.log_end_offset, leader_epoch, now_ms)
-    batches = placed_batches(records, origin, log.rules, place)
+    if origin == AppendOrigin.OLD_CLIENT:
+        if limit is not UNLIMITED:
+            check_takes_not_long(records, limit)
+        from kbroker.log.append.message_set_append import prepare_set  # with the first old message
+
+        batches = prepare_set(records, log.rules, place)
+    else:
+        batches = placed_batches(records, log.rules, place)
     return _append_placed(log, batches, leader_epoch, origin, now_ms)
 
 

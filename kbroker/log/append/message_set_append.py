@@ -5,45 +5,28 @@ Law: codes are those of Kafka's LogValidator, because clients act on them. An un
 broken payload, a time before the epoch and headers that the format has no place for get
 UNKNOWN_SERVER_ERROR from Kafka, and here codes that a client can act on. A set is taken or refused
 as a whole.
+
+Few brokers ever see an old message: what makes an append one of these imports this module then.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from struct import Struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import larger_than_segment, record_corrupt, too_large
-from kbroker.log.append.append_rules import AppendRules, TakesLongError, WorkLimit
+from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.log_append import check_keys, check_stamps, check_timestamps
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.append.trusted_append import TrustedBatches, read_trusted
-from kbroker.model import NO_TIMESTAMP, TopicPartition
-from kbroker.record.compression import COMPRESSION_MASK, NONE, ZSTD, unsupported
+from kbroker.log.append.message_set import whole_messages
+from kbroker.log.append.trusted_append import TrustedBatches
+from kbroker.model import NO_TIMESTAMP
+from kbroker.record.compression import NONE, ZSTD, unsupported
 from kbroker.record.conversion import TargetFormat, convert
 from kbroker.record.default_record import Record, let_go
 from kbroker.record.legacy_builder import place_wrapper
-from kbroker.record.legacy_record import (
-    HEADER_SIZE_UP_TO_MAGIC,
-    is_intact,
-    produced_records,
-    read_any_header,
-)
-from kbroker.record.record_batch import (
-    ATTRIBUTES_POSITION,
-    LOG_OVERHEAD,
-    MAGIC,
-    BatchHeader,
-    records,
-)
-
-_LENGTH = Struct(">8xi").unpack_from
-_MIN_LENGTH: Final = 14
-_MAGIC_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC - 1
-_ATTRIBUTES_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC  # of a message of format 0 or 1
-_BATCH_ATTRIBUTES_POSITION: Final = ATTRIBUTES_POSITION + 1  # the byte that names the codec
-_CONVERSION_COST: Final = 4  # records are built, which costs more than to walk over them
+from kbroker.record.legacy_record import is_intact, produced_records, read_any_header
+from kbroker.record.record_batch import MAGIC, BatchHeader, records
 
 
 class Message(NamedTuple):
@@ -51,81 +34,6 @@ class Message(NamedTuple):
 
     header: BatchHeader
     data: memoryview
-
-
-class Place(NamedTuple):
-    """Where and when a set is appended."""
-
-    topic_partition: TopicPartition
-    first_offset: int
-    leader_epoch: int
-    now_ms: int
-
-
-def whole_messages(data: memoryview | bytearray) -> memoryview:
-    """Return the messages of an old client, without one that is cut off at the end.
-
-    KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
-    """
-    view = memoryview(data)
-    end = 0
-    while len(view) - end >= LOG_OVERHEAD:
-        (length,) = _LENGTH(view, end)
-        if length < _MIN_LENGTH:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"message with the length {length}")
-        following = end + LOG_OVERHEAD + length
-        if len(view) - end < HEADER_SIZE_UP_TO_MAGIC:
-            break
-        if view[end + _MAGIC_POSITION] > MAGIC:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"message of format {view[end + _MAGIC_POSITION]}"
-            )
-        if following > len(view):
-            break
-        end = following
-    return view[:end]
-
-
-def holds_batch(data: memoryview | bytearray) -> bool:
-    """True where whole messages begin with a batch of format 2."""
-    return len(data) > _MAGIC_POSITION and data[_MAGIC_POSITION] == MAGIC
-
-
-def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None:
-    """TakesLongError where the event loop should not convert these messages: they are many, or
-    compressed, and so may be more than they look.
-    """
-    if len(data) <= _BATCH_ATTRIBUTES_POSITION:
-        return
-    attributes = data[_BATCH_ATTRIBUTES_POSITION if holds_batch(data) else _ATTRIBUTES_POSITION]
-    if attributes & COMPRESSION_MASK or len(data) > limit.plain_bytes // _CONVERSION_COST:
-        raise TakesLongError
-
-
-def placed_batches(
-    data: memoryview | bytearray, origin: AppendOrigin, rules: AppendRules, place: Place
-) -> TrustedBatches:
-    """Return the batches to append for these records, with offsets, leader epoch and, where the
-    topic asks for it, the broker's time. KafkaError: see `prepare_set` and `read_trusted`;
-    MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
-    """
-    if origin == AppendOrigin.OLD_CLIENT:
-        return prepare_set(data, rules, place)
-    batches = read_trusted(data, place.topic_partition, rules, place.first_offset)
-    _check_sizes(batches, rules, place)
-    batches.assign_offsets(place.first_offset, place.leader_epoch, place.now_ms, rules)
-    return batches
-
-
-def _check_sizes(batches: TrustedBatches, rules: AppendRules, place: Place) -> None:
-    """Hold a coordinator's batches to the limits of a producer's. Only batches that a leader has
-    taken are exempt.
-    """
-    for header in batches.headers:
-        if header.size_bytes > rules.max_message_bytes:
-            raise too_large(header.size_bytes, place.topic_partition, rules)
-    if len(batches.records) > rules.segment_bytes:
-        raise larger_than_segment(len(batches.records), place.topic_partition, rules)
 
 
 def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) -> TrustedBatches:

@@ -22,7 +22,7 @@ from kbroker.record.record_batch import BatchHeader
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EpochRun:
     """Batches of one leader epoch, one after the other."""
 

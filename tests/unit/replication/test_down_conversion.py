@@ -14,10 +14,10 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.record import conversion
 from kbroker.record.compression import GZIP, ZSTD
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
-from kbroker.replication import down_conversion
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.long_work import LongWork
@@ -74,13 +74,13 @@ def test_records_come_in_the_format_the_fetcher_knows(cluster, magic):
 def test_compressed_records_are_converted_on_another_thread(cluster, monkeypatch):
     append(cluster, cluster.lead("t"), batch(b"a", compression=GZIP))
     threads = []
-    convert = down_conversion.down_convert
+    convert = conversion.down_convert
 
     def convert_and_note(*args):
         threads.append(threading.current_thread())
         return convert(*args)
 
-    monkeypatch.setattr(down_conversion, "down_convert", convert_and_note)
+    monkeypatch.setattr(conversion, "down_convert", convert_and_note)
 
     (data,) = fetch(cluster)
 
@@ -93,13 +93,13 @@ def test_many_bytes_are_converted_on_another_thread_and_few_at_once(cluster, mon
     append(cluster, partition, batch(b"a"))
     append(cluster, partition, batch(b"b" * 20_000))
     threads = []
-    convert = down_conversion.down_convert
+    convert = conversion.down_convert
 
     def convert_and_note(*args):
         threads.append(threading.current_thread() is threading.main_thread())
         return convert(*args)
 
-    monkeypatch.setattr(down_conversion, "down_convert", convert_and_note)
+    monkeypatch.setattr(conversion, "down_convert", convert_and_note)
 
     fetch(cluster, asked(max_bytes=100))
     fetch(cluster, asked())
@@ -217,7 +217,7 @@ def test_conversions_go_one_after_the_other(cluster, monkeypatch):
         running.pop()
         return SimpleNamespace(records=b"x", next_offset=1)
 
-    monkeypatch.setattr(down_conversion, "down_convert", slowly)
+    monkeypatch.setattr(conversion, "down_convert", slowly)
     for topic in ("a", "b", "c"):
         append(cluster, cluster.lead(topic), batch(b"v", compression=GZIP))
 
@@ -237,7 +237,7 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
         seen.append("conversion")
         return SimpleNamespace(records=b"x", next_offset=1)
 
-    monkeypatch.setattr(down_conversion, "down_convert", note)
+    monkeypatch.setattr(conversion, "down_convert", note)
     append(cluster, cluster.lead("a"), batch(b"v", compression=GZIP))
 
     async def both():
@@ -310,7 +310,7 @@ def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
         read_before_conversion.append(len(reads))
         return SimpleNamespace(records=b"x", next_offset=1)
 
-    monkeypatch.setattr(down_conversion, "down_convert", note)
+    monkeypatch.setattr(conversion, "down_convert", note)
 
     async def all_at_once():
         conversion = DownConversion(

@@ -1,0 +1,61 @@
+"""What is seen of a set of old messages before it is converted: where it ends, and how long that
+would take.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_rules import TakesLongError, WorkLimit
+from kbroker.record.compression import COMPRESSION_MASK
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC
+from kbroker.record.record_batch import ATTRIBUTES_POSITION, LOG_OVERHEAD, MAGIC
+
+_LENGTH = Struct(">8xi").unpack_from
+_MIN_LENGTH: Final = 14
+_MAGIC_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC - 1
+_ATTRIBUTES_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC  # of a message of format 0 or 1
+_BATCH_ATTRIBUTES_POSITION: Final = ATTRIBUTES_POSITION + 1  # the byte that names the codec
+_CONVERSION_COST: Final = 4  # records are built, which costs more than to walk over them
+
+
+def whole_messages(data: memoryview | bytearray) -> memoryview:
+    """Return the messages of an old client, without one that is cut off at the end.
+
+    KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
+    """
+    view = memoryview(data)
+    end = 0
+    while len(view) - end >= LOG_OVERHEAD:
+        (length,) = _LENGTH(view, end)
+        if length < _MIN_LENGTH:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"message with the length {length}")
+        following = end + LOG_OVERHEAD + length
+        if len(view) - end < HEADER_SIZE_UP_TO_MAGIC:
+            break
+        if view[end + _MAGIC_POSITION] > MAGIC:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"message of format {view[end + _MAGIC_POSITION]}"
+            )
+        if following > len(view):
+            break
+        end = following
+    return view[:end]
+
+
+def holds_batch(data: memoryview | bytearray) -> bool:
+    """True where whole messages begin with a batch of format 2."""
+    return len(data) > _MAGIC_POSITION and data[_MAGIC_POSITION] == MAGIC
+
+
+def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None:
+    """TakesLongError where the event loop should not convert these messages: they are many, or
+    compressed, and so may be more than they look.
+    """
+    if len(data) <= _BATCH_ATTRIBUTES_POSITION:
+        return
+    attributes = data[_BATCH_ATTRIBUTES_POSITION if holds_batch(data) else _ATTRIBUTES_POSITION]
+    if attributes & COMPRESSION_MASK or len(data) > limit.plain_bytes // _CONVERSION_COST:
+        raise TakesLongError
