@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from compat_tests.forked_kbroker import ForkedKbroker
+
 FINE, ITEM_FAILED, USAGE, CANNOT_CONNECT, TIMED_OUT = 0, 1, 2, 3, 124
 PROGRAM = (sys.executable, "-m", "kbroker.cli")
 UNUSED = "127.0.0.1:1"
@@ -47,21 +49,26 @@ def run(*arguments: str, stdin: str | bytes = b"", bootstrap: str | None = None)
     if bootstrap is not None:
         environment["KBROKER_BOOTSTRAP"] = bootstrap
     content = stdin if isinstance(stdin, bytes) else stdin.encode()
-    done = subprocess.run(
-        [*PROGRAM, *arguments],
-        input=content,
-        capture_output=True,
+    with ForkedKbroker(
+        *arguments,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=environment,
-        timeout=30,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    ) as process:
+        try:
+            out, err = process.communicate(content, timeout=30)
+        finally:
+            process.kill()
+    return Done(process.returncode, out.decode(), err.decode())
 
 
 @contextmanager
 def started(*arguments: str, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [*HEEDING, *PROGRAM, *arguments, "--bootstrap", bootstrap],
+    process = ForkedKbroker(
+        *arguments,
+        "--bootstrap",
+        bootstrap,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

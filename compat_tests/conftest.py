@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import pytest
 
 from compat_tests import apache_kafka
 from compat_tests.command_line import Run, run
+from compat_tests.forked_kbroker import ForkedKbroker
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.wire.wire_client import WireClient
 
@@ -61,13 +61,10 @@ class BrokerProcess:
 
     def launch(self) -> None:
         """Start the process and do not wait for it."""
-        command = [
-            sys.executable, "-m", "kbroker.cli", "start",
-            "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), *self.options,
-        ]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._log(), text=True
-        )
+        self.process = ForkedKbroker(
+            "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), *self.options,
+            stdout=subprocess.PIPE, stderr=self._log(), text=True,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Start, and return when clients can come."""

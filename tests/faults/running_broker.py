@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from socket import create_connection, socket
+from typing import Any
 
+from compat_tests.forked_kbroker import ForkedKbroker
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -33,18 +35,20 @@ class RunningBroker:
 
     def spawn(self) -> subprocess.Popen[str]:
         """Start the process without waiting for it to serve."""
-        command = [
-            sys.executable, "-m", "kbroker.cli", "start", "--listen", f"127.0.0.1:{self.port}",
-            "--data", str(self.data), "--log-level", "info", *self.options,
-        ]  # fmt: skip
+        arguments = (
+            "start", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data),
+            "--log-level", "info", *self.options,
+        )  # fmt: skip
         with self.log.open("a") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                preexec_fn=self.before,  # noqa: PLW1509  sets a limit and does nothing else
-            )
+            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": log, "text": True}
+            if self.before is None:
+                self.process = ForkedKbroker(*arguments, **pipes)
+            else:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "kbroker.cli", *arguments],
+                    preexec_fn=self.before,  # noqa: PLW1509  sets a limit and does nothing else
+                    **pipes,
+                )
         return self.process
 
     def start(self) -> RunningBroker:
