@@ -46,7 +46,8 @@ from tests.faults.replication_network import NetworkChannels, ReplicationNetwork
 
 SCAN_EVERY_STEPS = 8
 START_BOUND_S = 60.0
-LAST_WRITES_S = 3.0
+LAST_WRITES_S = 3.0  # after the last fault; less in a history of fewer steps than these
+LAST_WRITES_STEPS = 20
 LEARNT_BOUND_S = 60.0
 LOOK_EVERY_TURNS = 8  # a second controller lasts longer
 CLIENT_NODES = (-1, -2, -3)
@@ -314,7 +315,8 @@ class ReplicationHistory(ClusterHistory):
             disk.repair()
         self._start_those_with_closed_logs()
         self.loop.start(self.admin.end_changes(), self.machines[0].owner, "wish")
-        self.loop.call_later(LAST_WRITES_S, self._end_clients)
+        share = min(1.0, self.steps / LAST_WRITES_STEPS)
+        self.loop.call_later(LAST_WRITES_S * share, self._end_clients)
 
     def _start_those_with_closed_logs(self) -> None:
         for process in list(self.processes.values()):
