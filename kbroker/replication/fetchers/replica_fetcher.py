@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.log import Log
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
@@ -306,6 +307,7 @@ class ReplicaFetcher:
         assert state.fetch_offset == log.log_end_offset, (state.fetch_offset, partition)
         has_moved = False
         try:
+            self._drop_unproven(state, log, data.log_start_offset)
             if records:
                 now_ms = self._parts.clock.now_ms()
                 info = partition.append_as_follower(records, now_ms, data.log_start_offset)
@@ -326,6 +328,20 @@ class ReplicaFetcher:
                 self._delay(state)
         if has_moved:
             self._parts.waiting.wake(state.topic_partition)
+
+    def _drop_unproven(self, state: FetchState, log: Log, leader_start: int) -> None:
+        """Start over where the leader's log starts, if nobody can say whether what this log has
+        before it is the same: the leader has deleted it, and came after it. Its records are of no
+        use to anybody, but what it says of producers would answer them for batches that are lost.
+        """
+        if (
+            log.log_end_offset == leader_start > log.high_watermark
+            and log.leader_epoch_cache.latest_epoch < state.leader_epoch
+        ):
+            _log.info(
+                "%s starts over at %d, where its leader's does", log.topic_partition, leader_start
+            )
+            log.truncate_fully_and_start_at(leader_start, self._parts.clock.now_ms())
 
     # Errors.
 

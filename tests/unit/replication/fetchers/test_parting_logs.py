@@ -318,3 +318,29 @@ async def test_leaders_too_old_to_notice_an_old_epoch_are_not_followed(
         assert cluster[2].values() == []
         assert cluster.asked == []
         assert "it is too old to follow" in caplog.text
+
+
+async def test_a_lost_batch_is_stored_when_it_is_sent_again_though_the_leader_deleted_its_offset(
+    cluster: CopyingCluster,
+) -> None:
+    """Nobody can be asked whether records are the same that a later leader has deleted: they are
+    not taken for those of its own, and no producer is told that they are stored.
+    """
+    batch_of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    cut_off(cluster, 1)
+    cluster[1].append(b"lost", **batch_of_7)
+    cluster.order(2, 1, isr=(2, 3), to=(2, 3))
+    cluster[2].append(b"b")
+    cluster[2].append(b"c")
+    await cluster.settle()
+    cluster[2].log().maybe_increment_log_start_offset(2)
+    cluster.cut_links.clear()
+    cluster.tell(1)
+    await cluster.settle()
+
+    cluster.order(1, 2)
+    cluster[1].append(b"lost", **batch_of_7)
+    await cluster.settle()
+
+    assert [each.values()[-2:] for each in (cluster[1], cluster[2])] == [[b"c", b"lost"]] * 2
+    assert cluster[1].log().log_end_offset == cluster[2].log().log_end_offset == 4
