@@ -91,15 +91,17 @@ def most_advanced(
     """The replica whose log reaches furthest; of equal ones the first, one in sync before others.
 
     `ends` has the last leader epoch and the end of each log that is known, at least one. Nobody
-    else is in sync then. A log whose records were all deleted may not know their epoch: where there
-    is one, the offset decides alone.
+    else is in sync then. A log whose records were all deleted may not know their epoch: all before
+    its end was committed, so that it leads where the furthest of the others ends before that.
     """
-    known = [b for b in replicas if b in ends]
-    are_epochs_known = all(end.epoch >= 0 or not end.end_offset for end in ends.values())
 
-    def reach(broker_id: int) -> tuple[int, int]:
+    def reach(broker_id: int) -> tuple[int, int, bool, int]:
         epoch, end_offset = ends[broker_id]
-        return epoch if are_epochs_known else 0, end_offset
+        return epoch, end_offset, broker_id in isr, -replicas.index(broker_id)
 
-    leader = max(known, key=lambda b: (reach(b), b in isr, -replicas.index(b)))
+    known = [b for b in replicas if b in ends]
+    telling = [b for b in known if ends[b].epoch >= 0 or not ends[b].end_offset]
+    deleted = [b for b in known if b not in telling]
+    furthest = [max(group, key=reach) for group in (telling, deleted) if group]
+    leader = max(furthest, key=lambda b: reach(b)[1:])
     return Elected(leader, (leader,), unclean=leader not in isr)

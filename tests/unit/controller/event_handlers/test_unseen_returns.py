@@ -203,6 +203,11 @@ async def test_nor_is_one_in_topics_that_were_made_since(cluster: FollowingClust
             2,
         ),  # all of its records were deleted, and their epoch with them
         ({1: (3, 25), 2: (-1, 24)}, 1),
+        # one of them says nothing of the others' epochs: old records are no more for being many
+        ({1: (-1, 1), 2: (5, 16), 3: (0, 19)}, 2),
+        ({1: (-1, 17), 2: (5, 16), 3: (0, 19)}, 1),
+        ({1: (-1, 16), 2: (5, 16), 3: (0, 19)}, 1),
+        ({2: (-1, 3), 3: (-1, 4)}, 3),
     ],
 )
 def test_the_log_that_reaches_furthest_leads(ends: dict[int, tuple[int, int]], leader: int) -> None:
