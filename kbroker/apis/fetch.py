@@ -21,6 +21,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.record import conversion  # noqa: F401  with its handler: see the registry
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
 from kbroker.replication.fetch_session import FetchContext

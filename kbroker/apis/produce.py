@@ -21,6 +21,7 @@ from kbroker.apis.registry import api
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append import message_set_append  # noqa: F401  with its handler: see the registry
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
