@@ -1,19 +1,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
 from kbroker.server.start_collections import collecting_rarely, started
 
 USUAL = gc.get_threshold()
-
-
-@pytest.fixture(autouse=True)
-def _thawed() -> Iterator[None]:
-    yield
-    gc.unfreeze()
 
 
 def test_a_start_is_looked_at_once_until_it_has_started() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import zipfile
@@ -102,4 +101,3 @@ def test_importers_of_zip_files_are_left_to_be_made_again_by_processes_of_pyspar
         assert __import__("zipped_module").ANSWER == 42
     finally:
         sys.modules.pop("zipped_module", None)
-        gc.unfreeze()
