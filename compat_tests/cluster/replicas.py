@@ -149,14 +149,25 @@ def _told(logs: Mapping[int, bytes]) -> str:
 def elect_preferred(cluster: Cluster, topic: str, *partitions: int) -> None:
     """Give the partitions back to their first replicas, which must be in sync."""
     wanted = [{"topic": topic, "partitions": partitions}]
-    with cluster.wire(cluster.controller_id()) as wire:
-        answer = wire.call(
-            ELECT_LEADERS, 2, election_type=PREFERRED, topic_partitions=wanted, timeout=20_000
-        )
-    assert answer.error_code == 0, code(answer.error_code)
-    for result in answer.replica_election_results[0].partition_result:
+
+    def elect() -> list[str]:
+        with cluster.wire(cluster.controller_id()) as wire:
+            answer = wire.call(
+                ELECT_LEADERS, 2, election_type=PREFERRED, topic_partitions=wanted, timeout=5_000
+            )
+        assert answer.error_code == 0, code(answer.error_code)
+        results = answer.replica_election_results[0].partition_result
         # 84: its first replica leads already
-        assert result.error_code in (0, 84), code(result.error_code, result.error_message)
+        return [
+            code(each.error_code, each.error_message)
+            for each in results
+            if each.error_code not in (0, 84)
+        ]
+
+    refused = elect()
+    if refused and {said.split()[0] for said in refused} == {"7"}:  # the news of it are late
+        refused = elect()
+    assert refused == []
 
 
 def reassign(cluster: Cluster, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:
