@@ -8,12 +8,16 @@ tiered here.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TypeAlias
 
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
+from kbroker.apis.large_requests import PART_ENTRIES, Parts, worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -31,6 +35,9 @@ CONSUMER_REPLICA_ID = -1
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+_Asked: TypeAlias = tuple[
+    TopicPartition, ListOffsetsRequest.ListOffsetsPartition, list[PartitionResponse]
+]
 
 
 @api(
@@ -45,43 +52,83 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 )
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> NowOrLater[ListOffsetsResponse]:
     """Look up one offset per partition; one that is named twice is refused in both places, but for
-    version 0.
+    version 0. Others are answered in between where one topic is asked for many partitions.
     """
     params = _params(ctx.api_version, request)
-    named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
-    response = ListOffsetsResponse()
+    entries = sum(len(topic.partitions) for topic in request.topics)
+    named: Counter[TopicPartition] = Counter()
+    return worked(_count(request, named), entries, _answer, ctx, request, params, named)
+
+
+def _count(request: ListOffsetsRequest, named: Counter[TopicPartition]) -> Iterator[None]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            named[TopicPartition(topic.name, partition.partition_index)] += 1
+            yield
+
+
+def _answer(
+    ctx: RequestContext,
+    request: ListOffsetsRequest,
+    params: OffsetParams,
+    named: Counter[TopicPartition],
+) -> NowOrLater[ListOffsetsResponse]:
+    response = ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name)
+            for topic in request.topics
+        ]
+    )
+    asked = (
+        (TopicPartition(topic.name, partition.partition_index), partition, answer.partitions)
+        for topic, answer in zip(request.topics, response.topics, strict=True)
+        for partition in topic.partitions
+    )
+    parts = iter(lambda: list(islice(asked, PART_ENTRIES)), [])
+    outcomes = (_look_up(ctx, params, named, part) for part in parts)
+    if named.total() > PART_ENTRIES:
+        return _one_by_one(outcomes, response)
+    for outcome in outcomes:
+        return then(outcome, lambda _: response)
+    return response
+
+
+async def _one_by_one(
+    outcomes: Iterable[NowOrLater[None]], response: ListOffsetsResponse
+) -> ListOffsetsResponse:
+    for outcome in outcomes:
+        if outcome is not None:
+            await outcome
+        await asyncio.sleep(0)
+    return response
+
+
+def _look_up(
+    ctx: RequestContext,
+    params: OffsetParams,
+    named: Counter[TopicPartition],
+    asked: Iterable[_Asked],
+) -> NowOrLater[None]:
     queries: list[OffsetQuery] = []
     waiting: list[PartitionResponse] = []  # one per query
-    for topic in request.topics:
-        answers = []
-        for partition in topic.partitions:
-            answer = PartitionResponse(partition_index=partition.partition_index)
-            query = OffsetQuery(
-                TopicPartition(topic.name, partition.partition_index),
-                partition.timestamp,
-                partition.current_leader_epoch,
-            )
-            if ctx.api_version and named[topic.name, partition.partition_index] > 1:
-                _fill(answer, OffsetResult(ErrorCode.INVALID_REQUEST))
-            elif ctx.api_version == 0:
-                _fill_old_style(ctx, params, query, partition.max_num_offsets, answer)
-            else:
-                queries.append(query)
-                waiting.append(answer)
-            answers.append(answer)
-        response.topics.append(
-            ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
-        )
+    for topic_partition, partition, answers in asked:
+        answer = PartitionResponse(partition_index=partition.partition_index)
+        query = OffsetQuery(topic_partition, partition.timestamp, partition.current_leader_epoch)
+        if ctx.api_version and named[topic_partition] > 1:
+            _fill(answer, OffsetResult(ErrorCode.INVALID_REQUEST))
+        elif ctx.api_version == 0:
+            _fill_old_style(ctx, params, query, partition.max_num_offsets, answer)
+        else:
+            queries.append(query)
+            waiting.append(answer)
+        answers.append(answer)
     results = ctx.services.replicas.offsets.list_offsets(params, queries)
-    return then(results, _filled, response, waiting)
+    return then(results, _fill_all, waiting)
 
 
-def _filled(
-    results: list[OffsetResult], response: ListOffsetsResponse, waiting: list[PartitionResponse]
-) -> ListOffsetsResponse:
+def _fill_all(results: list[OffsetResult], waiting: list[PartitionResponse]) -> None:
     for answer, result in zip(waiting, results, strict=True):
         _fill(answer, result)
-    return response
 
 
 def _params(version: int, request: ListOffsetsRequest) -> OffsetParams:

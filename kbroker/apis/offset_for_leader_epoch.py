@@ -8,12 +8,13 @@ tells where its own log ends, whatever epoch is asked for; Kafka's brokers take 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
+from kbroker.apis.large_requests import Parts, worked
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_for_leader_epoch import (
@@ -40,18 +41,27 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 )
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse:
-    """Answer each partition; only its leader does, unless any replica is asked."""
+) -> NowOrLater[OffsetForLeaderEpochResponse]:
+    """Answer each partition; only its leader does, unless any replica is asked. Others are answered
+    in between where one topic is asked for many partitions.
+    """
+    response = OffsetForLeaderEpochResponse()
+    entries = sum(len(topic.partitions) for topic in request.topics)
+    return worked(_fill(ctx, request, response), entries, lambda: response)
+
+
+def _fill(
+    ctx: RequestContext,
+    request: OffsetForLeaderEpochRequest,
+    response: OffsetForLeaderEpochResponse,
+) -> Iterator[None]:
     find = _log_end if request.replica_id == ANY_REPLICA_ID else _epoch_end
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_answer(ctx, topic.topic, asked, find) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    for topic in request.topics:
+        result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(result)
+        for asked in topic.partitions:
+            result.partitions.append(_answer(ctx, topic.topic, asked, find))
+            yield
 
 
 def _answer(ctx: RequestContext, topic: str, asked: Asked, find: _Find) -> EpochEndOffset:

@@ -93,3 +93,18 @@ class ApiCaller:
         if inspect.isawaitable(answer):
             return self.cluster.loop.run_until_complete(asyncio.wait_for(answer, 5))
         return answer
+
+    def counting_turns(self, handler, request, version):
+        """(response, turns of the loop that others had meanwhile)."""
+
+        async def count():
+            answer = self.start(handler, request, version)
+            if not inspect.isawaitable(answer):
+                return answer, 0
+            task, turns = asyncio.ensure_future(answer), 0
+            while not task.done():
+                await asyncio.sleep(0)
+                turns += 1
+            return await task, turns
+
+        return self.cluster.loop.run_until_complete(count())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.apis.list_offsets import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import encode
@@ -170,3 +171,22 @@ def test_version_0_gives_no_offset_when_none_is_wanted(filled, call, number):
     answer = only(call(handle, ask(-1, max_num_offsets=number), 0))
 
     assert (answer.error_code, answer.old_style_offsets) == (0, [])
+
+
+@pytest.mark.parametrize("version", [0, 11])
+def test_others_are_answered_while_one_topic_is_asked_for_many_partitions(filled, call, version):
+    asked = ask(-1, max_num_offsets=1)
+    (topic,) = asked.topics
+    count = 8 * PART_ENTRIES
+    topic.partitions += [
+        ListOffsetsRequest.ListOffsetsPartition(partition_index=max(index, 2), timestamp=-1)
+        for index in range(1, count)
+    ]
+
+    response, turns = call.counting_turns(handle, asked, version)
+
+    answers = [(p.partition_index, p.error_code) for p in response.topics[0].partitions]
+    twice = ErrorCode.INVALID_REQUEST if version else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answers[:3] == [(0, 0), (2, twice), (2, twice)]
+    assert answers[3:] == [(i, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for i in range(3, count)]
+    assert turns >= 2 * 8

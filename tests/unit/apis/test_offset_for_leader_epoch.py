@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.apis.offset_for_leader_epoch import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
@@ -61,3 +62,21 @@ def test_any_replica_tells_where_its_log_ends(led, call, cluster):
 
 def test_an_unknown_partition_is_told(led, call):
     assert ask(call, 0, topic="unknown") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
+
+
+def test_others_are_answered_while_one_topic_is_asked_for_many_partitions(led, call):
+    count = 8 * PART_ENTRIES
+    partitions = [
+        OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=index, leader_epoch=0)
+        for index in range(count)
+    ]
+    topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic="t", partitions=partitions)
+
+    response, turns = call.counting_turns(handle, OffsetForLeaderEpochRequest(topics=[topic]), 4)
+
+    (answer,) = response.topics
+    assert answer.topic == "t"
+    found = [(p.partition, p.error_code, p.end_offset) for p in answer.partitions]
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert found == [(0, 0, 3), *((index, missing, -1) for index in range(1, count))]
+    assert turns >= 8
