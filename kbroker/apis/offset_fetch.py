@@ -13,12 +13,12 @@ groups of a cluster at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
+from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
@@ -134,15 +134,23 @@ def _row(partition: TopicPartition, value: FetchedOffset) -> Row:
 
 
 def _flat(fetched: Fetched) -> OffsetFetchResponse:
+    response = OffsetFetchResponse()
+    for _ in _fill_flat(fetched, response):
+        pass
+    return response
+
+
+def _fill_flat(fetched: Fetched, response: OffsetFetchResponse) -> Iterator[None]:
     by_topic: dict[str, list[Row]] = {}
     for partition, value in fetched:
-        by_topic.setdefault(partition.topic, []).append(_row(partition, value))
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=rows)
-            for name, rows in by_topic.items()
-        ]
-    )
+        rows = by_topic.get(partition.topic)
+        if rows is None:
+            rows = by_topic[partition.topic] = []
+            response.topics.append(
+                OffsetFetchResponse.OffsetFetchResponseTopic(name=partition.topic, partitions=rows)
+            )
+        rows.append(_row(partition, value))
+        yield
 
 
 async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -223,7 +231,9 @@ async def _read_from_tree(
 ) -> OffsetFetchResponse:
     fetched: Fetched = []
     hidden = _hidden(ctx, (p.topic for p in partitions))
-    for partition in partitions:
+    for number, partition in enumerate(partitions, 1):
+        if number % PART_ENTRIES == 0:  # a tree of this process answers at once
+            await asyncio.sleep(0)
         if partition.topic in hidden:
             fetched.append((partition, _REFUSED))
             continue
@@ -236,4 +246,6 @@ async def _read_from_tree(
             NOTHING_COMMITTED if offset is None else FetchedOffset(offset, -1, "", ErrorCode.NONE)
         )
         fetched.append((partition, value))
-    return _flat(fetched)
+    response = OffsetFetchResponse()
+    await in_turns(_fill_flat(fetched, response))
+    return response

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
@@ -113,6 +114,21 @@ def test_version_0_reads_the_tree() -> None:
     response = call(of_one("g", 0, 1), 0)
 
     assert rows(response.topics) == [(0, 7, "", 0), (1, -1, "", 0)]
+
+
+async def test_others_are_answered_while_the_tree_is_read_for_many_partitions() -> None:
+    call, count = caller(), 8 * PART_ENTRIES
+    await call.broker.legacy_offsets.put("g", T0, 7)
+
+    reading = asyncio.ensure_future(call.answer(of_one("g", *range(count)), 0))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    answer = await reading
+    assert rows(answer.topics) == [(0, 7, "", 0), *((n, -1, "", 0) for n in range(1, count))]
+    assert turns >= 2 * 8
 
 
 def test_wrong_coordinator_is_said_where_the_version_has_room_for_it() -> None:
