@@ -8,6 +8,7 @@ command's exit is heard where it was asked for, and whoever kills it kills nothi
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import signal
@@ -19,6 +20,22 @@ import kbroker.cli.__main__ as entry
 from compat_tests.forked_kbroker import STATUS
 
 _MAX_BYTES = 1024 * 1024
+# What commands import when they are called; those of the pipeline start threads with Arrow.
+_MODULES = (
+    "kbroker.cli.cluster",
+    "kbroker.cli.config",
+    "kbroker.cli.consume",
+    "kbroker.cli.group",
+    "kbroker.cli.log",
+    "kbroker.cli.produce",
+    "kbroker.cli.start",
+    "kbroker.cli.status",
+    "kbroker.cli.topic",
+    "kbroker.cli.txn",
+    "kbroker.client.cluster_links",
+    "kbroker.server.kafka_server",
+    "kbroker.server.launch",
+)
 
 
 def main() -> None:
@@ -26,6 +43,8 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes those that have ended away
+    for module in _MODULES:
+        importlib.import_module(module)
     gc.collect()
     gc.freeze()
     while True:
