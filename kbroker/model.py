@@ -23,6 +23,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 NO_PARTITION_LEADER_EPOCH = -1
+CONSUMER_REPLICA_ID = -1  # the fetcher is not a broker
 UNKNOWN_BROKER_EPOCH = -1  # also of controllers older than Kafka 2.2 (KIP-380)
 ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
 # Leader recovery states (KIP-704): after an unclean election records may be missing.

@@ -22,7 +22,7 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.model import TopicPartition
+from kbroker.model import CONSUMER_REPLICA_ID, TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kbroker.replication.offset_lookup import (
     DEBUGGING_REPLICA_ID,
@@ -31,7 +31,6 @@ from kbroker.replication.offset_lookup import (
     OffsetResult,
 )
 
-CONSUMER_REPLICA_ID = -1
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse

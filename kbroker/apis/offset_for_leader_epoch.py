@@ -8,7 +8,7 @@ tells where its own log ends, whatever epoch is asked for; Kafka's brokers take 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
@@ -21,10 +21,9 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from kbroker.replication.offset_lookup import ANY_REPLICA_ID, OffsetLookup, OffsetResult
+from kbroker.replication.offset_lookup import ANY_REPLICA_ID
 
 Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
-_Find = Callable[[OffsetLookup, TopicPartition, Asked], OffsetResult]
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
@@ -55,28 +54,25 @@ def _fill(
     request: OffsetForLeaderEpochRequest,
     response: OffsetForLeaderEpochResponse,
 ) -> Iterator[None]:
-    find = _log_end if request.replica_id == ANY_REPLICA_ID else _epoch_end
     for topic in request.topics:
         result = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic)
         response.topics.append(result)
         for asked in topic.partitions:
-            result.partitions.append(_answer(ctx, topic.topic, asked, find))
+            result.partitions.append(_answer(ctx, topic.topic, asked, request.replica_id))
             yield
 
 
-def _answer(ctx: RequestContext, topic: str, asked: Asked, find: _Find) -> EpochEndOffset:
-    result = find(ctx.services.replicas.offsets, TopicPartition(topic, asked.partition), asked)
+def _answer(ctx: RequestContext, topic: str, asked: Asked, replica_id: int) -> EpochEndOffset:
+    offsets, partition = ctx.services.replicas.offsets, TopicPartition(topic, asked.partition)
+    if replica_id == ANY_REPLICA_ID:
+        result = offsets.log_end(partition)
+    else:
+        result = offsets.end_offset_for_epoch(
+            partition, asked.current_leader_epoch, asked.leader_epoch, replica_id
+        )
     return EpochEndOffset(
         error_code=result.error_code,
         partition=asked.partition,
         leader_epoch=result.leader_epoch,
         end_offset=result.offset,
     )
-
-
-def _epoch_end(offsets: OffsetLookup, partition: TopicPartition, asked: Asked) -> OffsetResult:
-    return offsets.end_offset_for_epoch(partition, asked.current_leader_epoch, asked.leader_epoch)
-
-
-def _log_end(offsets: OffsetLookup, partition: TopicPartition, _asked: Asked) -> OffsetResult:
-    return offsets.log_end(partition)

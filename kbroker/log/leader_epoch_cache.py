@@ -70,6 +70,13 @@ class LeaderEpochCache:
         """A copy of the entries, oldest first."""
         return list(self._entries)
 
+    @property
+    def oldest(self) -> EpochEntry | None:
+        """The first entry. It starts after the log where the records before it have been cleaned
+        away in the log that this one is a copy of: nobody here knows who wrote those.
+        """
+        return self._entries[0] if self._entries else None
+
     def store_in(self, store: Callable[[list[EpochEntry]], None]) -> None:
         """The file is elsewhere from now on."""
         self._store = store

@@ -7,10 +7,9 @@ from typing import Protocol
 from uuid import UUID
 
 from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.model import UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
+from kbroker.model import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
 from kbroker.replication.partition import Partition
 
-CONSUMER_REPLICA_ID = -1
 NO_EPOCH = -1
 
 

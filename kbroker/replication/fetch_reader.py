@@ -123,7 +123,9 @@ class FetchReader:
             if preferred >= 0:
                 return _elsewhere(partition, asked, preferred), params.min_bytes
         if asked.last_fetched_epoch != NO_EPOCH:
-            diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            diverged = partition.diverging_epoch(
+                asked.last_fetched_epoch, asked.fetch_offset, params.replica_id
+            )
             if diverged is not None:
                 return _diverging(partition, asked, diverged), params.min_bytes
         log = partition.log

@@ -17,7 +17,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.log.log import Log
 from kbroker.log.time_lookup import TimedBatch
-from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.model import CONSUMER_REPLICA_ID, NO_TIMESTAMP, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
@@ -141,7 +141,11 @@ class OffsetLookup:
         return OffsetResult(ErrorCode.NONE, found.timestamp, found.offset, epoch)
 
     def end_offset_for_epoch(
-        self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
+        self,
+        topic_partition: TopicPartition,
+        current_leader_epoch: int,
+        leader_epoch: int,
+        replica_id: int = CONSUMER_REPLICA_ID,
     ) -> OffsetResult:
         """The largest epoch not above `leader_epoch`, and its end in the leader's log (KIP-101)."""
         try:
@@ -149,7 +153,7 @@ class OffsetLookup:
             partition.check_access(current_leader_epoch, leader_only=True)
         except KafkaError as error:
             return OffsetResult(error.code)
-        found = partition.end_offset_for_epoch(leader_epoch)
+        found = partition.end_offset_for_epoch(leader_epoch, replica_id)
         return OffsetResult(ErrorCode.NONE, -1, found.end_offset, found.epoch)
 
     def log_end(self, topic_partition: TopicPartition) -> OffsetResult:

@@ -19,6 +19,7 @@ from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
 from kbroker.model import (
+    CONSUMER_REPLICA_ID,
     UNKNOWN_BROKER_EPOCH,
     ZERO_UUID,
     LeaderAndIsr,
@@ -259,21 +260,44 @@ class Partition:
             return self.log.last_stable_offset
         return self.log.log_end_offset
 
-    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101)."""
+    def end_offset_for_epoch(
+        self, epoch: int, replica_id: int = CONSUMER_REPLICA_ID
+    ) -> EpochEndOffset:
+        """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101).
+
+        A follower is told to keep nothing of this log's range that was written in an epoch of which
+        this log has no record, unless it is in sync: it may be all that is left of it in a moment.
+        """
         epochs = self.log.leader_epoch_cache
+        if (
+            replica_id >= 0
+            and self._knows_nothing_of(epoch)
+            and replica_id not in self.state.maximal_isr
+        ):
+            return EpochEndOffset(epoch, self.log.log_start_offset)
         if epochs.is_kept and self.is_leader and epochs.latest_epoch < epoch < self.leader_epoch:
             # A full disk took no note of the epoch that this broker leads in: it wrote nothing yet.
             known = epochs.latest_epoch if epochs.latest_epoch != UNDEFINED_EPOCH else epoch
             return EpochEndOffset(known, self.state.leader_epoch_start_offset)
         return epochs.end_offset_for(epoch, self.log.log_end_offset)
 
-    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
+    def _knows_nothing_of(self, epoch: int) -> bool:
+        """Whether what an epoch may have written in the range of this log is not among its records:
+        they begin after the log's start, in a later epoch, as in a copy of a log that was cleaned.
+        """
+        oldest = self.log.leader_epoch_cache.oldest
+        if oldest is None or not 0 <= epoch < oldest.epoch:
+            return False
+        return oldest.start_offset > self.log.log_start_offset
+
+    def diverging_epoch(
+        self, last_fetched_epoch: int, fetch_offset: int, replica_id: int = CONSUMER_REPLICA_ID
+    ) -> EpochEndOffset | None:
         """Where the fetcher's log parts from this one, None when it does not (KIP-595).
 
         Raises OFFSET_OUT_OF_RANGE where this log cannot tell.
         """
-        found = self.end_offset_for_epoch(last_fetched_epoch)
+        found = self.end_offset_for_epoch(last_fetched_epoch, replica_id)
         if found.end_offset == UNDEFINED_EPOCH_OFFSET or found.epoch == UNDEFINED_EPOCH:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from kbroker.config.topic_config import TopicConfig
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.fakes.copying_cluster import CopyingCluster
+from tests.fakes.copying_cluster import CopyingCluster, T
+from tests.fakes.log_cleaning import clean
 
 pytestmark = pytest.mark.virtual_time
 
@@ -344,3 +346,72 @@ async def test_a_lost_batch_is_stored_when_it_is_sent_again_though_the_leader_de
 
     assert [each.values()[-2:] for each in (cluster[1], cluster[2])] == [[b"c", b"lost"]] * 2
     assert cluster[1].log().log_end_offset == cluster[2].log().log_end_offset == 4
+
+
+async def copied_when_cleaned(cluster: CopyingCluster) -> None:
+    """2 leads in epoch 1, and its log has been cleaned up to offset 4; 3 copies that one from the start, so
+    that it knows no epoch before the one of offset 4. 1 heard nothing of all this.
+    """
+    cluster.order(2, 1, isr=(2, 3), to=(2, 3))
+    for value in (b"b", b"c", b"d", b"e"):
+        cluster[2].append(value)
+    await cluster.settle()
+    log, now_ms = cluster[2].log(), cluster.clock.now_ms()
+    log.roll(now_ms)
+    clean(log, now_ms, file_system=cluster.disks[2])
+    await cluster.stop(3)
+    cluster.disks[3] = cluster.empty_disk()
+    cluster.start(3)
+    cluster.tell(3)
+    await cluster.settle()
+    assert cluster[3].values() == [b"e"]
+    assert cluster[3].epochs() == [(1, 4)]
+    assert cluster[3].log().log_start_offset == 0
+
+
+@pytest.fixture
+async def compacted() -> AsyncIterator[CopyingCluster]:
+    """As `cluster`, with a topic that is compacted."""
+    topic = TopicConfig(cleanup_policy=("compact",))
+    async with CopyingCluster(1, 2, 3, topic=topic) as cluster:
+        cluster.order(1, 0)
+        cluster[1].append(b"a")
+        await cluster.settle()
+        yield cluster
+
+
+@pytest.mark.parametrize("lost", [1, 3, 7], ids=lambda lost: f"{lost} lost batches")
+async def test_lost_records_go_though_the_leader_never_saw_their_epoch(
+    compacted: CopyingCluster, lost: int
+) -> None:
+    """They lie where it has no records any more: nobody can be told that they are the same."""
+    cluster = compacted
+    cut_off(cluster, 1)
+    for sequence in range(lost):
+        cluster[1].append(
+            b"lost", key=b"other", producer_id=7, producer_epoch=0, base_sequence=sequence
+        )
+    await copied_when_cleaned(cluster)
+    await cluster.stop(2)
+    cluster.order(3, 2, isr=(3,), to=(3,))
+    cluster.cut_links.clear()
+    cluster.tell(1)
+    await cluster.settle()
+
+    assert cluster[1].values() == [b"e"]
+    cluster.check_equal(T, 1, 3)
+    assert 7 not in cluster[1].log().producer_state.producers
+
+
+async def test_what_is_in_sync_keeps_its_records_though_the_leader_knows_no_such_epoch(
+    compacted: CopyingCluster,
+) -> None:
+    """It may be all that is left of them in a moment."""
+    cluster = compacted
+    await copied_when_cleaned(cluster)
+    await cluster.stop(2)
+    cluster.order(3, 2, isr=(1, 3))
+    await cluster.settle()
+
+    assert cluster[1].values() == [b"a", b"e"]
+    assert cluster[1].epochs() == [(0, 0), (1, 4)]
