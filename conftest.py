@@ -1,4 +1,5 @@
-"""What holds for every test: where Spark tests run, and what Python's garbage collector looks at.
+"""What holds for every test: where Spark tests run, what Python's garbage collector looks at, and
+where temporary directories are.
 
 A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
 folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
@@ -9,6 +10,8 @@ that no process is without work while another one is amid a long file.
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,12 @@ LONG_FILES = ("tests/faults/test_replication_seeds.py",)
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 COLLECTIONS = (20_000, 20, 20)  # objects, and collections of the generation before
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
+# Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
+IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 1024**3  # noqa: S108  pytest makes folders of its own
+TEMPORARY = "PYTEST_DEBUG_TEMPROOT"  # pytest's own; whoever sets it has the last word
+
+if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM_BYTES:
+    os.environ.setdefault(TEMPORARY, str(IN_MEMORY))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -107,6 +107,21 @@ def test_all_tests_of_a_run_share_a_broker_and_have_a_topic_each(
 
 
 @WORKERS
+def test_a_run_ends_in_order_where_pytest_removes_its_directories_first(
+    tmp_path: Path, workers: str
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntmp_path_retention_policy = failed\n")
+    (tmp_path / "test_orders.py").write_text(ORDERS)
+
+    output = run(tmp_path, workers)
+
+    assert "1 passed" in output
+    assert "Traceback" not in output
+    ((bootstrap, _),) = used(tmp_path)
+    until(lambda: not is_served(bootstrap))
+
+
+@WORKERS
 def test_a_killed_run_leaves_no_broker(tmp_path: Path, temporary: Path, workers: str) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS)
 
