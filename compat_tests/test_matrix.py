@@ -62,6 +62,19 @@ def test_a_cell_says_why_it_is_not_ok(bootstrap: str, broken: Client) -> None:
     assert missing[0].reason == "no no-such-program on PATH (install it)"
 
 
+def test_ctrl_c_in_the_library_that_the_run_itself_uses_ends_it(
+    bootstrap: str, broken: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise SystemError("<method 'flush' of 'cimpl.Producer' objects> returned NULL")
+
+    monkeypatch.setitem(SCENARIOS, "seek", interrupted)
+    target = at_address(bootstrap.partition(",")[0])
+
+    with pytest.raises(KeyboardInterrupt):
+        run([broken], ["seek"], target, told=lambda cell: None)
+
+
 def test_an_interrupted_run_leaves_no_topics(bootstrap: str, tmp_path: Path) -> None:
     address = bootstrap.partition(",")[0]
     process = subprocess.Popen(

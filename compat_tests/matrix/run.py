@@ -106,6 +106,9 @@ def _outcome(stage: Stage, name: str) -> tuple[State, str]:
         if _NOT_BUILT in str(error):
             state = State.NOT_HERE
         return state, _shortened(str(error))
+    except SystemError as error:
+        # What confluent-kafka's flush makes of the Ctrl-C that ended it.
+        raise KeyboardInterrupt from error
     except Exception as error:
         prefix = (
             "" if isinstance(error, AssertionError | ProgramError) else f"{type(error).__name__}: "
