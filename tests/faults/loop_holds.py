@@ -23,7 +23,8 @@ from kbroker.apis.registry import Api
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_request_header, encode_request_header
-from kbroker.protocol.schema import FieldSpec, field_specs
+from kbroker.protocol.primitives import MAX_ELEMENTS
+from kbroker.protocol.schema import FieldSpec, Struct, field_specs
 from kbroker.server.kafka_server import KafkaServer
 from tests.faults.running_broker import read_answer
 
@@ -53,7 +54,12 @@ class Case:
         """A request of about that size, and how many entries its array has."""
         sample = len(self._encoded(2 * SAMPLE)) - len(self._encoded(SAMPLE))
         count = max(size_bytes * SAMPLE // max(sample, 1), 1)
+        count = min(count, MAX_ELEMENTS // self._elements() - 1)  # more would be refused
         return self._encoded(count), count
+
+    def _elements(self) -> int:
+        """Of how many arrays' elements one more entry is made."""
+        return _elements(self.request(2)) - _elements(self.request(1))
 
     def request(self, count: int) -> Any:
         """With so many entries in the array."""
@@ -123,6 +129,14 @@ def _entry(
         _fill(entry, version, rest, count, number)
         return entry
     return f"t{number}" if field.type_name == "string" else number % 2**15
+
+
+def _elements(value: Any) -> int:
+    """All elements of all arrays in a message."""
+    if isinstance(value, list):
+        return len(value) + sum(map(_elements, value))
+    fields = field_specs(type(value)) if isinstance(value, Struct) else ()
+    return sum(_elements(getattr(value, field.name)) for field in fields)
 
 
 class Turns:
