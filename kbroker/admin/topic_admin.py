@@ -129,12 +129,20 @@ class TopicAdmin:
     async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
         """Create the topics that do not exist; NONE for a topic that is usable now.
 
-        Callers that ask for one topic at the same time share one creation.
+        Callers that ask for one topic at the same time share one creation. Of many topics a few are
+        begun in each turn of the loop.
         """
-        if self._is_closed:
-            return dict.fromkeys(topics, ErrorCode.LEADER_NOT_AVAILABLE)
-        tasks = {name: self._auto_creation(name) for name in dict.fromkeys(topics)}
-        return {name: await asyncio.shield(task) for name, task in tasks.items()}
+        results = dict.fromkeys(topics, ErrorCode.LEADER_NOT_AVAILABLE)
+        tasks: dict[str, asyncio.Task[ErrorCode]] = {}
+        for number, name in enumerate(results):
+            if number and number % _TOPICS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if self._is_closed:
+                break
+            tasks[name] = self._auto_creation(name)
+        for name, task in tasks.items():
+            results[name] = await asyncio.shield(task)
+        return results
 
     async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> list[TopicResult]:
         """Delete topics; one result per entry, in order."""

@@ -248,6 +248,19 @@ async def test_automatic_creation_is_shared_and_returns_when_usable(broker: Fake
     }
 
 
+async def test_of_many_topics_a_few_are_begun_in_each_turn(broker: FakeBroker) -> None:
+    names = [f"t{number}" for number in range(200)]
+    creating = asyncio.create_task(broker.topics.auto_create(names))
+    there, most = 0, 0
+    while not creating.done():
+        await asyncio.sleep(0)
+        before, there = there, len(await broker.zk.existing_topics(names[:60]))
+        most = max(most, there - before)
+
+    assert await creating == dict.fromkeys(names, ErrorCode.NONE)
+    assert 0 < most <= 30
+
+
 async def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broker: FakeBroker
 ) -> None:
