@@ -43,7 +43,7 @@ class TopicResult:
     topic_id: UUID = ZERO_UUID
     num_partitions: int = UNKNOWN_COUNT
     replication_factor: int = -1
-    configs: list[ConfigEntry] = field(default_factory=list)
+    configs: Sequence[ConfigEntry] = ()
 
     def refuse(self, error: KafkaError) -> None:
         """Nothing comes of it."""

@@ -65,6 +65,7 @@ AUTO_CREATE_TIMEOUT_MS = 5_000
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
 _TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms
+_LOOKS_PER_TURN = 256  # as well
 _FACTOR_SETTINGS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
@@ -146,11 +147,16 @@ class TopicAdmin:
 
     async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> list[TopicResult]:
         """Delete topics; one result per entry, in order."""
-        results = [TopicResult(name=name) for name in names]
-        for result in results:
-            if not self._metadata.contains_topic(result.name):
+        results, wanted = [], []
+        for number, name in enumerate(names, start=1):
+            result = TopicResult(name=name)
+            results.append(result)
+            if self._metadata.contains_topic(name):
+                wanted.append(result)
+            else:
                 result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        wanted = [result for result in results if result.error is ErrorCode.NONE]
+            if number % _LOOKS_PER_TURN == 0:
+                await asyncio.sleep(0)
         try:
             for refusal in await self._zk.create_delete_topics([r.name for r in wanted]):
                 if refusal is not None and not isinstance(refusal, NodeExistsError):
@@ -158,8 +164,8 @@ class TopicAdmin:
         except TreeUnavailableError as error:
             for result in wanted:
                 result.refuse(controller_refusal(error))
-        await self._wait(results, self._is_gone, timeout_ms)
-        deleted = [result.name for result in results if result.error is ErrorCode.NONE]
+        await self._wait(wanted, self._is_gone, timeout_ms)
+        deleted = [result.name for result in wanted if result.error is ErrorCode.NONE]
         with suppress(TimeoutError, TreeUnavailableError):
             async with asyncio.timeout(min(timeout_ms, NAME_FREE_TIMEOUT_MS) / 1000):
                 for name in deleted:
@@ -176,9 +182,11 @@ class TopicAdmin:
         counts = Counter(topic.name for topic in topics)
         by_name = {topic.name: topic for topic in topics}
         results = []
-        for name, topic in by_name.items():
+        for number, (name, topic) in enumerate(by_name.items(), start=1):
             result = TopicResult(name=name)
             results.append(result)
+            if number % _TOPICS_PER_TURN == 0:
+                await asyncio.sleep(0)
             if counts[name] > 1:
                 result.error = ErrorCode.INVALID_REQUEST
                 result.message = "Duplicate topic in request."

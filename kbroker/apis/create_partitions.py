@@ -6,9 +6,13 @@ NOT_CONTROLLER when it cannot be reached.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import (
@@ -40,24 +44,34 @@ def _is_shown(
         text="The topic authorization is failed.",
     ),
     forwarded=_is_shown,
+    parts=AS_A_WHOLE,
 )
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add the partitions and wait until this broker shows their leaders."""
+    response = CreatePartitionsResponse()
     if not ctx.services.controller.is_active:
-        return CreatePartitionsResponse(
-            results=[
-                CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER)
-                for topic in request.topics
-            ]
-        )
+        await in_turns(_refuse(request, response))
+        return response
     results = await ctx.services.topics.create_partitions(
         request.topics, request.timeout_ms, request.validate_only
     )
-    return CreatePartitionsResponse(
-        results=[
+    await in_turns(_answer(results, response))
+    return response
+
+
+def _refuse(request: CreatePartitionsRequest, response: CreatePartitionsResponse) -> Iterator[None]:
+    for topic in request.topics:
+        response.results.append(
+            CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER)
+        )
+        yield
+
+
+def _answer(results: list[TopicResult], response: CreatePartitionsResponse) -> Iterator[None]:
+    for result in results:
+        response.results.append(
             CreatePartitionsTopicResult(
                 name=result.name, error_code=result.error, error_message=result.message
             )
-            for result in results
-        ]
-    )
+        )
+        yield

@@ -7,17 +7,22 @@ NOT_CONTROLLER when it cannot be reached.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 from uuid import UUID
 
+from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 DeletableTopicResult = DeleteTopicsResponse.DeletableTopicResult
+_Known: TypeAlias = list[tuple[str, DeletableTopicResult]]  # topics, and their answers
 _FIRST_WITH_DISABLED_CODE = 3
 _FIRST_WITH_IDS = 6
 
@@ -37,16 +42,34 @@ def _is_shown(
     AskedInside(AclOperation.DELETE, ResourceType.TOPIC),
     AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
     forwarded=_is_shown,
+    parts=AS_A_WHOLE,
 )
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Ask for the topics to be deleted and wait until this broker no longer shows them."""
-    asked = _asked(ctx, request)
+    response = DeleteTopicsResponse()
+    known: _Known = []
+    await in_turns(_sort(ctx, _asked(ctx, request), response, known))
+    known = _authorized(ctx, known)
+    await in_turns(_add_ids(ctx, known))
+    results = await ctx.services.topics.delete_topics(
+        [name for name, _ in known], request.timeout_ms
+    )
+    await in_turns(_add_codes(known, results))
+    return response
+
+
+def _sort(
+    ctx: RequestContext,
+    asked: Iterable[tuple[str | None, UUID]],
+    response: DeleteTopicsResponse,
+    known: _Known,
+) -> Iterator[None]:
+    """Answer one topic after the other, with a refusal or as one that is `known`."""
     refusal = _refusal(ctx)
-    answers = []
-    known: list[tuple[str, DeletableTopicResult]] = []
     for name, topic_id in asked:
         answer = DeletableTopicResult(name=name, topic_id=topic_id)
-        answers.append(answer)
+        response.responses.append(answer)
+        yield
         if refusal is not ErrorCode.NONE:
             answer.error_code = refusal
             continue
@@ -60,21 +83,22 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             known.append((name, answer))
-    known = _authorized(ctx, known)
+
+
+def _add_ids(ctx: RequestContext, known: _Known) -> Iterator[None]:
     for name, answer in known:
         if answer.topic_id == ZERO_UUID:
             answer.topic_id = ctx.services.metadata.topic_id(name)
-    results = await ctx.services.topics.delete_topics(
-        [name for name, _ in known], request.timeout_ms
-    )
+        yield
+
+
+def _add_codes(known: _Known, results: list[TopicResult]) -> Iterator[None]:
     for (_, answer), result in zip(known, results, strict=True):
         answer.error_code = result.error
-    return DeleteTopicsResponse(responses=answers)
+        yield
 
 
-def _authorized(
-    ctx: RequestContext, known: list[tuple[str, DeletableTopicResult]]
-) -> list[tuple[str, DeletableTopicResult]]:
+def _authorized(ctx: RequestContext, known: _Known) -> _Known:
     """Return the topics that the client may delete. The others are answered, without a name that
     the client may not know.
     """
@@ -94,14 +118,13 @@ def _authorized(
     return authorized
 
 
-def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> list[tuple[str | None, UUID]]:
+def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> Iterator[tuple[str | None, UUID]]:
     if ctx.api_version < _FIRST_WITH_IDS:
-        return [(name, ZERO_UUID) for name in request.topic_names]
-    asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    if any(name is not None and topic_id != ZERO_UUID for name, topic_id in asked):
+        return ((name, ZERO_UUID) for name in request.topic_names)
+    if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in request.topics):
         message = "Topic name and topic ID can not both be specified."
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    return asked
+    return ((topic.name, topic.topic_id) for topic in request.topics)
 
 
 def _refusal(ctx: RequestContext) -> ErrorCode:

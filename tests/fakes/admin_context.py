@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -32,6 +33,14 @@ class AdminClient:
         received, _ = decode(type(request), version, encode(request, version))
         response = await handle(context, received)
         return decode(type(response), version, encode(response, version))[0]
+
+    async def counting_turns(self, handle: Handle, request: Any, version: int) -> tuple[Any, int]:
+        """(response, turns of the loop that others had meanwhile)."""
+        task, turns = asyncio.ensure_future(self.ask(handle, request, version)), 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return await task, turns
 
     @property
     def services(self) -> Services:

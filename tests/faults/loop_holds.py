@@ -54,12 +54,13 @@ class Case:
         """A request of about that size, and how many entries its array has."""
         sample = len(self._encoded(2 * SAMPLE)) - len(self._encoded(SAMPLE))
         count = max(size_bytes * SAMPLE // max(sample, 1), 1)
-        count = min(count, MAX_ELEMENTS // self._elements() - 1)  # more would be refused
+        count = min(count, self._most_entries())
         return self._encoded(count), count
 
-    def _elements(self) -> int:
-        """Of how many arrays' elements one more entry is made."""
-        return _elements(self.request(2)) - _elements(self.request(1))
+    def _most_entries(self) -> int:
+        """With more of them a request is refused before a handler sees it."""
+        none, one, two = (_elements(self.request(number)) for number in range(3))
+        return (MAX_ELEMENTS - none) // (two - one)
 
     def request(self, count: int) -> Any:
         """With so many entries in the array."""

@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.apis.create_partitions import handle
 from kbroker.apis.create_topics import handle as handle_create
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -34,6 +35,17 @@ async def test_a_topic_grows_in_every_version(version: int, client: AdminClient)
 async def test_a_topic_named_twice_is_refused(client: AdminClient) -> None:
     (result,) = (await client.ask(handle, request(("T", 3), ("T", 4)), 1)).results
     assert (result.error_code, result.error_message) == (42, "Duplicate topic in request.")
+
+
+async def test_others_are_answered_while_many_topics_are_looked_for(client: AdminClient) -> None:
+    names = [f"none-{number}" for number in range(8 * PART_ENTRIES)]
+
+    response, turns = await client.counting_turns(
+        handle, request(*((name, 2) for name in names)), 1
+    )
+
+    assert [(r.name, r.error_code) for r in response.results] == [(name, 3) for name in names]
+    assert turns >= 10 * 8  # with a look into the tree for each
 
 
 @pytest.mark.parametrize("brokers", [2])

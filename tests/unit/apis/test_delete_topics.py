@@ -8,6 +8,7 @@ import pytest
 
 from kbroker.apis.create_topics import handle as handle_create
 from kbroker.apis.delete_topics import handle
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -82,3 +83,23 @@ async def test_a_broker_that_is_not_controller_says_so(client: AdminClient) -> N
     request = DeleteTopicsRequest(topic_names=["T"], timeout_ms=1000)
     response = await other.ask(handle, request, 5)
     assert [r.error_code for r in response.responses] == [ErrorCode.NOT_CONTROLLER]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+async def test_others_are_answered_while_many_topics_are_looked_for(
+    version: int, client: AdminClient
+) -> None:
+    await create(client, "T")
+    names = ["T", *(f"none-{number}" for number in range(1, 8 * PART_ENTRIES))]
+    request = DeleteTopicsRequest(
+        topic_names=names,
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],
+        timeout_ms=1000,
+    )
+
+    response, turns = await client.counting_turns(handle, request, version)
+
+    assert [(r.name, r.error_code) for r in response.responses] == [
+        (name, 0 if name == "T" else 3) for name in names
+    ]
+    assert turns >= 4 * 8  # sorted, their ids, looked for, their codes
