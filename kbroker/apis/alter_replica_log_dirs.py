@@ -8,9 +8,13 @@ ordered, and answered with an error until then. One that is named twice goes whe
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import (
@@ -19,30 +23,38 @@ from kbroker.protocol.messages.alter_replica_log_dirs import (
 )
 
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
+TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 
 
-@api(AlterReplicaLogDirsRequest, ForRequest(AclOperation.ALTER, the_cluster))
+@api(
+    AlterReplicaLogDirsRequest,
+    ForRequest(AclOperation.ALTER, the_cluster),
+    parts=AS_A_WHOLE,
+)
 async def handle(
     ctx: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin to move."""
-    wanted = {
-        TopicPartition(topic.name, partition): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for partition in topic.partitions
-    }
+    """Begin to move. Others are answered in between where there are many partitions."""
+    wanted: dict[TopicPartition, str] = {}
+    await in_turns(_name(request, wanted))
+    response = AlterReplicaLogDirsResponse()
     topics: dict[str, list[PartitionResult]] = {}
-    for topic_partition, path in wanted.items():
+    for number, (topic_partition, path) in enumerate(wanted.items(), start=1):
         code = await ctx.services.replicas.log_dir_moves.alter(topic_partition, path)
-        topics.setdefault(topic_partition.topic, []).append(
-            PartitionResult(partition_index=topic_partition.partition, error_code=code)
-        )
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
-                topic_name=name, partitions=partitions
-            )
-            for name, partitions in topics.items()
-        ]
-    )
+        name, partition = topic_partition
+        rows = topics.get(name)
+        if rows is None:
+            rows = topics[name] = []
+            response.results.append(TopicResult(topic_name=name, partitions=rows))
+        rows.append(PartitionResult(partition_index=partition, error_code=code))
+        if number % PART_ENTRIES == 0:
+            await asyncio.sleep(0)
+    return response
+
+
+def _name(request: AlterReplicaLogDirsRequest, wanted: dict[TopicPartition, str]) -> Iterator[None]:
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for partition in topic.partitions:
+                wanted[TopicPartition(topic.name, partition)] = directory.path
+                yield

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from kbroker.apis.alter_replica_log_dirs import handle
 from kbroker.apis.authorizer import CLUSTER, AclOperation
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
@@ -74,6 +77,27 @@ async def test_of_a_partition_that_is_named_twice_the_last_directory_counts() ->
 
     assert codes(answer) == {("t", 0): ErrorCode.NONE}
     assert broker.logs.all_futures() == []
+    await broker.stop()
+
+
+async def test_others_are_answered_while_many_partitions_are_looked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    broker, count = MovingBroker(), 8 * PART_ENTRIES
+    broker.lead()
+    services: Any = SimpleNamespace(replicas=SimpleNamespace(log_dir_moves=broker.moves))
+    context: Any = SimpleNamespace(services=services, api_version=2)
+    wanted = request_of((A, "t", [0]), ("/no", "t", list(range(1, count))))
+
+    altering, turns = asyncio.ensure_future(handle(context, wanted)), 0
+    while not altering.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    refused = {("t", number): ErrorCode.LOG_DIR_NOT_FOUND for number in range(1, count)}
+    assert codes(await altering) == {("t", 0): ErrorCode.NONE, **refused}
+    assert turns >= 2 * 8
     await broker.stop()
 
 
