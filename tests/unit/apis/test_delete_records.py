@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kbroker.apis.delete_records import handle
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
@@ -130,6 +131,22 @@ def test_every_partition_has_its_own_answer(cluster, filled, call):
 
 def test_a_partition_named_twice_is_answered_once(filled, call):
     assert answers(call(handle, ask(("t", 0, 9), ("t", 0, 4)), 2)) == [("t", 0, 0, 4)]
+
+
+def test_others_are_answered_while_records_of_many_partitions_are_deleted(filled, call):
+    count = 8 * 1024
+    names = [("t", 0, 9), *(("missing", number, 0) for number in range(1, count))]
+
+    response, turns = call.counting_turns(handle, ask(*names), 2)
+
+    assert answers(response) == [
+        ("t", 0, ErrorCode.NONE, 9),
+        *(
+            ("missing", number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+            for _, number, _ in names[1:]
+        ),
+    ]
+    assert turns >= 2 * count // PART_ENTRIES
 
 
 def test_nothing_asked_for_is_nothing_answered(filled, call):
