@@ -12,6 +12,7 @@ with UNKNOWN_SERVER_ERROR and logged, once per place and minute.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -174,17 +175,27 @@ class KafkaApis:
             self.trailing_bytes.value += 1
         ctx = RequestContext(header, request.connection, self._services)
         answer = answered_in_parts(served.handler, ctx, message, served.parts)
-        if served.parts is None:
-            return await self._finish(served, request, message, answer)
         try:
             head = served.header.pack(header.correlation_id)
             response = await answer
+            if served.parts is None:
+                return self._respond(served, request, response, message)
             pieces = await encoded(response, served.version, head)
             return self._throttled(served, request, response, pieces, message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            return self._refuse(served, request, message, error)
+            return await self._refuse_large(served, request, message, error)
+
+    async def _refuse_large(
+        self, served: _Served, request: Request, message: Message, error: Exception
+    ) -> Result:
+        """As `_refuse`, with other requests in between: the answer may have a code per entry."""
+        code, text = self._told(served, error)
+        head = served.header.pack(request.header.correlation_id)
+        response = await asyncio.to_thread(message.error_response, code, served.version, text)
+        pieces = await encoded(response, served.version, head)
+        return self._throttled(served, request, response, pieces, message)
 
     def _later(
         self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
@@ -294,19 +305,22 @@ class KafkaApis:
         self, served: _Served, request: Request, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
-        if isinstance(error, TreeUnavailableError):
-            error = tree_refusal(error)
-        if isinstance(error, KafkaError):
-            code, text = error.code, error.message
-        else:
-            code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
-            self.errors.value += 1
-            self._log_bug(served, error)
+        code, text = self._told(served, error)
         if getattr(message, "acks", None) == 0:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
         return self._respond(served, request, response, message)
+
+    def _told(self, served: _Served, error: Exception) -> tuple[ErrorCode, str | None]:
+        """Return what the client is told about it."""
+        if isinstance(error, TreeUnavailableError):
+            error = tree_refusal(error)
+        if isinstance(error, KafkaError):
+            return error.code, error.message
+        self.errors.value += 1
+        self._log_bug(served, error)
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None
 
     def _log_bug(self, served: _Served, error: Exception) -> None:
         trace = error.__traceback__

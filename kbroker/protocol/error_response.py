@@ -7,7 +7,8 @@ for an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
@@ -33,6 +34,16 @@ class _Named(NamedTuple):
     type_name: str
 
 
+class _Shape(NamedTuple):
+    """A struct in one version."""
+
+    fields: list[FieldSpec]
+    names_and_numbers: list[_Named]
+    first_array: FieldSpec | None
+    has_code: bool  # of its own
+    answers: FieldSpec | None  # the array whose entries have a place for an error
+
+
 def fill_error(request: Struct, response: Struct, version: int, values: Mapping[str, Any]) -> None:
     """Put `values` (error_code, error_message, ...) into `response` wherever `version` has a place
     for them.
@@ -41,23 +52,13 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
     entry for each entry of the request's array that names the same things (topics and their
     partitions, groups, resources).
     """
-    fields = _fields(type(response), version)
-    for field in fields:
+    shape = _shape(type(response), version)
+    for field in shape.fields:
         name = "error_code" if field.name in _CODES else field.name
         if name in values:
             setattr(response, field.name, values[name])
-    if any(field.name in _CODES for field in fields):
-        return
-    target = next(
-        (
-            f
-            for f in fields
-            if f.struct is not None and f.is_array and _has_error(f.struct, version)
-        ),
-        None,
-    )
-    source = _source_array(request, version, target)
-    if target is None or source is None or target.struct is None:
+    target, source = shape.answers, _shape(type(request), version).first_array
+    if shape.has_code or target is None or source is None or target.struct is None:
         return
     entries = getattr(request, source.name) or ()
     setattr(
@@ -85,7 +86,8 @@ def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, 
         return result
     kind = "string" if isinstance(entry, str) else "int32"
     named = next(
-        (field for field in _names_and_numbers(struct, version) if field.type_name == kind), None
+        (field for field in _shape(struct, version).names_and_numbers if field.type_name == kind),
+        None,
     )
     if named is not None:
         setattr(result, named.name, entry)
@@ -95,8 +97,8 @@ def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, 
 
 def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
     """Names, ids and indexes: those of equal name, else the first field of equal type."""
-    sources = _names_and_numbers(type(entry), version)
-    targets = _names_and_numbers(type(result), version)
+    sources = _shape(type(entry), version).names_and_numbers
+    targets = _shape(type(result), version).names_and_numbers
     same = [field for field in targets if field.name in _IDENTITY and field in sources]
     for field in same:
         value = getattr(entry, field.name)
@@ -106,31 +108,30 @@ def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
         setattr(result, targets[0].name, getattr(entry, sources[0].name))
 
 
-def _names_and_numbers(struct: type[Struct], version: int) -> list[_Named]:
-    return [
-        _Named(field.name, field.type_name)
-        for field in _fields(struct, version)
-        if field.struct is None and not field.is_array and field.name not in _ERROR
-    ]
+def _shape(struct: type[Struct], version: int) -> _Shape:
+    """Return what a struct is in a version; asked for with each entry of a request."""
+    return _worked_out(struct, version)  # type: ignore[arg-type]  # a class has a hash
 
 
-def _source_array(request: Struct, version: int, target: FieldSpec | None) -> FieldSpec | None:
-    """The request's array that the response's array answers: the first one that the version has."""
-    if target is None:
-        return None
-    return next((f for f in _fields(type(request), version) if f.is_array), None)
-
-
-def _has_error(struct: type[Struct], version: int) -> bool:
-    fields = _fields(struct, version)
-    if any(field.name in _CODES for field in fields):
-        return True
-    return any(
-        field.struct is not None and field.is_array and _has_error(field.struct, version)
-        for field in fields
+@cache
+def _worked_out(struct: type[Struct], version: int) -> _Shape:
+    fields = [spec for spec in field_specs(struct) if version in spec.versions]
+    return _Shape(
+        fields=fields,
+        names_and_numbers=[
+            _Named(field.name, field.type_name)
+            for field in fields
+            if field.struct is None and not field.is_array and field.name not in _ERROR
+        ],
+        first_array=next((field for field in fields if field.is_array), None),
+        has_code=any(field.name in _CODES for field in fields),
+        answers=next((field for field in fields if _has_places(field, version)), None),
     )
 
 
-def _fields(struct: type[Struct], version: int) -> list[FieldSpec]:
-    specs: Iterable[FieldSpec] = field_specs(struct)
-    return [spec for spec in specs if version in spec.versions]
+def _has_places(field: FieldSpec, version: int) -> bool:
+    """Whether this is an array whose entries have a place for an error."""
+    if field.struct is None or not field.is_array:
+        return False
+    shape = _shape(field.struct, version)
+    return shape.has_code or shape.answers is not None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -111,6 +112,26 @@ async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
     answers = await Describer(call.services).describe(groups)
 
     assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
+
+
+@pytest.mark.parametrize("parts", [IN_PARTS, None])
+async def test_the_error_of_a_large_request_is_put_together_beside_the_loop(
+    call: Any, parts: Parts | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+    error_response = DescribeGroupsRequest.error_response
+
+    def noted(*args: Any) -> Any:
+        threads.append(threading.current_thread())
+        return error_response(*args)
+
+    monkeypatch.setattr(DescribeGroupsRequest, "error_response", noted)
+
+    answers = await Describer(call.services, parts).describe(["bad", *MANY])
+
+    assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in ["bad", *MANY]]
+    (thread,) = threads
+    assert thread is not threading.main_thread()
 
 
 async def test_a_large_request_that_is_none_closes_the_connection(call: Any) -> None:
