@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns
+from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns, worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
@@ -30,10 +32,13 @@ from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
+_READ_AT_ONCE = 8_192  # so many offsets are those of one moment; some 10 ms
 
 Row = OffsetFetchResponse.OffsetFetchResponsePartition
 GroupRow = OffsetFetchResponse.OffsetFetchResponsePartitions
 GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+Group = OffsetFetchResponse.OffsetFetchResponseGroup
+RowT = TypeVar("RowT", Row, GroupRow)
 Fetched = list[tuple[TopicPartition, FetchedOffset]]
 _REFUSED = FetchedOffset(-1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -60,29 +65,31 @@ def _each_group(
     parts=Parts("groups", "groups"),
 )
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[OffsetFetchResponse]:
-    """Fetch the offsets of one group, or of several."""
+    """Fetch the offsets of one group, or of several. Others are answered in between where there are
+    many partitions.
+    """
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
-        if len(request.groups) > 1:
-            return _one_by_one(ctx, request)
-        groups = [_group(ctx, group, request.require_stable) for group in request.groups]
-        return OffsetFetchResponse(groups=groups)
-    partitions = None
-    if request.topics is not None:
-        partitions = [
-            TopicPartition(topic.name, index)
-            for topic in request.topics
-            for index in topic.partition_indexes
-        ]
+        if len(request.groups) == 1:
+            return _only_one(ctx, request.groups[0], request.require_stable)
+        return _one_by_one(ctx, request)
     if ctx.api_version == 0:
-        return _read_from_tree(ctx, request.group_id, partitions or [])
+        return _read_from_tree(ctx, request)
+    response = OffsetFetchResponse()
+    if request.topics is not None:
+        entries = _count(request.topics)
+        return worked(_fill(ctx, request, request.topics, response), entries, lambda: response)
     try:
-        fetched = _fetched(ctx, request.group_id, partitions, request.require_stable)
+        fetched = _fetched(ctx, request.group_id, None, request.require_stable)
     except KafkaError as error:
-        if ctx.api_version >= _FIRST_VERSION_WITH_TOP_ERROR:
-            return OffsetFetchResponse(error_code=int(error.code))
-        refused = FetchedOffset(-1, -1, "", error.code)
-        return _flat([(partition, refused) for partition in partitions or []])
-    return _flat(fetched) if request.topics is None else _by_request(request.topics, fetched)
+        response.error_code = int(error.code)
+        return response
+    for _ in _fill_flat(fetched, response):
+        pass
+    return response
+
+
+def _count(topics: Iterable[Any]) -> int:
+    return sum(1 + len(topic.partition_indexes) for topic in topics)
 
 
 def _fetched(
@@ -107,24 +114,59 @@ def _hidden(ctx: RequestContext, topics: Iterable[str]) -> frozenset[str]:
     return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, topics)
 
 
-def _by_request(
-    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic], fetched: Fetched
-) -> OffsetFetchResponse:
+def _fill(
+    ctx: RequestContext,
+    request: OffsetFetchRequest,
+    topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic],
+    response: OffsetFetchResponse,
+) -> Iterator[None]:
     """Topics and partitions as they were asked for, also those that were asked for twice."""
-    values = iter(fetched)
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[_row(*next(values)) for _ in topic.partition_indexes],
-            )
-            for topic in topics
-        ]
+    for topic in topics:
+        response.topics.append(OffsetFetchResponse.OffsetFetchResponseTopic(name=topic.name))
+        yield
+    asked = (
+        (TopicPartition(topic.name, index), answer.partitions)
+        for topic, answer in zip(topics, response.topics, strict=True)
+        for index in topic.partition_indexes
     )
+    try:
+        yield from _read(ctx, request.group_id, asked, request.require_stable, Row)
+    except KafkaError as error:
+        response.topics = []
+        if ctx.api_version >= _FIRST_VERSION_WITH_TOP_ERROR:
+            response.error_code = int(error.code)
+            return
+        refused = FetchedOffset(-1, -1, "", error.code)
+        partitions = (
+            TopicPartition(t.name, index) for t in topics for index in t.partition_indexes
+        )
+        yield from _fill_flat(((partition, refused) for partition in partitions), response)
 
 
-def _row(partition: TopicPartition, value: FetchedOffset) -> Row:
-    return Row(
+def _read(
+    ctx: RequestContext,
+    group_id: str,
+    asked: Iterator[tuple[TopicPartition, list[RowT]]],
+    require_stable: bool,
+    kind: type[RowT],
+) -> Iterator[None]:
+    """Add a row for each partition to its list. Raises KafkaError where the coordinator cannot
+    tell.
+    """
+    part = list(islice(asked, _READ_AT_ONCE))
+    while True:
+        partitions = [partition for partition, _ in part]
+        fetched = _fetched(ctx, group_id, partitions, require_stable)
+        for (_, rows), (partition, value) in zip(part, fetched, strict=True):
+            rows.append(_row(kind, partition, value))
+            yield
+        part = list(islice(asked, _READ_AT_ONCE))
+        if not part:
+            return
+
+
+def _row(kind: type[RowT], partition: TopicPartition, value: FetchedOffset) -> RowT:
+    return kind(
         partition_index=partition.partition,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,
@@ -133,30 +175,44 @@ def _row(partition: TopicPartition, value: FetchedOffset) -> Row:
     )
 
 
-def _flat(fetched: Fetched) -> OffsetFetchResponse:
-    response = OffsetFetchResponse()
-    for _ in _fill_flat(fetched, response):
-        pass
-    return response
-
-
-def _fill_flat(fetched: Fetched, response: OffsetFetchResponse) -> Iterator[None]:
+def _fill_flat(
+    fetched: Iterable[tuple[TopicPartition, FetchedOffset]], response: OffsetFetchResponse
+) -> Iterator[None]:
     by_topic: dict[str, list[Row]] = {}
     for partition, value in fetched:
-        rows = by_topic.get(partition.topic)
-        if rows is None:
-            rows = by_topic[partition.topic] = []
-            response.topics.append(
-                OffsetFetchResponse.OffsetFetchResponseTopic(name=partition.topic, partitions=rows)
-            )
-        rows.append(_row(partition, value))
+        _add(response, by_topic, partition, value)
         yield
+
+
+def _add(
+    response: OffsetFetchResponse,
+    by_topic: dict[str, list[Row]],
+    partition: TopicPartition,
+    value: FetchedOffset,
+) -> None:
+    rows = by_topic.get(partition.topic)
+    if rows is None:
+        rows = by_topic[partition.topic] = []
+        response.topics.append(
+            OffsetFetchResponse.OffsetFetchResponseTopic(name=partition.topic, partitions=rows)
+        )
+    rows.append(_row(Row, partition, value))
+
+
+def _only_one(
+    ctx: RequestContext, asked: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
+) -> NowOrLater[OffsetFetchResponse]:
+    group = Group(group_id=asked.group_id)
+    response = OffsetFetchResponse(groups=[group])
+    steps = _fill_group(ctx, asked, require_stable, group)
+    return worked(steps, _count(asked.topics or ()), lambda: response)
 
 
 async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     response = OffsetFetchResponse()
     for asked in request.groups:
-        group = _group(ctx, asked, request.require_stable)
+        group = Group(group_id=asked.group_id)
+        await in_turns(_fill_group(ctx, asked, request.require_stable, group))
         for topic in group.topics:
             keep_encoded(topic, ctx.api_version)
         response.groups.append(group)
@@ -164,30 +220,40 @@ async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> Offse
     return response
 
 
-def _group(
-    ctx: RequestContext, group: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
-) -> OffsetFetchResponse.OffsetFetchResponseGroup:
-    response = OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id)
+def _fill_group(
+    ctx: RequestContext,
+    asked: OffsetFetchRequest.OffsetFetchRequestGroup,
+    require_stable: bool,
+    group: Group,
+) -> Iterator[None]:
     by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    known: list[tuple[OffsetFetchRequest.OffsetFetchRequestTopics, GroupTopic]] = []
     try:
-        if group.topics is None:
-            response.topics = _all_topics(
-                ctx, _fetched(ctx, group.group_id, None, require_stable), by_id
+        if asked.topics is None:
+            group.topics = _all_topics(
+                ctx, _fetched(ctx, asked.group_id, None, require_stable), by_id
             )
-            return response
-        for topic in group.topics:
+            return
+        for topic in asked.topics:
             name = ctx.services.metadata.topic_name(topic.topic_id) if by_id else topic.name
             if name is None:
-                response.topics.append(_unknown_topic(topic))
-                continue
-            partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
-            rows = _rows(_fetched(ctx, group.group_id, partitions, require_stable))
-            answer = GroupTopic(name=name, topic_id=topic.topic_id, partitions=rows)
-            response.topics.append(answer)
+                answer = GroupTopic(topic_id=topic.topic_id)
+                yield from _fill_unknown(topic, answer)
+            else:
+                answer = GroupTopic(name=name, topic_id=topic.topic_id)
+                known.append((topic, answer))
+            group.topics.append(answer)
+            yield
+        wanted = (
+            (TopicPartition(answer.name, index), answer.partitions)
+            for topic, answer in known
+            for index in topic.partition_indexes
+        )
+        if known:
+            yield from _read(ctx, asked.group_id, wanted, require_stable, GroupRow)
     except KafkaError as error:
-        response.topics = []
-        response.error_code = int(error.code)
-    return response
+        group.topics = []
+        group.error_code = int(error.code)
 
 
 def _all_topics(ctx: RequestContext, fetched: Fetched, by_id: bool) -> list[GroupTopic]:
@@ -204,48 +270,39 @@ def _all_topics(ctx: RequestContext, fetched: Fetched, by_id: bool) -> list[Grou
     ]
 
 
-def _unknown_topic(topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> GroupTopic:
+def _fill_unknown(
+    topic: OffsetFetchRequest.OffsetFetchRequestTopics, answer: GroupTopic
+) -> Iterator[None]:
     code = int(ErrorCode.UNKNOWN_TOPIC_ID)
-    rows = [
-        GroupRow(partition_index=index, committed_offset=-1, error_code=code)
-        for index in topic.partition_indexes
-    ]
-    return GroupTopic(topic_id=topic.topic_id, partitions=rows)
+    for index in topic.partition_indexes:
+        row = GroupRow(partition_index=index, committed_offset=-1, error_code=code)
+        answer.partitions.append(row)
+        yield
 
 
 def _rows(fetched: Fetched) -> list[GroupRow]:
-    return [
-        GroupRow(
-            partition_index=partition.partition,
-            committed_offset=value.offset,
-            committed_leader_epoch=value.leader_epoch,
-            metadata=value.metadata,
-            error_code=int(value.error),
-        )
-        for partition, value in fetched
-    ]
+    return [_row(GroupRow, partition, value) for partition, value in fetched]
 
 
-async def _read_from_tree(
-    ctx: RequestContext, group_id: str, partitions: Sequence[TopicPartition]
-) -> OffsetFetchResponse:
-    fetched: Fetched = []
-    hidden = _hidden(ctx, (p.topic for p in partitions))
+async def _read_from_tree(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    topics = request.topics or []
+    hidden = _hidden(ctx, (topic.name for topic in topics))
+    partitions = (TopicPartition(t.name, index) for t in topics for index in t.partition_indexes)
+    response = OffsetFetchResponse()
+    by_topic: dict[str, list[Row]] = {}
     for number, partition in enumerate(partitions, 1):
         if number % PART_ENTRIES == 0:  # a tree of this process answers at once
             await asyncio.sleep(0)
-        if partition.topic in hidden:
-            fetched.append((partition, _REFUSED))
-            continue
-        try:
-            offset = await ctx.services.groups.legacy_offsets.get(group_id, partition)
-        except KafkaError as error:
-            fetched.append((partition, FetchedOffset(-1, -1, "", error.code)))
-            continue
-        value = (
-            NOTHING_COMMITTED if offset is None else FetchedOffset(offset, -1, "", ErrorCode.NONE)
-        )
-        fetched.append((partition, value))
-    response = OffsetFetchResponse()
-    await in_turns(_fill_flat(fetched, response))
+        value = _REFUSED
+        if partition.topic not in hidden:
+            value = await _in_tree(ctx, request.group_id, partition)
+        _add(response, by_topic, partition, value)
     return response
+
+
+async def _in_tree(ctx: RequestContext, group_id: str, partition: TopicPartition) -> FetchedOffset:
+    try:
+        offset = await ctx.services.groups.legacy_offsets.get(group_id, partition)
+    except KafkaError as error:
+        return FetchedOffset(-1, -1, "", error.code)
+    return NOTHING_COMMITTED if offset is None else FetchedOffset(offset, -1, "", ErrorCode.NONE)

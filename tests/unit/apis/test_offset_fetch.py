@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,17 @@ def caller() -> GroupCaller:
     value = CommittedOffset(offset=42, leader_epoch=3, metadata="here", commit_timestamp_ms=0)
     call.broker.groups.offsets.commit(Committer("g"), [(T0, value)])
     return call
+
+
+async def counting_turns(
+    call: GroupCaller, request: OffsetFetchRequest, version: int
+) -> tuple[Any, int]:
+    """(response, turns of the loop that others had meanwhile)."""
+    reading, turns = asyncio.ensure_future(call.answer(request, version)), 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return await reading, turns
 
 
 def of_one(group_id: str = "g", *partitions: int) -> OffsetFetchRequest:
@@ -120,15 +132,32 @@ async def test_others_are_answered_while_the_tree_is_read_for_many_partitions() 
     call, count = caller(), 8 * PART_ENTRIES
     await call.broker.legacy_offsets.put("g", T0, 7)
 
-    reading = asyncio.ensure_future(call.answer(of_one("g", *range(count)), 0))
-    turns = 0
-    while not reading.done():
-        await asyncio.sleep(0)
-        turns += 1
+    answer, turns = await counting_turns(call, of_one("g", *range(count)), 0)
 
-    answer = await reading
     assert rows(answer.topics) == [(0, 7, "", 0), *((n, -1, "", 0) for n in range(1, count))]
-    assert turns >= 2 * 8
+    assert turns >= 8
+
+
+@pytest.mark.parametrize("version", [1, 7, 8, 10])
+@pytest.mark.parametrize("leads", [True, False])
+def test_others_are_answered_while_offsets_of_very_many_partitions_are_read(
+    version: int, leads: bool
+) -> None:
+    call, count = caller() if leads else GroupCaller(GroupBroker(lead=False)), 80 * PART_ENTRIES
+    request = of_one("g", *range(count))
+    if version >= 8:
+        request = of_groups(group("g", TOPIC_ID, *range(count)))
+
+    answer, turns = asyncio.run(counting_turns(call, request, version))
+
+    answer = answer.groups[0] if version >= 8 else answer
+    code = 0 if leads else ErrorCode.NOT_COORDINATOR
+    if not leads and version > 1:
+        assert (answer.error_code, answer.topics) == (code, [])
+        return
+    first = (0, 42, "here", 0) if leads else (0, -1, "", code)
+    assert rows(answer.topics) == [first, *((n, -1, "", code) for n in range(1, count))]
+    assert turns >= 80
 
 
 def test_wrong_coordinator_is_said_where_the_version_has_room_for_it() -> None:
