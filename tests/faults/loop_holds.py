@@ -108,8 +108,9 @@ def _fill(
     for field in field_specs(type(value)):
         if version not in field.versions:
             continue
-        if field.name in VALUES:
-            setattr(value, field.name, VALUES[field.name])
+        given = VALUES.get(field.name, ...)
+        if given is not ... and (given is not None or version in field.nullable):
+            setattr(value, field.name, given)
         elif not field.is_array and field.type_name == "string":
             setattr(value, field.name, f"t{number}")
         elif field.name == "producer_id":  # by which markers are told apart
