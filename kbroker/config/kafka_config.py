@@ -248,14 +248,18 @@ class KafkaConfig:
             raise invalid_value(
                 "node.id", node_id, f"it must be the same as broker.id, {broker_id}"
             )
-        if not self.log.data_directories():
-            raise invalid_value("log.dirs", self.log.log_dirs, "at least one directory is needed")
+        self._check_data_directories()
         if not self.log.has_room_to_clean():
             raise invalid_value(
                 "log.cleaner.dedupe.buffer.size",
                 self.log.log_cleaner_dedupe_buffer_size,
                 "it must be above 1 MiB for each of log.cleaner.threads",
             )
+
+    def _check_data_directories(self) -> None:
+        if not self.log.data_directories():
+            name = "log.dir" if self.log.log_dirs is None else "log.dirs"
+            raise invalid_value(name, self.value(name), "at least one directory is needed")
 
     def _check_control_plane(self) -> None:
         name = self.control_plane_listener_name()

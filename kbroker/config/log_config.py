@@ -337,7 +337,8 @@ class LogConfig(ConfigGroup):
         """The directories of log.dirs, or of log.dir; each once, in order, and without slashes at
         its end: a directory has one name.
         """
-        named = (part.strip() for part in (self.log_dirs or self.log_dir).split(","))
+        text = self.log_dir if self.log_dirs is None else self.log_dirs
+        named = (part.strip() for part in text.split(","))
         return tuple(dict.fromkeys(part.rstrip("/") or "/" for part in named if part))
 
     def log_retention_ms_effective(self) -> int:

@@ -237,13 +237,15 @@ def _chosen(options: StartOptions) -> dict[str, str]:
     """Settings by name, from the options."""
     chosen = _listeners(options.listen)
     if options.data is not None:
+        if not options.data.strip():  # as an unset variable in a script gives it
+            raise UsageError("--data is empty: give a directory")
         chosen["log.dirs"] = _absolute(options.data)
     try:
         chosen |= parse_overrides(options.overrides)
     except ConfigError as error:
         raise UsageError(str(error)) from error
     if options.zookeeper is not None:
-        if not options.zookeeper.strip():  # as an unset variable in a script gives it
+        if not options.zookeeper.strip():
             raise UsageError("--zookeeper is empty: give HOST:PORT/chroot")
         chosen["zookeeper.connect"] = options.zookeeper
     return chosen

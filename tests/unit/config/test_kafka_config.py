@@ -210,6 +210,7 @@ def test_node_id_stands_for_broker_id() -> None:
 def test_data_directories_are_named_once_in_order() -> None:
     assert KafkaConfig({"log.dirs": "/b, /a,/b"}).log.data_directories() == ("/b", "/a")
     assert KafkaConfig({"log.dir": "/c"}).log.data_directories() == ("/c",)
+    assert KafkaConfig({"log.dirs": "", "log.dir": "/c"}).log.data_directories() == ()
 
 
 def test_a_data_directory_has_one_name_with_slashes_at_its_end_and_without() -> None:
