@@ -31,9 +31,9 @@ _HIDDEN = "(hidden)"
 def check(properties: str, profile: str | None, strict: bool, output: str) -> None:
     """Read a server.properties without starting a broker.
 
-    An error keeps a broker from starting. Warnings are about unknown names, with the nearest known
-    ones, and about settings that Kafka acts on and kbroker does not yet. Exit code 1 when there is
-    an error.
+    An error keeps a broker from starting; disks, ports and ZooKeeper are not looked at. Warnings
+    are about unknown names, with the nearest known ones, and about settings that Kafka acts on and
+    kbroker does not yet. Exit code 1 when there is an error.
     """
     from kbroker.server.launch import UsageError, properties_in
 
@@ -98,6 +98,7 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
     from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, config_key
     from kbroker.errors import ConfigError
     from kbroker.server.settings_sources import SettingSources, load_settings
+    from kbroker.server.start_refusals import refusals_of
 
     errors, sound = [], {}
     for name, text in values.items():
@@ -110,7 +111,8 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
         else:
             sound[name] = text
     try:
-        load_settings(SettingSources(profile=profile, properties=sound))
+        settings = load_settings(SettingSources(profile=profile, properties=sound))
+        errors += refusals_of(settings.config)
     except ConfigError as error:
         errors.append(str(error))
     warnings = KafkaConfig(sound, dict.fromkeys(sound, ORIGIN_FILE)).warnings()

@@ -56,7 +56,7 @@ class SocketServer:
 
         Raises ConfigError for listeners that cannot be served.
         """
-        _check_protocols(listeners, wires)
+        check_protocols(listeners, wires)
         self.quotas = ConnectionQuotas(
             config.max_connections,
             config.max_connections_per_ip,
@@ -149,7 +149,10 @@ class SocketServer:
         await self.pool.shutdown()
 
 
-def _check_protocols(listeners: Sequence[EndPoint], wires: Mapping[str, MakeWire]) -> None:
+def check_protocols(
+    listeners: Sequence[EndPoint], wires: Mapping[str, MakeWire] = SERVED_WIRES
+) -> None:
+    """Raises ConfigError where one of them asks for a security protocol that is not served."""
     if not listeners:
         raise ConfigError("listeners is empty: at least one address is needed")
     for listener in listeners:

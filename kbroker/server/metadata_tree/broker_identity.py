@@ -67,7 +67,7 @@ async def settle_identity(
     cluster_id = await zk.get_or_create_cluster_id(proposal)
     configured = config.server.broker_id
     if is_ensemble:
-        _check_not_reserved(config)
+        check_not_reserved(config)
     if configured >= 0 and not (is_ensemble and _is_profiles(config)):
         is_wish = not _is_profiles(config) or meta is None or meta.broker_id is None
         if is_wish:
@@ -75,8 +75,10 @@ async def settle_identity(
     return BrokerIdentity(cluster_id, await _known_or_new_id(config, zk, meta))
 
 
-def _check_not_reserved(config: KafkaConfig) -> None:
-    """Ids above the reserved ones are generated: another broker may be given this one."""
+def check_not_reserved(config: KafkaConfig) -> None:
+    """Ids above the reserved ones are generated: another broker may be given this one. Raises
+    ConfigError.
+    """
     server = config.server
     if server.broker_id_generation_enable and server.broker_id > server.reserved_broker_max_id:
         raise ConfigError(

@@ -1,0 +1,42 @@
+"""What a start would refuse of settings that can be read and fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ConfigError
+from kbroker.network.socket_server import check_protocols
+from kbroker.server.membership.advertised_address import advertised_end_points
+from kbroker.server.metadata_tree.broker_identity import check_not_reserved
+
+
+def refusals_of(config: KafkaConfig) -> Iterator[str]:
+    """A sentence for each reason. Disks, ports and ZooKeeper are not looked at."""
+    for refuse in (_refuse_listeners, _refuse_addresses, _refuse_ensemble):
+        try:
+            refuse(config)
+        except ConfigError as error:
+            yield str(error)
+
+
+def _refuse_listeners(config: KafkaConfig) -> None:
+    check_protocols(config.end_points())
+
+
+def _refuse_addresses(config: KafkaConfig) -> None:
+    advertised_end_points(config, config.end_points())
+
+
+def _refuse_ensemble(config: KafkaConfig) -> None:
+    connect = config.zk.zookeeper_connect
+    if not connect:
+        return
+    # Only with an ensemble: kazoo's cost.
+    from kbroker.zk.ensemble.kazoo_tree import parse_connect
+
+    try:
+        parse_connect(connect)
+    except ValueError as error:
+        raise ConfigError(f"zookeeper.connect: {error}") from error
+    check_not_reserved(config)
