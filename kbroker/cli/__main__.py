@@ -18,6 +18,7 @@ import click
 from kbroker.cli.connection import CommandError, ExitCode, is_of_full_disk
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 
+_STDERR = 2  # the last of the standard streams
 _COMMANDS = {
     "start": LazyCommand("kbroker.cli.start", "start", "Start a broker."),
     "topic": LazyCommand(
@@ -41,7 +42,9 @@ _COMMANDS = {
         "kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."
     ),
     "pipeline": LazyCommand(
-        "kbroker.cli.pipeline.group", "pipeline", "Archive, audit and lag, on Spark."
+        "kbroker.cli.pipeline.group",
+        "pipeline",
+        "Archive, restore, mirror, watch and audit topics; show lag.",
     ),
     "wait": LazyCommand("kbroker.cli.status", "wait", "Wait until a broker answers."),
     "health": LazyCommand("kbroker.cli.status", "health", "Say whether a broker is healthy."),
@@ -58,6 +61,7 @@ class _CommandLine(LazyGroup):
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Of this call; a help text is printed meanwhile."""
         with _quiet_ends():
+            _open_standard_streams()
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -84,6 +88,19 @@ def _quiet_ends() -> Iterator[None]:
         if sys.stderr.isatty():
             click.echo(err=True)  # ends the line in which the terminal shows ^C
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from error
+
+
+def _open_standard_streams() -> None:
+    """Let a stream that the caller has closed (`>&-`) lead nowhere.
+
+    Else the next file or socket gets its number, and what is printed goes there; libuv aborts when
+    it closes such a one.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _drop_output() -> None:
