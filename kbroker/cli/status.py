@@ -39,8 +39,7 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
     """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
     deadline = time.monotonic() + timeout_s
-    reason, trouble = "no answer", Trouble.NO_ANSWER
-    while time.monotonic() < deadline:
+    while True:
         try:
             problems = _problems(bootstrap, topics)
         except CommandError as error:
@@ -51,13 +50,14 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
             trouble = Trouble.NO_ANSWER
         if not problems:
             return
-        reason = "; ".join(problems)
+        if not time.monotonic() < deadline:
+            reason = "; ".join(problems)
+            raise CommandError(
+                f"{bootstrap} was not ready within {timeout_s:g} s: {reason}",
+                ExitCode.TIMEOUT,
+                trouble,
+            )
         time.sleep(_RETRY_S)
-    raise CommandError(
-        f"{bootstrap} was not ready within {timeout_s:g} s: {reason}",
-        ExitCode.TIMEOUT,
-        trouble,
-    )
 
 
 @click.command()

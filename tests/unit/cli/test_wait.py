@@ -1,0 +1,44 @@
+"""`kbroker wait` asks at least once, however short its time is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kbroker.cli import status
+from kbroker.cli.connection import CommandError, ExitCode
+
+
+def answering(controller_id: int) -> Any:
+    @contextmanager
+    def connected(_bootstrap: str) -> Iterator[Any]:
+        described = SimpleNamespace(controller_id=controller_id, topics=[])
+        yield SimpleNamespace(describe=lambda _names: described)
+
+    return connected
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "nan"])
+def test_a_broker_that_is_ready_is_found_without_time(
+    monkeypatch: pytest.MonkeyPatch, timeout: str
+) -> None:
+    monkeypatch.setattr(status, "cluster_links", answering(0))
+
+    result = CliRunner().invoke(status.wait, ["--timeout", timeout], standalone_mode=False)
+
+    assert result.exception is None
+
+
+def test_what_is_missing_is_said_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "cluster_links", answering(-1))
+
+    result = CliRunner().invoke(status.wait, ["--timeout", "0"], standalone_mode=False)
+
+    assert isinstance(result.exception, CommandError)
+    assert result.exception.code == ExitCode.TIMEOUT
+    assert "within 0 s: the cluster has no controller" in result.exception.message
