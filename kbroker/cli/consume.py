@@ -236,6 +236,8 @@ class _Choice:
             raise click.UsageError("--follow and --to exclude each other")
         if self.group is None:
             return
+        if not self.group:
+            raise click.UsageError("--group is empty: give the name of a group")
         if self.partitions:
             raise click.UsageError(
                 "--group and --partition exclude each other: the group shares out the partitions"

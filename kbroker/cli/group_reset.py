@@ -71,6 +71,8 @@ def reset(
     becomes its start or its end. A group that is not there is made, if --topic or a file names
     partitions.
     """
+    if not group:  # as an unset variable in a script gives it; brokers would make such a group
+        raise click.UsageError("GROUP is empty: give the name of a group")
     target = parse_target(text, int(time.time() * 1000))
     wanted = parse_topics(topics)
     with cluster_links(bootstrap) as links:
