@@ -81,7 +81,7 @@ def trim(
         failures = [ends.refusal(place) for place in leaders if place not in found]
         failures += [
             _beyond_end(place, offsets)
-            for place, offsets in found.items()
+            for place, offsets in sorted(found.items())
             if offsets.target > offsets.end
         ]
         cuts = {
