@@ -37,6 +37,14 @@ _RETRY_S = 1.0  # after running out of descriptors
 _FULL_RETRY_S = 0.1  # after reaching max.connections
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
+_OTHER_ADDRESS = ": choose an address of this machine (:PORT for all it has)"
+_HINTS = {
+    errno.EADDRINUSE: ": stop what listens there, or choose another port (0 for a free one)",
+    errno.EADDRNOTAVAIL: _OTHER_ADDRESS,
+    errno.EACCES: ": choose a port above 1023",
+    socket.EAI_NONAME: _OTHER_ADDRESS,
+}
+
 
 class Acceptor:
     """One listening socket."""
@@ -83,13 +91,10 @@ class Acceptor:
         except OSError as error:
             reason = error.strerror or str(error)
             where = f"{wanted.host or '*'}:{wanted.port}"
-            hint = (
-                ": stop what listens there, or choose another port (0 for a free one)"
-                if error.errno == errno.EADDRINUSE
-                else ""
-            )
+            trouble = Trouble.PORT_IN_USE if error.errno == errno.EADDRINUSE else None
+            hint = _HINTS.get(error.errno or 0, "")
             sentence = f"listeners: cannot listen on {where}: {reason}{hint}"
-            raise ConfigError(sentence, Trouble.PORT_IN_USE) from error
+            raise ConfigError(sentence, trouble) from error
         self._socket.setblocking(False)
         return EndPoint(
             listener_name=wanted.listener_name,
