@@ -15,6 +15,7 @@ from kbroker.model import NO_CONTROLLER
 
 _RETRY_S = 0.05
 _NO_LEADER = "has no leader"
+_NO_SUCH_TOPIC = "no such topic: "
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
@@ -47,7 +48,8 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
                 raise
             problems, trouble = [error.message], error.trouble or Trouble.NO_ANSWER
         else:
-            trouble = Trouble.NO_ANSWER
+            is_missing = any(problem.startswith(_NO_SUCH_TOPIC) for problem in problems)
+            trouble = Trouble.UNKNOWN_TOPIC if is_missing else Trouble.NO_ANSWER
         if not problems:
             return
         if not time.monotonic() < deadline:
@@ -90,7 +92,9 @@ def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
     if described.controller_id == NO_CONTROLLER:
         return ["the cluster has no controller"]
     problems = [
-        f"no such topic: {topic.name}" for topic in described.topics if topic.error_code in _MISSING
+        f"{_NO_SUCH_TOPIC}{topic.name}"
+        for topic in described.topics
+        if topic.error_code in _MISSING
     ]
     problems += [
         f"{topic.name}-{partition.partition_index} {_NO_LEADER}"

@@ -12,12 +12,13 @@ from click.testing import CliRunner
 
 from kbroker.cli import status
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.errors import ErrorCode, Trouble
 
 
-def answering(controller_id: int) -> Any:
+def answering(controller_id: int, *topics: Any) -> Any:
     @contextmanager
     def connected(_bootstrap: str) -> Iterator[Any]:
-        described = SimpleNamespace(controller_id=controller_id, topics=[])
+        described = SimpleNamespace(controller_id=controller_id, topics=topics)
         yield SimpleNamespace(describe=lambda _names: described)
 
     return connected
@@ -42,3 +43,18 @@ def test_what_is_missing_is_said_without_time(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(result.exception, CommandError)
     assert result.exception.code == ExitCode.TIMEOUT
     assert "within 0 s: the cluster has no controller" in result.exception.message
+
+
+def test_a_topic_that_is_not_there_leads_to_what_is_said_of_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topic = SimpleNamespace(name="orders", error_code=code, partitions=[])
+    monkeypatch.setattr(status, "cluster_links", answering(0, topic))
+
+    result = CliRunner().invoke(
+        status.wait, ["--timeout", "0", "--topic", "orders"], standalone_mode=False
+    )
+
+    assert isinstance(result.exception, CommandError)
+    assert result.exception.trouble == Trouble.UNKNOWN_TOPIC
