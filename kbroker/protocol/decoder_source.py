@@ -22,6 +22,7 @@ from kbroker.protocol.codec_source import (
     smallest_element,
 )
 from kbroker.protocol.declaration import FieldSpec, Struct
+from kbroker.protocol.schema import Message
 
 
 class DecoderSource:
@@ -29,7 +30,7 @@ class DecoderSource:
     and anything that is not such a message raises ProtocolError.
     """
 
-    def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
         self._cls = cls
         self._version = version
         self._flexible = flexible
@@ -46,7 +47,7 @@ class DecoderSource:
                 "uuid": primitives.uuid_from_bytes,
                 "skip_tags": primitives.skip_tags,
                 "read_tag": primitives.read_tag,
-                "bad_count": primitives.bad_count,
+                "bad_count": partial(primitives.bad_count, cls.max_elements),
                 "bad_null": primitives.bad_null,
                 "bad_length": primitives.bad_length,
                 "bad_tag": primitives.bad_tag,
@@ -61,7 +62,7 @@ class DecoderSource:
         source = self._source
         with source.block("def decode(buf, pos):"):
             source.line("limit = len(buf); start = pos")
-            source.line(f"left = {primitives.MAX_ELEMENTS}; tags = {primitives.MAX_UNKNOWN_TAGS}")
+            source.line(f"left = {self._cls.max_elements}; tags = {primitives.MAX_UNKNOWN_TAGS}")
             with source.block("try:"):
                 message = self._struct(self._cls)
                 self._flush()

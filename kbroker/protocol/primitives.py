@@ -19,7 +19,7 @@ from kbroker.errors import ProtocolError
 from kbroker.model import ZERO_UUID
 
 MAX_STRING_BYTES = 0x7FFF  # also in compact strings, whose length could be larger
-MAX_ELEMENTS = 1_000_000  # array elements in one message, at all depths together
+MAX_ELEMENTS = 1_000_000  # array elements in most messages, at all depths together
 MAX_UNKNOWN_TAGS = 1_000  # tagged fields in one message that its declaration does not have
 
 UVARINT_BYTES = tuple(bytes((n,)) for n in range(128)) + tuple(
@@ -117,10 +117,10 @@ def lacks_bytes(message: str, count: int) -> NoReturn:
     raise ProtocolError(f"{message} lacks {count} bytes")
 
 
-def bad_count(field: str, count: int, remaining: int) -> NoReturn:
+def bad_count(most: int, field: str, count: int, remaining: int) -> NoReturn:
     """Refuse an array."""
     raise ProtocolError(
-        f"{field}: {count} elements in {remaining} bytes, or more than {MAX_ELEMENTS} in all"
+        f"{field}: {count} elements in {remaining} bytes, or more than {most} in all"
     )
 
 

@@ -25,6 +25,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, maker, wire
 from kbroker.protocol.error_response import fill_error
+from kbroker.protocol.primitives import MAX_ELEMENTS
 
 MessageT = TypeVar("MessageT", bound="type[Message]")
 
@@ -48,6 +49,8 @@ class Message(Struct):
     spec: ClassVar[MessageSpec]
     error_values: ClassVar[Mapping[str, Any]] = {}
     """On a request: what of an error answer differs from the schema's defaults."""
+    max_elements: ClassVar[int] = MAX_ELEMENTS
+    """Of its arrays, at all depths together: bytes with more are no such message."""
 
     def error_response(
         self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0

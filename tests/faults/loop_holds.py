@@ -23,7 +23,6 @@ from kbroker.apis.registry import Api
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_request_header, encode_request_header
-from kbroker.protocol.primitives import MAX_ELEMENTS
 from kbroker.protocol.schema import FieldSpec, Struct, field_specs
 from kbroker.server.kafka_server import KafkaServer
 from tests.faults.running_broker import read_answer
@@ -60,7 +59,7 @@ class Case:
     def _most_entries(self) -> int:
         """With more of them a request is refused before a handler sees it."""
         none, one, two = (_elements(self.request(number)) for number in range(3))
-        return (MAX_ELEMENTS - none) // (two - one)
+        return (self.api.request_class.max_elements - none) // (two - one)
 
     def request(self, count: int) -> Any:
         """With so many entries in the array."""

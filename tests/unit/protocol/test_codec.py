@@ -175,6 +175,22 @@ def test_elements_of_one_message_are_bounded_in_number() -> None:
         decode(MetadataRequest, 0, body)
 
 
+def test_partitions_of_one_produce_request_are_bounded_as_it_is_answered_at_once() -> None:
+    partitions = ProduceRequest.max_elements
+
+    def body(topics: int, count: int) -> bytes:
+        return (
+            bytes(6)
+            + topics.to_bytes(4, "big")
+            + (b"\x00\x01t" + count.to_bytes(4, "big") + bytes(8 * count)) * topics
+        )
+
+    assert decode(ProduceRequest, 0, body(1, partitions - 1))[0].topic_data
+    for topics, count in ((1, partitions), (partitions // 64 + 1, 64)):
+        with pytest.raises(ProtocolError, match=f"or more than {partitions} in all"):
+            decode(ProduceRequest, 0, body(topics, count))
+
+
 def test_text_that_is_not_unicode_is_replaced_on_either_side() -> None:
     body = hex_bytes("0002 41ff 00000001 0000")
 
