@@ -87,13 +87,14 @@ def test_a_compacted_topic_refuses_with_exit_code_1(bootstrap: str, kbroker: Run
     wire.produce(topic, batch(3))
     wire.close()
 
-    refused = kbroker("topic", "trim", topic, "--before", "end", "--output", "jsonl")
+    for way, gone in (((), "deleted"), (("--dry-run",), "would_delete")):
+        refused = kbroker("topic", "trim", topic, "--before", "end", "--output", "jsonl", *way)
 
-    assert refused.code == ITEM_FAILED
-    assert f"{topic}-0: " in refused.err
-    assert "cleanup.policy=compact,delete" in refused.err  # what would make it possible
-    assert "Error 44" not in refused.err
-    assert json.loads(refused.out)["deleted"] == 0
+        assert refused.code == ITEM_FAILED
+        assert f"{topic}-0: " in refused.err
+        assert "cleanup.policy=compact,delete" in refused.err  # what would make it possible
+        assert "Error 44" not in refused.err
+        assert json.loads(refused.out)[gone] == 0
 
 
 def test_wrong_use_is_said_in_one_sentence(kbroker: Run, filled: str, topic: str) -> None:

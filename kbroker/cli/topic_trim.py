@@ -19,12 +19,15 @@ from kbroker.cli.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.time_argument import MOMENTS, timestamp_ms
+from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import EARLIEST, ClusterLinks
 from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
-from kbroker.errors import ErrorCode, Trouble
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 
+_POLICY, _COMPACTED_ONLY = "cleanup.policy", "compact"
 _TIMEOUT_MS = 20_000  # less than the client waits for an answer
 _PLACE = ("topic", "partition", "start_offset", "end_offset")
 
@@ -89,7 +92,7 @@ def trim(
             for place, offsets in found.items()
             if offsets.start < offsets.target <= offsets.end
         }
-        starts, refusals = (cuts, []) if dry_run else _delete(links, leaders, cuts)
+        starts, refusals = _foresee(links, cuts) if dry_run else _delete(links, leaders, cuts)
     gone = "would_delete" if dry_run else "deleted"
     rows = [
         _row(place, offsets, max(offsets.start, starts.get(place, offsets.start)), gone)
@@ -156,6 +159,21 @@ def _offsets(
     return {
         p: Offsets(starts[p], ends[p], targets[p]) for p in ends if p in starts and p in targets
     }
+
+
+def _foresee(
+    links: ClusterLinks, cuts: Mapping[TopicPartition, int]
+) -> tuple[Mapping[TopicPartition, int], list[str]]:
+    """As `_delete`, without deleting."""
+    topics = [Resource(ResourceType.TOPIC, name) for name in {place.topic for place in cuts}]
+    try:
+        found = describe_configs(links, topics, [_POLICY])
+    except (OSError, KafkaError) as error:
+        say(f"{_POLICY} is not told, a compacted topic would refuse: {error}")
+        return cuts, []
+    if any(each.value == _COMPACTED_ONLY for settings in found.values() for each in settings):
+        return {}, [_refusal(place, ErrorCode.POLICY_VIOLATION) for place in cuts]
+    return cuts, []
 
 
 def _delete(
