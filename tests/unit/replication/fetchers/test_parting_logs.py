@@ -380,12 +380,14 @@ async def compacted() -> AsyncIterator[CopyingCluster]:
         yield cluster
 
 
+@pytest.mark.parametrize("fetch_version_max", [11, 99], ids=lambda v: f"Fetch up to {v}")
 @pytest.mark.parametrize("lost", [1, 3, 7], ids=lambda lost: f"{lost} lost batches")
 async def test_lost_records_go_though_the_leader_never_saw_their_epoch(
-    compacted: CopyingCluster, lost: int
+    compacted: CopyingCluster, lost: int, fetch_version_max: int
 ) -> None:
     """They lie where it has no records any more: nobody can be told that they are the same."""
     cluster = compacted
+    cluster.fetch_version_max = fetch_version_max
     cut_off(cluster, 1)
     for sequence in range(lost):
         cluster[1].append(
