@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
 from tests.fakes.controller_cluster import FakeBroker
+from tests.fakes.loop_turns import counting_turns
 from tests.fakes.peers import no_peers
 from tests.fakes.recording_replier import local_connection
 
@@ -36,11 +36,7 @@ class AdminClient:
 
     async def counting_turns(self, handle: Handle, request: Any, version: int) -> tuple[Any, int]:
         """(response, turns of the loop that others had meanwhile)."""
-        task, turns = asyncio.ensure_future(self.ask(handle, request, version)), 0
-        while not task.done():
-            await asyncio.sleep(0)
-            turns += 1
-        return await task, turns
+        return await counting_turns(self.ask(handle, request, version))
 
     @property
     def services(self) -> Services:

@@ -14,6 +14,7 @@ from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
+from tests.fakes.loop_turns import counting_turns
 from tests.fakes.peers import no_peers
 
 MARKER_TIMEOUT_MS = 1_000
@@ -101,10 +102,6 @@ class ApiCaller:
             answer = self.start(handler, request, version)
             if not inspect.isawaitable(answer):
                 return answer, 0
-            task, turns = asyncio.ensure_future(answer), 0
-            while not task.done():
-                await asyncio.sleep(0)
-                turns += 1
-            return await task, turns
+            return await counting_turns(answer)
 
         return self.cluster.loop.run_until_complete(count())

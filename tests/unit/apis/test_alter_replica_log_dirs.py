@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirs
 from kbroker.replication.log_dirs import LogDirs
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.loop_turns import counting_turns
 from tests.fakes.moving_broker import A, B, MovingBroker
 from tests.fakes.replication_cluster import ReplicationCluster
 
@@ -90,13 +90,10 @@ async def test_others_are_answered_while_many_partitions_are_looked_for(
     context: Any = SimpleNamespace(services=services, api_version=2)
     wanted = request_of((A, "t", [0]), ("/no", "t", list(range(1, count))))
 
-    altering, turns = asyncio.ensure_future(handle(context, wanted)), 0
-    while not altering.done():
-        await asyncio.sleep(0)
-        turns += 1
+    answer, turns = await counting_turns(handle(context, wanted))
 
     refused = {("t", number): ErrorCode.LOG_DIR_NOT_FOUND for number in range(1, count)}
-    assert codes(await altering) == {("t", 0): ErrorCode.NONE, **refused}
+    assert codes(answer) == {("t", 0): ErrorCode.NONE, **refused}
     assert turns >= 2 * 8
     await broker.stop()
 
