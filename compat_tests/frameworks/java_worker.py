@@ -22,7 +22,7 @@ def program_command(
     program: str, jars: Path, folder: Path, *args: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
     """Compile one of our programs into a folder, and run it."""
-    compile_java(SOURCES / f"{program}.java", jars, folder, release=17)
+    compile_java([SOURCES / f"{program}.java"], jars, folder, release=17)
     system = [f"-D{name}={value}" for name, value in (properties or {}).items()]
     return [_java(), *FLAGS, *system, "-cp", f"{folder}:{jars}/*", program, *args]
 

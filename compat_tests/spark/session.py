@@ -11,10 +11,12 @@ pyspark==4.2.0`, say. `--target kafka` runs it against Apache Kafka.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,18 @@ def open_session(settings: dict[str, str]) -> Any:
     return session
 
 
+@contextmanager
+def _ivy_alone() -> Iterator[None]:
+    """Ivy takes what another process has half fetched for what there is, and tests run beside this
+    one; kbroker's jobs wait by this file, too.
+    """
+    folder = Path.home() / ".ivy2.5.2"
+    folder.mkdir(exist_ok=True)
+    with (folder / "kbroker.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session; skips where Spark cannot run."""
@@ -90,7 +104,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("spark")
     settings = spark_settings(folder)
     try:
-        session = open_session({**settings, **connector_settings()})
+        with _ivy_alone():
+            session = open_session({**settings, **connector_settings()})
     except Exception:  # the JVM ends where Ivy cannot resolve; pyspark says so in several ways
         session = open_session(settings)
     yield session

@@ -124,7 +124,7 @@ def _compiled() -> Path:
     known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     return cached_folder(
         f"copier-{known_by}",
-        lambda folder: compile_java(source, jars(NEWEST), folder, release=11),
+        lambda folder: compile_java([source], jars(NEWEST), folder, release=11),
     )
 
 

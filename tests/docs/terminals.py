@@ -104,7 +104,7 @@ class Terminals:
                 and time.monotonic() < give_up_s
             ):
                 said = self._said(command)
-            assert (shown.command, unvarying(said)) == (shown.command, unvarying(shown.output))
+            assert unvarying(said) == unvarying(shown.output), f"$ {command}\n{said}"
 
     def stop(self, kind: str, most: int = 3) -> None:
         """Ctrl-C in those of a kind that were started last."""

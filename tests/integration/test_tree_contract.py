@@ -190,6 +190,22 @@ async def test_many_nodes_are_read_with_none_for_those_that_are_not_there(
     await told(seen, (EventType.DATA_CHANGED, "/7"))
 
 
+async def test_many_nodes_are_read_without_watches(session: Tree) -> None:
+    await session.multi([CreateOp(f"/{number}", b"%d" % number) for number in range(150)])
+    await session.multi((CreateOp("/bare"), CreateOp("/large", bytes(700_000))))
+    paths = ["/none", *(f"/{number}" for number in range(150)), "/bare", "/large", "/no/parent"]
+
+    found = await session.get_all(paths)
+
+    assert [node and node[0] for node in found] == [
+        None, *(b"%d" % number for number in range(150)), None, bytes(700_000), None,
+    ]  # fmt: skip
+    assert found[1] == await session.get("/0")
+    assert found[-2] == await session.get("/large")
+    assert await session.get_all(["/none"]) == [None]
+    assert await session.get_all([]) == []
+
+
 async def test_what_one_session_wrote_another_reads(store: TreeStore, session: Tree) -> None:
     other = await store.open()
     assert other.session_id != session.session_id

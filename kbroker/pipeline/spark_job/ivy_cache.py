@@ -7,13 +7,16 @@ a release does not change. Below `<organisation>/<module>/` Ivy keeps what a rel
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # With one of these a person has a Spark, or settings of it, that may name jars.
 _OWN_SPARK = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
+_LOCK_FILE = "kbroker.lock"
 _DEPENDENCY = re.compile(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)"')
 
 
@@ -28,6 +31,23 @@ def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.envir
         return Path.home() / ".ivy2.5.2" / "cache"  # of Spark 4
     except RuntimeError:
         return None  # a user without a home, as some containers have
+
+
+@contextmanager
+def filled_alone(cache: Path) -> Iterator[None]:
+    """Wait for other jobs that fill the cache, and let none begin meanwhile: Ivy takes what another
+    process has half written for what there is. Where nothing can be locked, nobody waits.
+    """
+    descriptor = None
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(cache.parent / _LOCK_FILE, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def cached_jars(

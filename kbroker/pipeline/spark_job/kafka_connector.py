@@ -16,6 +16,7 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.ivy_cache import cached_jars
 
 TESTED_LINES = ("4.0", "4.2")  # of pyspark; the extra installs the first
+PACKAGES = "spark.jars.packages"  # what Spark fetches at its start
 _ORGANISATION = "org.apache.spark"
 ARTIFACT = "spark-sql-kafka-0-10_2.13"
 _PROVIDER_ARTIFACT = "spark-token-provider-kafka-0-10_2.13"
@@ -94,7 +95,7 @@ def _fetched(
         cached = cached_jars(cache, (_ORGANISATION, ARTIFACT, pyspark_version), needed)
         if cached is not None:
             return {"spark.jars": ",".join([*files, *cached])}
-    settings = {"spark.jars.packages": coordinate(pyspark_version)}
+    settings = {PACKAGES: coordinate(pyspark_version)}
     if has_provider:
         # Some registries lack it: a jar of another version of it does as well.
         settings["spark.jars.excludes"] = f"{_ORGANISATION}:{_PROVIDER_ARTIFACT}"

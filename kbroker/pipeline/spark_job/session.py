@@ -18,11 +18,12 @@ from typing import Any
 from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.artifacts import artifacts_of, has_artifacts, remove_artifacts
-from kbroker.pipeline.spark_job.ivy_cache import ivy_cache
+from kbroker.pipeline.spark_job.ivy_cache import filled_alone, ivy_cache
 from kbroker.pipeline.spark_job.java import check_java
 from kbroker.pipeline.spark_job.java_start import start_java
 from kbroker.pipeline.spark_job.kafka_connector import (
     NO_CONNECTOR,
+    PACKAGES,
     PROVIDER_CLASS,
     connector_settings,
     sentence_of_ivy,
@@ -71,7 +72,7 @@ def open_session(settings: SessionSettings) -> Any:
         return running
     check_java(pyspark.__version__)
     folder = temporary_folder()
-    spark = _start(spark_conf(settings, pyspark.__version__, folder), settings, folder)
+    spark = _start_filling_cache(settings, pyspark.__version__, folder)
     spark.sparkContext.setLogLevel("WARN" if settings.verbose else "ERROR")
     _check_connector(spark, settings)
     return spark
@@ -136,6 +137,18 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
 def is_local(master: str) -> bool:
     """Whether driver and workers are on this machine, with its files and its Python."""
     return master.partition("[")[0] == "local"
+
+
+def _start_filling_cache(settings: SessionSettings, pyspark_version: str, folder: Path) -> Any:
+    """Start, and fetch the connector before where it is neither here nor on its way."""
+    conf = spark_conf(settings, pyspark_version, folder)
+    cache = ivy_cache(settings.conf)
+    if cache is not None and PACKAGES in conf:
+        with filled_alone(cache):
+            conf = spark_conf(settings, pyspark_version, folder)
+            if PACKAGES in conf:  # still
+                return _start(conf, settings, folder)
+    return _start(conf, settings, folder)
 
 
 def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> Any:

@@ -47,6 +47,9 @@ from kbroker.zk.tree import (
 # jute.maxbuffer: a server breaks the connection over a longer request, and over it again and again.
 MAX_REQUEST_BYTES = 0xFFFFF
 _SET_WATCHES_BYTES = 128 << 10
+_STAT = struct.Struct(">qqqqiiiqiiq")
+_MULTI_HEADER = struct.Struct(">i?i")  # kind of the operation, whether this is the end, error
+_END_OF_MULTI = _MULTI_HEADER.pack(-1, True, -1)
 _REQUEST_OVERHEAD_BYTES = 64  # header; and per operation its header, lengths, rights and flags
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 
@@ -68,7 +71,8 @@ _LOST = (
 )
 _FOLLOWS_ANOTHER = (kazoo_errors.RolledBackError, kazoo_errors.RuntimeInconsistency)
 
-Request = Any  # one of kazoo's request tuples, or SetWatches
+Request = Any  # one of kazoo's request tuples, or SetWatches, or GetMany
+Node = tuple[bytes | None, Stat]  # its data and stat
 
 
 class AnswerLostError(Exception):
@@ -81,6 +85,10 @@ class RefusedByEnsembleError(TreeError):
     def __init__(self, path: str, reason: str, op_index: int = 0) -> None:
         super().__init__(path, op_index)
         self.args = (f"{path}: {reason}",)
+
+
+class UnknownRequestError(RefusedByEnsembleError):
+    """A server of an older release does not know the request; it has ended the connection, too."""
 
 
 class SetWatches:
@@ -111,6 +119,46 @@ class SetWatches:
         """The answer says nothing."""
 
 
+class GetMany:
+    """Reads many nodes, each as far as it is there; servers know it from ZooKeeper 3.6 on.
+
+    Java's client calls it a multi of reads; kazoo does not know it.
+    """
+
+    type = 22
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def serialize(self) -> bytes:
+        """The reads, none of them with a watch."""
+        parts: list[bytes] = []
+        for path in self._paths:
+            encoded = path.encode()
+            head = _MULTI_HEADER.pack(GetData.type, False, -1)
+            parts += (head, struct.pack(">i", len(encoded)), encoded, b"\0")
+        return b"".join((*parts, _END_OF_MULTI))
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[Node | Exception]:
+        """Data and stat of each, or kazoo's error."""
+        found: list[Node | Exception] = []
+        while True:
+            kind, is_end, error = _MULTI_HEADER.unpack_from(buffer, offset)
+            offset += _MULTI_HEADER.size
+            if is_end:
+                return found
+            if kind == -1:
+                found.append(kazoo_errors.EXCEPTIONS[error]())
+                offset += 4  # the error again
+                continue
+            (length,) = struct.unpack_from(">i", buffer, offset)
+            start = offset + 4
+            offset = start + max(length, 0)
+            data = None if length < 0 else bytes(buffer[start:offset])
+            found.append((data, _stat_in(buffer, offset)))
+            offset += _STAT.size
+
+
 def whole_path(chroot: str, path: str) -> str:
     """The path as the ensemble knows it."""
     return (chroot + path).rstrip("/") or "/"
@@ -129,6 +177,11 @@ def exists_request(path: str, *, watched: bool) -> Request:
 def children_request(path: str, *, watched: bool) -> Request:
     """Reads names of children and stat."""
     return GetChildren2(path, watched)
+
+
+def get_many_request(paths: Sequence[str]) -> Request:
+    """Reads data and stat of each."""
+    return GetMany(paths)
 
 
 def sync_request(path: str) -> Request:
@@ -191,7 +244,9 @@ def tree_error(error: BaseException, path: str, op_index: int = 0) -> Exception:
     known = _ERRORS.get(type(error))  # type: ignore[arg-type]
     if known is not None:
         return known(path, op_index)
-    return RefusedByEnsembleError(path, f"{type(error).__name__} {error}".strip(), op_index)
+    is_unknown = isinstance(error, kazoo_errors.UnimplementedError)
+    refusal = UnknownRequestError if is_unknown else RefusedByEnsembleError
+    return refusal(path, f"{type(error).__name__} {error}".strip(), op_index)
 
 
 def set_watches_requests(
@@ -216,6 +271,22 @@ def set_watches_requests(
 def _set_watches(zxid: int, chunk: Sequence[tuple[int, str]]) -> SetWatches:
     data, exists, children = ([path for k, path in chunk if k == kind] for kind in range(3))
     return SetWatches(zxid, data, exists, children)
+
+
+def _stat_in(buffer: bytes, offset: int) -> Stat:
+    fields = _STAT.unpack_from(buffer, offset)
+    czxid, mzxid, ctime_ms, mtime_ms, version, cversion, _, owner, length, children, _ = fields
+    return Stat(
+        czxid=czxid,
+        mzxid=mzxid,
+        ctime_ms=ctime_ms,
+        mtime_ms=mtime_ms,
+        version=version,
+        cversion=cversion,
+        ephemeral_owner=owner,
+        data_length=length,
+        num_children=children,
+    )
 
 
 def _operation(op: Op, prefix: str) -> Request:

@@ -17,6 +17,7 @@ from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk.tree import OpResult, TreeUnavailableError
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.loop_turns import counting_turns
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 NAME_RULE = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
@@ -211,13 +212,9 @@ async def test_names_of_one_request_collide_too(broker: FakeBroker) -> None:
 
 
 async def test_others_get_their_turn_while_many_topics_are_checked(broker: FakeBroker) -> None:
-    creating = asyncio.create_task(
-        broker.topics.create_topics([topic(f"t{n}") for n in range(200)], 1000, True)
-    )
-    turns = 0
-    while not creating.done():
-        turns += 1
-        await asyncio.sleep(0)
+    wanted = [topic(f"t{n}") for n in range(200)]
+
+    _, turns = await counting_turns(broker.topics.create_topics(wanted, 1000, True))
 
     assert turns > 8
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
@@ -11,6 +9,7 @@ from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from tests.fakes.loop_turns import counting_turns
 from tests.fakes.transaction_broker import TransactionBroker
 from tests.fakes.transaction_caller import TransactionCaller, codes_of, topics_of
 
@@ -200,11 +199,7 @@ async def test_others_are_answered_while_many_partitions_are_looked_at_and_told(
     await call.init()
     many = 4 * PART_ENTRIES
 
-    answer = asyncio.ensure_future(call.add({"t": [*range(many), 0]}))
-    turns = 0
-    while not answer.done():
-        await asyncio.sleep(0)
-        turns += 1
+    answer, turns = await counting_turns(call.add({"t": [*range(many), 0]}))
 
     assert turns >= 2 * 4
-    assert await answer == {("t", n): 55 if n < 4 else 3 for n in range(many)}
+    assert answer == {("t", n): 55 if n < 4 else 3 for n in range(many)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 
 import pytest
@@ -13,6 +12,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.fakes.group_broker import TOPIC_ID
 from tests.fakes.group_caller import GroupCaller
+from tests.fakes.loop_turns import counting_turns
 
 T0 = TopicPartition("t", 0)
 
@@ -126,13 +126,9 @@ async def test_others_are_answered_while_many_offsets_are_committed() -> None:
     many = request()
     many.topics[0].partitions *= count
 
-    committing = asyncio.ensure_future(call.answer(many, 8))
-    turns = 0
-    while not committing.done():
-        await asyncio.sleep(0)
-        turns += 1
+    answer, turns = await counting_turns(call.answer(many, 8))
 
-    assert codes(await committing) == [0] * count
+    assert codes(answer) == [0] * count
     assert turns > count // PART_ENTRIES
 
 

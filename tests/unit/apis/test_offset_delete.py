@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
 from tests.fakes.denying_authorizer import services_without
 from tests.fakes.group_broker import GroupBroker, metadata_of
 from tests.fakes.group_caller import GroupCaller
+from tests.fakes.loop_turns import counting_turns
 
 FOLLOWED, OTHER = "t", "other"  # members of `GroupBroker.stable_member` follow t
 
@@ -98,13 +98,9 @@ async def test_others_are_answered_while_many_offsets_are_asked_for() -> None:
     group, count = broker(), 5_000
     asked = request("old", t=[0], nosuch=list(range(count)))
 
-    deleting = asyncio.ensure_future(GroupCaller(group).answer(asked, 0))
-    turns = 0
-    while not deleting.done():
-        await asyncio.sleep(0)
-        turns += 1
+    answer, turns = await counting_turns(GroupCaller(group).answer(asked, 0))
 
-    found = codes(await deleting)
+    found = codes(answer)
     assert (found.pop("t-0"), len(found)) == (ErrorCode.NONE, count)
     assert turns > count // PART_ENTRIES
     assert committed(group, "old") == ["other-0", "other-1", "t-1"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.spark_job import session
+from kbroker.pipeline.spark_job import kafka_connector, session
+from kbroker.pipeline.spark_job.ivy_cache import filled_alone
 from kbroker.pipeline.spark_job.session import SessionSettings, open_session, spark_conf
 from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders, temporary_folder
 
@@ -58,6 +60,45 @@ def test_a_master_that_does_not_answer_is_named() -> None:
         "Spark did not start with master sparky: SparkException: Could not parse Master URL "
         "(--verbose shows all that Java says)"
     )
+
+
+@pytest.mark.parametrize("fetched", [True, False])
+def test_two_jobs_do_not_fetch_the_connector_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: bool
+) -> None:
+    cache = tmp_path / ".ivy2.5.2" / "cache"
+    is_there, asks = [False], threading.Event()
+
+    def jars_of_cache(*_: object) -> list[str] | None:
+        asks.set()
+        return ["connector.jar"] if is_there[0] else None
+
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(session, "ivy_cache", lambda _conf: cache)
+    monkeypatch.setattr(kafka_connector, "cached_jars", jars_of_cache)
+    monkeypatch.setattr(session, "_start", lambda conf, *_: started.append(conf))
+    settings = SessionSettings(needs_connector=True)
+    arguments = (settings, "4.0.0", tmp_path)
+    other = threading.Thread(target=session._start_filling_cache, args=arguments)
+
+    with filled_alone(cache):
+        other.start()
+        assert asks.wait(30)
+        assert started == []
+        is_there[0] = fetched
+    other.join(30)
+
+    (conf,) = started
+    assert ("spark.jars.packages" in conf) is not fetched
+    with filled_alone(cache):  # nobody holds it any more
+        pass
+
+
+def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with filled_alone(tmp_path / "file" / "cache"):
+        pass
 
 
 def test_what_a_killed_process_left_behind_goes_with_the_next_one(tmp_path: Path) -> None:

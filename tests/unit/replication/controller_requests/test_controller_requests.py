@@ -19,6 +19,7 @@ from kbroker.protocol.messages.update_metadata import (
 from kbroker.replication.controller_requests import controller_requests
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.zk.tree import TreeUnavailableError
+from tests.fakes.loop_turns import counting_turns
 
 PARTITIONS = 50
 OWN_EPOCH = 40
@@ -102,19 +103,7 @@ def control_of(
 
 async def send(replicas: Any, request: Any) -> tuple[Any, int]:
     """The answer, and how often others had a turn of the loop meanwhile."""
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    task = asyncio.create_task(others())
-    try:
-        return await control_of(replicas).send(request), turns
-    finally:
-        task.cancel()
+    return await counting_turns(control_of(replicas).send(request))
 
 
 def received(request: Any, version: int) -> Any:

@@ -17,6 +17,7 @@ from kbroker.zk.tree import (
     NodeTooLargeError,
     SessionExpiredError,
     SetOp,
+    Stat,
     TreeError,
 )
 
@@ -121,3 +122,35 @@ def test_paths_are_whole_with_the_chroot() -> None:
     assert requests.whole_path("/kafka", "/a") == "/kafka/a"
     assert requests.whole_path("/kafka", "/") == "/kafka"
     assert requests.whole_path("", "/") == "/"
+
+
+def test_many_nodes_are_read_by_one_request() -> None:
+    request = requests.get_many_request(["/a", "/é"])
+    stat = "0000000000000001 0000000000000002 0000000000000003 0000000000000004"
+    stat += "00000005 00000006 00000007 0000000000000008 00000009 0000000a 000000000000000b"
+
+    assert request.type == 22
+    assert request.serialize() == bytes.fromhex(
+        "00000004 00 ffffffff 00000002 2f61 00"
+        "00000004 00 ffffffff 00000003 2fc3a9 00"
+        "ffffffff 01 ffffffff"
+    )
+    with_data, without, missing = request.deserialize(
+        bytes.fromhex(
+            "ffff"  # what is before the answer
+            f"00000004 00 00000000 00000002 7879 {stat}"
+            f"00000004 00 00000000 ffffffff {stat}"
+            "ffffffff 00 ffffff9b ffffff9b"
+            "ffffffff 01 ffffffff"
+        ),
+        2,
+    )
+    assert with_data == (
+        b"xy",
+        Stat(
+            czxid=1, mzxid=2, ctime_ms=3, mtime_ms=4, version=5, cversion=6, ephemeral_owner=8,
+            data_length=9, num_children=10,
+        ),
+    )  # fmt: skip
+    assert without[0] is None
+    assert isinstance(missing, kazoo_errors.NoNodeError)

@@ -1,10 +1,96 @@
-"""Connect strings; everything else of KazooTree is in the contract that both stores keep."""
+"""Connect strings, and servers that know less; everything else of KazooTree is in the contract that
+both stores keep.
+"""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from functools import partial
+from typing import Any
 
-from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, parse_connect
+import pytest
+from kazoo import exceptions as kazoo_errors
+from kazoo.protocol.serialization import GetData
+from kazoo.protocol.states import ZnodeStat
+
+from kbroker.zk.ensemble import kazoo_tree
+from kbroker.zk.ensemble.kazoo_calls import KazooCalls
+from kbroker.zk.ensemble.kazoo_requests import GetMany
+from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, KazooTree, parse_connect
+from kbroker.zk.tree import Stat
+from tests.fakes.scripted_connection import ScriptedConnection
+
+STAT = Stat(
+    czxid=1, mzxid=1, ctime_ms=0, mtime_ms=0, version=0, cversion=0, ephemeral_owner=0,
+    data_length=1, num_children=0,
+)  # fmt: skip
+KAZOO_STAT = ZnodeStat(1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1)
+
+
+async def opened(
+    monkeypatch: pytest.MonkeyPatch, told: Any
+) -> tuple[KazooTree, ScriptedConnection]:
+    """A tree whose server says so when it is asked for several nodes at once."""
+    made: list[ScriptedConnection] = []
+
+    def connection(*given: Any) -> ScriptedConnection:
+        made.append(ScriptedConnection(*given))
+        return made[-1]
+
+    monkeypatch.setattr(kazoo_tree, "KazooCalls", partial(KazooCalls, connection=connection))
+    tree = KazooTree("zk:1", "", 6000, 10)
+    opening = asyncio.create_task(tree.open(makes_chroot=True))
+    await asyncio.sleep(0)
+    made[0].connect()
+    made[0].answer("/")  # to sync
+    for _ in range(3):
+        await asyncio.sleep(0)
+    made[0].answer(told)
+    await opening
+    return tree, made[0]
+
+
+def kinds(connection: ScriptedConnection) -> list[type]:
+    return [type(request) for request in connection.sent]
+
+
+async def read(
+    tree: KazooTree, connection: ScriptedConnection, *answers: Any
+) -> list[bytes | None]:
+    """Return what two nodes are told to hold."""
+    connection.sent.clear()
+    reading = asyncio.create_task(tree.get_all(["/a", "/b"]))
+    await asyncio.sleep(0)
+    for answer in answers:
+        connection.answer(answer)
+        if isinstance(answer, kazoo_errors.UnimplementedError):
+            connection.cut()  # as such a server does
+            connection.connect()
+            connection.answer("/")
+            for _ in range(3):
+                await asyncio.sleep(0)
+    return [node and node[0] for node in await reading]
+
+
+async def test_many_nodes_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, connection = await opened(monkeypatch, [(b"", STAT)])
+
+    assert await read(tree, connection, [(b"x", STAT), kazoo_errors.NoNodeError()]) == [b"x", None]
+    assert kinds(connection) == [GetMany]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_server_that_cannot_read_them_together_is_asked_for_each(
+    monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    unknown = kazoo_errors.UnimplementedError()
+    tree, connection = await opened(monkeypatch, unknown if is_first else [(b"", STAT)])
+    refusals = [] if is_first else [unknown]  # the next server that it connects to
+    answers = (b"x", KAZOO_STAT), (b"y", KAZOO_STAT)
+
+    assert await read(tree, connection, *refusals, *answers) == [b"x", b"y"]
+    assert await read(tree, connection, *answers) == [b"x", b"y"]
+    assert kinds(connection) == [GetData, GetData]
 
 
 @pytest.mark.parametrize(
