@@ -51,6 +51,11 @@ class UnsyncedFiles:
         return self._leaving > 0 or self._removed > self._synced.names
 
     @property
+    def has_new_names(self) -> bool:
+        """Files that were made, renamed or removed may not be so after a loss of power."""
+        return self._names != self._synced.names
+
+    @property
     def is_due(self) -> bool:
         """Files of closed segments, or the names of removed ones, wait for a sync."""
         return bool(self._closed) or self.has_removed
@@ -113,7 +118,7 @@ class UnsyncedFiles:
         directories = []
         if epochs != synced.epochs:
             files.append(f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}")
-        if epochs != synced.epochs or self._names != synced.names:
+        if epochs != synced.epochs or self.has_new_names:
             directories.append(directory)
         if self._place != synced.place:
             files.append(f"{directory}/{PARTITION_METADATA_FILE}")

@@ -2,8 +2,9 @@
 has come.
 
 Law: the log starts move first and are written down; what is before a start may then go in any
-order, as a start does not look there for missing records. Where that could not be written, as on a
-full disk, segments go one by one, the oldest first, each on the disk before the next: loading must
+order, as a start does not look there for missing records. The names of the segments that stay are
+on the disk before those of the others change. Where the starts could not be written, as on a full
+disk, segments go one by one, the oldest first, each on the disk before the next: loading must
 not find a gap between those that are back. Files are renamed and removed outside the event loop,
 which owns this: retention may meet hundreds of segments at once.
 """
@@ -89,7 +90,9 @@ class SegmentDeletion:
         else:
             self._is_looking = False
 
-    def _take_out(self, log: Log, count: int, now_ms: int) -> Prepared | None:
+    def _take_out(
+        self, log: Log, count: int, now_ms: int, *, is_first: bool = True
+    ) -> Prepared | None:
         if log.failure is not None or log.is_deleted or not before_start(log):
             return None
         try:
@@ -97,8 +100,11 @@ class SegmentDeletion:
         except KafkaError:
             return None
         directory = log.directory
+        has_new_names = is_first and log.files.unsynced.has_new_names
 
         def rename() -> None:
+            if has_new_names:  # without the segments that stay, the log would end before its start
+                self._file_system.sync_directory(directory)
             renaming.rename()
             if count == 1:  # else the next flush of the log syncs its directory, once
                 self._file_system.sync_directory(directory)
@@ -106,7 +112,8 @@ class SegmentDeletion:
         def renamed(error: StorageError | None) -> None:
             renaming.finish()
             if error is None or error.is_passing:
-                self._upkeep.add(partial(self._take_out, log, count, now_ms))
+                again = partial(self._take_out, log, count, now_ms, is_first=error is not None)
+                self._upkeep.add(again)
             elif not log.is_deleted:
                 self._on_failure(directory, error)
 

@@ -37,11 +37,18 @@ def started(disk: FileSystem) -> LogManager:
     return logs
 
 
-def filled(logs: LogManager, topic_partition: TopicPartition = PARTITION) -> Log:
-    """Old segments, and one that stays."""
+def filled_with_old(logs: LogManager, topic_partition: TopicPartition = PARTITION) -> Log:
+    """Segments that are all old."""
     log = logs.get_or_create_log(topic_partition)
     for _ in range(SEGMENTS):
         log.append_as_leader(batch(b"a" * 90, timestamp=NOW_MS), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def filled(logs: LogManager, topic_partition: TopicPartition = PARTITION) -> Log:
+    """Old segments, and one that stays."""
+    log = filled_with_old(logs, topic_partition)
     log.append_as_leader(batch(b"new" * 30, timestamp=LATER_MS), 0, LATER_MS)
     log.update_high_watermark(log.log_end_offset)
     return log
@@ -61,6 +68,22 @@ def test_no_record_is_lost_where_only_some_of_the_old_segments_come_back() -> No
         found = started(disk.image(Random(seed))).get_log(PARTITION)
         assert found is not None
         assert found.log_end_offset == SEGMENTS + 1, seed
+        assert found.log_start_offset == SEGMENTS, seed
+
+
+def test_a_log_that_is_old_as_a_whole_gives_no_offset_again() -> None:
+    disk = RecordingFileSystem()
+    logs = started(disk)
+    log = filled_with_old(logs)
+    log.flush(and_closed=True)
+
+    logs.cleanup(LATER_MS)
+
+    assert log.segments.base_offsets == [SEGMENTS]
+    for seed in range(200):
+        found = started(disk.image(Random(seed))).get_log(PARTITION)
+        assert found is not None
+        assert found.log_end_offset == SEGMENTS, seed
         assert found.log_start_offset == SEGMENTS, seed
 
 
