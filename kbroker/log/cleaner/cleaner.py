@@ -81,7 +81,9 @@ class Cleaner:
 
     def _build_map(self) -> None:
         job, stats = self._job, self._stats
-        transactions = CleanedTransactions(job.aborted)
+        # Markers before the dirty part are not read: what they end must not go on in it.
+        dirty = [txn for txn in job.aborted if txn.last_offset >= job.first_dirty_offset]
+        transactions = CleanedTransactions(dirty)
         ends = [*(s.base_offset for s in job.segments[1:]), job.first_uncleanable_offset]
         self._map.latest_offset = job.first_dirty_offset - 1
         for segment, end_offset in zip(job.segments, ends, strict=True):

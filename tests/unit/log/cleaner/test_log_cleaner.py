@@ -590,6 +590,31 @@ def test_the_transaction_index_of_a_cleaned_log_is_believed_at_the_next_start(
     assert "Rebuilding" not in caplog.text
 
 
+def test_an_aborted_transaction_hides_no_later_data_of_its_producer() -> None:
+    """Its marker is before the dirty part, and its entry still in the transaction index."""
+    broker = new_broker(delete_retention_ms=HOUR_MS)
+    log = fill(broker, b"a")
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    for sequence, value, is_commit in ((0, b"1", False), (1, None, True)):
+        broker.write(
+            log, (b"a", value), flags=TRANSACTIONAL_BIT, base_sequence=sequence, **producer
+        )
+        marker = build_marker(
+            ControlRecord(is_commit, 0), broker.time.now_ms(), options=BatchOptions(**producer)
+        )
+        log.append_as_leader(bytearray(marker), 0, 1, origin=AppendOrigin.COORDINATOR)
+        log.update_high_watermark(log.log_end_offset)
+        broker.roll(log)
+        broker.clean()
+    assert [(record.offset, record.value) for record in stored_records(log)] == [(3, None)]
+
+    broker.time.advance(2 * HOUR_MS)
+    fill(broker, b"b", log=log)
+    broker.clean()
+
+    assert [record.key for record in stored_records(log)] == [b"b"]
+
+
 def test_many_small_segments_are_swapped_in_with_four_syncs_of_the_directory() -> None:
     disk = FailingFileSystem(MemoryFileSystem())
     broker = new_broker(disk, segment_bytes=100)
