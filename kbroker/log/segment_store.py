@@ -68,8 +68,13 @@ class SegmentStore:
             segment.config = self._segment_config
 
     def activate(self) -> None:
-        """Open the last segment for appends."""
-        self.segments.active.activate()
+        """Open the last segment for appends. Its file may be made only now: a power loss has taken
+        it, or there was no room.
+        """
+        active = self.segments.active
+        if not self._file_system.exists(active.records.path):
+            self.unsynced.names_changed()
+        active.activate()
         self.is_active_open = True
 
     def add(self, base_offset: int, now_ms: int) -> LogSegment:

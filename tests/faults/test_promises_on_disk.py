@@ -75,6 +75,24 @@ def test_a_clean_stop_brings_a_log_without_records_to_the_disk() -> None:
     assert found.topic_id == TOPIC_ID
 
 
+def test_the_first_record_of_a_log_whose_file_was_lost_is_on_the_disk_once_it_is_flushed() -> None:
+    disk = new_disk()
+    started(disk).get_or_create_log(PLACE, TOPIC_ID)
+    disk.sync_directory(DATA)
+    disk = disk.image(Random(0), "lost")  # a directory without files
+    log = started(disk).get_log(PLACE)
+    assert log is not None
+    log.begin_leader_epoch(0)
+    log.flush(and_closed=True)  # as from time to time, or before a copy takes its log's place
+
+    log.append_as_leader(batch(b"v"), 0, NOW_MS)
+    log.flush()
+    found = started(disk.image(Random(0), "lost")).get_log(PLACE)
+
+    assert found is not None
+    assert found.log_end_offset == 1
+
+
 def carry_out(waiting: list[tuple[Callable[[], None], Done]]) -> None:
     while waiting:
         run_now(*waiting.pop(0))
