@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 LOCATION_FILE = "kbroker-tree.location"
 BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
+_SEVERAL = 2  # --brokers 1 is a broker alone, also where one directory of several was made or kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> 
         if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
             raise StartError(
                 f"{directory} belongs to several brokers ({', '.join(brokers)}): start them with "
-                f"--brokers {len(brokers)}, or give this one another directory",
+                f"--brokers {max(len(brokers), _SEVERAL)}, or give this one another directory",
                 Trouble.OTHER_METADATA,
             )
 

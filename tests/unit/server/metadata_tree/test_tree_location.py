@@ -131,7 +131,7 @@ def test_a_single_broker_does_not_join_an_ensemble_where_several_have_their_data
 ) -> None:
     disk.write_bytes("/data/broker-1/meta.properties", b"broker.id=1\n")
 
-    with pytest.raises(StartError, match=r"broker-1\): start them with --brokers 1"):
+    with pytest.raises(StartError, match=r"broker-1\): start them with --brokers 2"):
         check_single_broker(disk, [DATA])  # their tree was never here
 
     disk.write_bytes("/data/meta.properties", b"broker.id=7\n")
