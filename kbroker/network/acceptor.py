@@ -38,10 +38,10 @@ _FULL_RETRY_S = 0.1  # after reaching max.connections
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 _OTHER_ADDRESS = ": choose an address of this machine (:PORT for all it has)"
+_LAST_PRIVILEGED_PORT = 1023
 _HINTS = {
     errno.EADDRINUSE: ": stop what listens there, or choose another port (0 for a free one)",
     errno.EADDRNOTAVAIL: _OTHER_ADDRESS,
-    errno.EACCES: ": choose a port above 1023",
     socket.EAI_NONAME: _OTHER_ADDRESS,
 }
 
@@ -93,6 +93,8 @@ class Acceptor:
             where = f"{wanted.host or '*'}:{wanted.port}"
             trouble = Trouble.PORT_IN_USE if error.errno == errno.EADDRINUSE else None
             hint = _HINTS.get(error.errno or 0, "")
+            if error.errno == errno.EACCES and 0 < wanted.port <= _LAST_PRIVILEGED_PORT:
+                hint = f": choose a port above {_LAST_PRIVILEGED_PORT}"
             sentence = f"listeners: cannot listen on {where}: {reason}{hint}"
             raise ConfigError(sentence, trouble) from error
         self._socket.setblocking(False)

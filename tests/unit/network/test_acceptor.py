@@ -23,7 +23,7 @@ from kbroker.network.acceptor import Acceptor
             "choose an address of this machine",
             None,
         ),
-        (OSError(errno.EACCES, "No"), "choose a port above 1023", None),
+        (OSError(errno.EACCES, "No"), "No$", None),
     ],
 )
 def test_it_says_what_to_choose_instead(
@@ -41,3 +41,21 @@ def test_it_says_what_to_choose_instead(
         acceptor.bind()
 
     assert caught.value.trouble == trouble
+
+
+@pytest.mark.parametrize(("port", "is_low"), [(80, True), (1023, True), (1024, False), (0, False)])
+def test_it_names_higher_ports_only_where_a_low_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch, port: int, is_low: bool
+) -> None:
+    def refuse(*_arguments: Any, **_options: Any) -> Any:
+        raise OSError(errno.EACCES, "No")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    unused: Any = None
+    end_point = EndPoint(listener_name="PLAINTEXT", host="here", port=port)
+    acceptor = Acceptor(end_point, unused, unused, (-1, -1), 1, unused)
+
+    with pytest.raises(ConfigError) as caught:
+        acceptor.bind()
+
+    assert ("choose a port above 1023" in str(caught.value)) is is_low
