@@ -11,12 +11,17 @@ from kbroker.model import TopicPartition
 from kbroker.near_names import did_you_mean
 
 
+def shown(name: str) -> str:
+    """A name for a sentence, in quotes where one would not see it."""
+    return name if name and name == name.strip() else repr(name)
+
+
 def no_such(kind: str, name: str, known: Iterable[str], command: str | None = None) -> str:
     """The sentence about a topic or group that is not there, with those that sound like it;
     `command` lists them where it is not named as they are.
     """
     hint = did_you_mean(name, known) or f" (see `kbroker {command or kind} list`)"
-    return f"no such {kind}: {name}{hint}"
+    return f"no such {kind}: {shown(name)}{hint}"
 
 
 def no_such_broker(broker: int, online: Iterable[int], offline: Collection[int] = ()) -> str:

@@ -10,7 +10,7 @@ import click
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import counted, say
-from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.refusals import no_such, refuse, shown
 from kbroker.cli.setting_changes import changed, key_values, near_setting, topic_settings
 from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
@@ -222,4 +222,4 @@ def _refusal(result: Any, settings: Mapping[str, str]) -> str:
     code = ErrorCode(result.error_code)
     said = f"{result.error_message} ({code.name})" if result.error_message else code.name
     hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""
-    return f"{result.name}: {said}{hint}"
+    return f"{shown(str(result.name))}: {said}{hint}"
