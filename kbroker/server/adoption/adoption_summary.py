@@ -119,13 +119,20 @@ def _unknowns(plan: AdoptionPlan) -> list[str]:
     if has_offsets and plan.offsets_retention_minutes is not None:
         parts.append(
             "committed offsets of groups without members expire after "
-            f"{plan.offsets_retention_minutes} minutes (offsets.retention.minutes)"
+            f"{_time(plan.offsets_retention_minutes)} (offsets.retention.minutes)"
         )
     if plan.dropped_settings:
         parts.append(
             f"settings that kbroker cannot use are dropped: {_some(plan.dropped_settings)}"
         )
     return parts
+
+
+def _time(minutes: int) -> str:
+    for unit, length in (("day", 24 * 60), ("hour", 60)):
+        if minutes % length == 0:
+            return _count(minutes // length, unit)
+    return _count(minutes, "minute")
 
 
 def _count(number: int, noun: str) -> str:

@@ -23,7 +23,7 @@ def test_the_sentence_says_what_whose_and_what_now() -> None:
         "  1 topic keeps all records: topic settings are not known (they are in ZooKeeper)",
         "  `kbroker topic alter TOPIC --config retention.ms=MS` limits what a topic keeps",
         "  no topic is compacted until `kbroker topic alter TOPIC --config cleanup.policy=compact` says so again",
-        "  committed offsets of groups without members expire after 10080 minutes "
+        "  committed offsets of groups without members expire after 7 days "
         "(offsets.retention.minutes)",
         "nothing was changed: add --adopt to agree",
     ]
