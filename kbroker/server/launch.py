@@ -247,8 +247,19 @@ def _chosen(options: StartOptions) -> dict[str, str]:
     if options.zookeeper is not None:
         if not options.zookeeper.strip():
             raise UsageError("--zookeeper is empty: give HOST:PORT/chroot")
+        _check_ensemble(options.zookeeper)
         chosen["zookeeper.connect"] = options.zookeeper
     return chosen
+
+
+def _check_ensemble(connect: str) -> None:
+    # Only with an ensemble: kazoo's cost.
+    from kbroker.zk.ensemble.kazoo_tree import parse_connect
+
+    try:
+        parse_connect(connect)
+    except ValueError as error:
+        raise UsageError(f"--zookeeper {error}") from error
 
 
 def _listeners(addresses: Sequence[str]) -> dict[str, str]:
