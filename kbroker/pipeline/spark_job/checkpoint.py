@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -140,17 +140,39 @@ class Checkpoint:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from running here; raises PipelineError if one does."""
-        with self._lock_file() as file:
+        """Keep other processes from running here; raises PipelineError if one does.
+
+        A new directory in which nothing was written goes at the end.
+        """
+        is_new = not self.directory.exists()
+        with self._locked() as file:
+            try:
+                yield
+            finally:
+                if is_new:
+                    self._remove_if_unused(file)
+
+    def _locked(self) -> IO[str]:
+        while True:
+            file = self._lock_file()
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
+                file.close()
                 raise PipelineError(
                     f"another process runs on the checkpoint {self.directory}: wait until it has "
                     "ended, or give this job its own --checkpoint",
                     trouble=Trouble.CHECKPOINT,
                 ) from error
-            yield
+            if os.fstat(file.fileno()).st_nlink:
+                return file
+            file.close()  # who held it has removed it meanwhile: it keeps nobody out
+
+    def _remove_if_unused(self, lock: IO[str]) -> None:
+        with suppress(OSError):
+            if os.listdir(self.directory) == [_LOCK_FILE]:
+                os.unlink(lock.name)
+                os.rmdir(self.directory)
 
     def _lock_file(self) -> IO[str]:
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -238,6 +239,45 @@ def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
     assert "another process runs on the checkpoint" in sentence(run_both)
     with Checkpoint(tmp_path).held():
         pass
+
+
+def test_a_run_that_claims_nothing_leaves_no_directory(tmp_path: Path) -> None:
+    new = Checkpoint(tmp_path / "new")
+    with pytest.raises(PipelineError), new.held():
+        raise PipelineError("refused")
+    assert not new.directory.exists()
+
+    with new.held():
+        new.claim(IDENTITY, Look())
+    with new.held():
+        pass
+    assert new.read(IDENTITY) is not None
+
+
+def test_an_empty_directory_that_was_there_stays(tmp_path: Path) -> None:
+    with Checkpoint(tmp_path).held():
+        pass
+
+    assert tmp_path.is_dir()
+
+
+def test_a_lock_that_was_removed_is_nobodys(tmp_path: Path) -> None:
+    """Between two steps of a run that opens the lock, another one ends and removes it."""
+    checkpoint, other = Checkpoint(tmp_path / "new"), Checkpoint(tmp_path / "new")
+    opened = checkpoint._lock_file
+    calls = []
+
+    def open_late() -> IO[str]:
+        calls.append(opened())
+        if len(calls) == 1:
+            shutil.rmtree(checkpoint.directory)
+        return calls[-1]
+
+    checkpoint._lock_file = open_late  # type: ignore[method-assign]
+    with checkpoint.held():
+        assert len(calls) == 2
+        with pytest.raises(PipelineError, match="another process runs"), other.held():
+            pass
 
 
 def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path) -> None:
