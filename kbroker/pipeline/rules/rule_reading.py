@@ -37,6 +37,7 @@ _PARTS = ("where", "join", "by", "select", "having")  # that SQL says itself
 _AHEAD_US = 1_000 * 86_400_000_000
 _IDLE_US = 30_000_000
 _RELOAD_US = 30_000_000
+_OF_THE_BROKER = -1
 
 
 def read_rules(path: Path) -> RulesSpec:
@@ -310,8 +311,8 @@ def _topics(top: TomlTable) -> dict[str, TopicSpec]:
                 raise table.refusal(f'has {key}: write names with dots in quotes, "{key}.NAME"')
         found[name] = TopicSpec(
             name=name,
-            partitions=int(table.number("partitions", -1)),
-            replication_factor=int(table.number("replication-factor", -1)),
+            partitions=table.count("partitions") or _OF_THE_BROKER,
+            replication_factor=table.count("replication-factor") or _OF_THE_BROKER,
             settings={key: _setting(value) for key, value in settings.items()},
         )
     return found

@@ -91,6 +91,13 @@ class TomlTable:
             raise self.refusal(f"has {key} = {value!r}: give a number")
         return value
 
+    def count(self, key: str) -> int | None:
+        """A whole number from 1 on; None where there is none."""
+        value = self.values.get(key)
+        if value is not None and (type(value) is not int or value < 1):
+            raise self.refusal(f"has {key} = {value!r}: give a whole number from 1 on")
+        return value
+
     def duration_us(self, key: str) -> int | None:
         """Microseconds of `10s`; None where there is none."""
         text = self._typed(key, str, 'a text such as "30s"')

@@ -92,6 +92,8 @@ WRONG = [
     ('name = "logs"', 'name = "a/b"', "has name = 'a/b': letters, digits"),
     ('name = "logs"', "name = ", "rules.toml is not TOML:"),
     ('name = "logs"', 'name = "x"\n[scores.risk]\nby = "service"\nto = "t"\n', "has the score risk, and no rule gives points"),
+    ('name = "logs"', 'name = "x"\n[topics.errors]\npartitions = 0\n', "[topics.\"errors\"] has partitions = 0: give a whole number from 1 on"),
+    ('name = "logs"', 'name = "x"\n[topics.errors]\nreplication-factor = 1.5\n', "has replication-factor = 1.5: give a whole number from 1 on"),
     ('name = "logs"', 'name = "x"\n[topics.erors]\npartitions = 1\n', "names the output topic erors, which is not there, did you mean errors?"),
 ]  # fmt: skip
 
