@@ -8,7 +8,7 @@ well as a question.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -163,18 +163,28 @@ def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
 
 def check_all_told(links: ClusterLinks, kind: Coordinated) -> None:
     """Raises ClientError where brokers cannot name all groups, or what else has coordinators, as a
-    partition that keeps some of them has no leader; OSError where no broker answers.
+    partition that keeps some of them has no leader, or one that was silent when it was asked;
+    OSError where no broker answers.
     """
     leaders = links.topic(kind.topic).leaders
     dark = [number for number, leader in leaders.items() if leader == NO_LEADER]
     if dark:
-        places = ", ".join(str(TopicPartition(kind.topic, number)) for number in dark[:_MOST_NAMED])
-        more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""
         raise ClientError(
-            f"{places}{more} {'has' if len(dark) == 1 else 'have'} no leader: nobody tells of the "
-            f"{kind.noun}s that are kept there",
+            f"{_places(kind, dark)} {'has' if len(dark) == 1 else 'have'} no leader: nobody tells "
+            f"of the {kind.noun}s that are kept there",
             trouble=Trouble.NO_LEADER,
         )
+    silent = [number for number, leader in leaders.items() if leader in links.silent]
+    if silent:
+        raise ClientError(
+            f"nobody tells of the {kind.noun}s that are kept in {_places(kind, silent)}: "
+            f"{'its' if len(silent) == 1 else 'their'} leader does not answer"
+        )
+
+
+def _places(kind: Coordinated, numbers: Sequence[int]) -> str:
+    places = ", ".join(str(TopicPartition(kind.topic, number)) for number in numbers[:_MOST_NAMED])
+    return places + (f" and {len(numbers) - _MOST_NAMED} more" * (len(numbers) > _MOST_NAMED))
 
 
 def check_coordinator_partition(

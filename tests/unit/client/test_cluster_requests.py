@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
@@ -11,8 +12,10 @@ import pytest
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.cluster_requests import (
+    GROUP,
     ask_controller,
     ask_coordinator,
+    check_all_told,
     check_coordinator_partition,
 )
 from kbroker.client.exit_code import ExitCode
@@ -167,3 +170,35 @@ def test_a_coordinator_that_is_not_for_us_is_final() -> None:
     with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
         delete(cluster)
     assert cluster.slept == 0
+
+
+@pytest.mark.parametrize(
+    ("leaders", "sentence"),
+    [
+        ({0: 1, 1: 2}, None),
+        (
+            {0: 3, 1: 2, 2: 3},
+            "__consumer_offsets-0, __consumer_offsets-2: their leader does not an",
+        ),
+        (
+            {0: 1, 1: 3},
+            "nobody tells of the groups that are kept in __consumer_offsets-1: its leade",
+        ),
+        ({0: -1, 1: 3}, "__consumer_offsets-0 has no leader"),
+    ],
+)
+def test_groups_of_a_broker_that_does_not_answer_are_told_by_nobody(
+    leaders: dict[int, int], sentence: str | None
+) -> None:
+    class WithSilentBroker(Cluster):
+        silent = MappingProxyType({3: GONE})
+
+        def topic(self, name: str) -> TopicView:
+            return TopicView(name=name, code=ErrorCode.NONE, leaders=leaders)
+
+    told = links(WithSilentBroker([1], []))
+    if sentence is None:
+        check_all_told(told, GROUP)
+    else:
+        with pytest.raises(ClientError, match=sentence):
+            check_all_told(told, GROUP)
