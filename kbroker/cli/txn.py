@@ -5,7 +5,7 @@ transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -159,8 +159,7 @@ def producers(
     ]
     print_rows(rows, _PRODUCERS, output)
     tell_silent(links)
-    count = sum(row["transaction_start_offset"] is not None for row in rows)
-    say(f"{topic}: {counted(len(rows), 'producer')}, {counted(count, 'open transaction')}")
+    say(f"{topic}: {summary_of_producers(rows)}")
     answers = {place: found.get(place) for place in asked}
     refuse(
         [
@@ -170,6 +169,13 @@ def producers(
         ],
         Trouble.NO_LEADER if NO_LEADER in asked.values() else None,
     )
+
+
+def summary_of_producers(rows: Iterable[Mapping[str, Any]]) -> str:
+    """How many producers there are, each of which may have written to many partitions."""
+    ids = {row["producer_id"] for row in rows}
+    open_ids = {row["producer_id"] for row in rows if row["transaction_start_offset"] is not None}
+    return f"{counted(len(ids), 'producer')}, {counted(len(open_ids), 'open transaction')}"
 
 
 def _asked(
