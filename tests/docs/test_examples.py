@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from compat_tests.apache_kafka import free_port
-from compat_tests.command_line import FINE, HEEDING, run
+from compat_tests.command_line import FINE, HEEDING, ITEM_FAILED, run
 from compat_tests.waiting import until
 from compat_tests.zookeeper_servers import java_command
 from tests.docs.terminals import environment, what_may_be_missing
@@ -76,6 +77,50 @@ def test_three_brokers_and_a_zookeeper_start_serve_and_stop(tmp_path: Path) -> N
     assert example.returncode == FINE
     assert len(pids) == 3
     assert [pid for pid in pids if is_running(pid)] == []
+
+
+def without_java(tmp_path: Path, program: str) -> dict[str, str]:
+    """The environment with a `java` that does no more than a shell does for this program."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\n{program}\n")
+    java.chmod(0o755)
+    plain = environment(ZOOKEEPER_PORT=str(free_port()))
+    return {**plain, "PATH": f"{java.parent}:{plain['PATH']}", "PORTS": str(free_port())}
+
+
+def test_no_broker_joins_the_zookeeper_of_somebody_else(tmp_path: Path) -> None:
+    settings = without_java(tmp_path, "exec sleep 600")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        done = subprocess.run(
+            ["sh", str(THREE_BROKERS), "here"],
+            cwd=tmp_path,
+            env={**settings, "ZOOKEEPER_PORT": port},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == ITEM_FAILED
+    assert done.stderr.startswith(f"Error: ZooKeeper cannot listen on 127.0.0.1:{port}: stop what ")
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_zookeeper_that_does_not_start_is_not_waited_for(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", str(THREE_BROKERS), "here"],
+        cwd=tmp_path,
+        env=without_java(tmp_path, "echo no such class; exit 1"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    log = tmp_path / "here" / "zookeeper.log"
+    assert done.returncode == ITEM_FAILED
+    assert done.stderr == f"Error: ZooKeeper did not start: see {log}\n"
+    assert log.read_text() == "no such class\n"
 
 
 def _said_by_broker_1(folder: Path, settings: dict[str, str]) -> str:
