@@ -163,7 +163,9 @@ class ArchiveJob:
             facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
             holes = self._explained(facts)
             allows_loss = self._options.allows_loss
-            return facts, holes, epochs.held_against_source(batch.ranges, allows_loss=allows_loss)
+            leader_epochs = epochs.held_against_source(batch.ranges, allows_loss=allows_loss)
+            batch.check_topics()
+            return facts, holes, leader_epochs
         except BaseException:
             writer.give_up(batch.number)
             raise

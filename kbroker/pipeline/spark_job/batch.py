@@ -20,6 +20,8 @@ class Batch:
     frame: Any  # DataFrame of envelope.RECORD_COLUMNS; it belongs to `frame.sparkSession`
     ranges: Ranges  # from the checkpoint's offsets, never from counted rows
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that have one
+    # Raises PipelineError where a topic is another one by now: to be asked when all is read.
+    check_topics: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

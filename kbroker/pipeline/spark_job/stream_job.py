@@ -231,6 +231,7 @@ class _Run:
                 frame=frame,
                 ranges=ranges,
                 topic_ids=self._record.topic_ids,
+                check_topics=self._look_at_topics,
             )
         )
         with self._changed:
@@ -252,7 +253,8 @@ class _Run:
 
     def _look_at_topics(self) -> None:
         """Spark tells a topic from another by its name alone: one that was created again while the
-        job runs, and has grown beyond the job's position, would be read on from there.
+        job runs, and has grown beyond the job's position, would be read on from there. Raises
+        PipelineError.
         """
         topic_ids = while_reachable(self._job.source.topic_ids, None)
         if topic_ids is None:

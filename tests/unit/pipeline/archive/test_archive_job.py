@@ -114,6 +114,25 @@ def test_a_topic_that_was_made_anew_is_not_archived_behind_the_old_one(
     job.close()
 
 
+def test_records_of_a_topic_that_was_made_anew_while_they_were_read_are_not_archived(
+    disk: RecordingArchiveDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    job = ArchiveJob(
+        lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions()
+    )
+
+    def made_anew() -> None:
+        raise PipelineError("topic t was deleted and created again")
+
+    with pytest.raises(PipelineError, match="topic t was deleted and created again"):
+        job.work(replace(batch(2, 25, 40), check_topics=made_anew))
+
+    job.close()
+    assert read_archive(PATH, disk).number == 1
+    assert [name for name in files_below(disk, "staging") if not name.endswith(".lock")] == []
+
+
 def test_a_topic_of_another_cluster_is_not_archived_behind_one_without_an_id(
     disk: RecordingArchiveDisk,
 ) -> None:

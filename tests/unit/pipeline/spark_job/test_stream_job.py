@@ -295,6 +295,24 @@ def test_a_topic_that_is_made_anew_while_the_job_runs_is_not_read_on(tmp_path: P
     assert seen == [(0, {"a": "id-1"}), (1, {"a": "id-1", "b": "id-7"})]
 
 
+def test_a_batch_learns_that_a_topic_was_made_anew_while_it_was_read(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.ids = {"a": "id-1"}
+    worked: list[int] = []
+
+    def replace_topic(batch: Batch) -> BatchResult:
+        batch.check_topics()
+        source.ids = {"a": "id-2"}
+        batch.check_topics()
+        worked.append(batch.number)
+        return count(batch)
+
+    with pytest.raises(PipelineError, match="topic a was deleted and created again"):
+        job(source, replace_topic).run(None)
+
+    assert worked == []
+
+
 def test_a_batch_does_not_wait_for_a_cluster_to_tell_its_topics(tmp_path: Path) -> None:
     source = Source(tmp_path)
 
