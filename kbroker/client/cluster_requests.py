@@ -184,7 +184,8 @@ def check_all_told(links: ClusterLinks, kind: Coordinated) -> None:
 
 def _places(kind: Coordinated, numbers: Sequence[int]) -> str:
     places = ", ".join(str(TopicPartition(kind.topic, number)) for number in numbers[:_MOST_NAMED])
-    return places + (f" and {len(numbers) - _MOST_NAMED} more" * (len(numbers) > _MOST_NAMED))
+    more = len(numbers) - _MOST_NAMED
+    return f"{places} and {more} more" if more > 0 else places
 
 
 def check_coordinator_partition(
