@@ -17,6 +17,7 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.open_logs import ManagedLogs
 from kbroker.log.recovery.directory_scan import DirectoryContent, scan
+from kbroker.log.recovery.load_checks import bytes_between
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
@@ -115,6 +116,8 @@ class LogStartup:
             # What the log has lost gets other records, under the same epoch where nobody else could
             # lead: once they are appended, nothing tells them apart.
             future.truncate_to(log.log_end_offset)
+            if not _is_still_a_copy(log, future):
+                future.truncate_fully_and_start_at(log.log_start_offset)
         except (StorageError, CheckpointError, KafkaError) as error:
             self._give_up(request, directory, str(error))
             return
@@ -158,3 +161,16 @@ class LogStartup:
         self._logs.open.leave_closed(request.topic_partition, request.directory, directory, error)
         if isinstance(error, StorageError) and error.errno not in _ONE_FILE:
             self._logs.directories.fail(request.directory, error)
+
+
+def _is_still_a_copy(log: Log, future: Log) -> bool:
+    """Whether a copy has as many bytes as its log. While its directory was offline, the log may
+    have been compacted: a record that went since would be back, and what had deleted it gone.
+    """
+    start_offset = max(log.segments[0].base_offset, future.segments[0].base_offset)
+    sizes = {
+        bytes_between(each.segments, start_offset, future.log_end_offset) for each in (log, future)
+    }
+    log.close_files()  # an idle log holds no descriptor
+    future.close_files()
+    return len(sizes) == 1

@@ -15,6 +15,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
+from tests.fakes.log_cleaning import clean
 from tests.fakes.log_maker import PARTITION, batch
 from tests.fakes.moving_broker import BROKER, ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
 from tests.fakes.waiting import until
@@ -232,6 +233,40 @@ async def test_a_copy_that_kept_more_than_its_log_is_cut_before_the_log_gets_oth
     assert moved.log.directory == f"{B}/t-0"
     assert values_of(moved.log) == [b"kept", *VALUES]
     await last.stop()
+
+
+async def test_a_copy_whose_log_was_compacted_meanwhile_begins_anew() -> None:
+    settings = {"cleanup_policy": ("compact",), "delete_retention_ms": 0}
+    broker = MovingBroker(**settings)
+    partition = broker.lead()
+    broker.append(partition, b"deleted", key=b"k")
+    broker.append(partition, *(bytes(200_000) for _ in range(3)), key=b"large")
+    broker.append(partition, None, key=b"k")
+    await broker.alter(B)
+    await asyncio.sleep(0)
+    (future,) = broker.logs.all_futures()
+    assert 0 < future.log_end_offset < 4
+    await broker.moves.shutdown()
+    future.roll(0)
+    future.flush(and_closed=True)
+    broker.logs.checkpoint_recovery_points()
+
+    broker.logs.fail_directory(B, StorageError(B, "fsync", 5))
+    for _ in range(3):
+        partition.log.roll(0)
+        clean(partition.log, broker.time.now_ms(), file_system=broker.disk)
+        broker.append(partition, b"later", key=b"l")
+    left = values_of(partition.log)
+    assert left == [bytes(200_000), b"later", b"later"]
+    broker.logs.shutdown()
+    broker.disk.let_go()
+    again = MovingBroker(broker.disk, **settings)
+    moved = again.lead()
+    await again.settle()
+
+    assert moved.log.directory == f"{B}/t-0"
+    assert values_of(moved.log) == left
+    await again.stop()
 
 
 async def test_a_topic_that_gets_its_id_while_it_moves_keeps_it(broker: MovingBroker) -> None:
