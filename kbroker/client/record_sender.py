@@ -345,6 +345,8 @@ def _describe_lack(code: ErrorCode) -> tuple[str, Trouble | None]:
     if code in _TOO_FEW_IN_SYNC:
         sentence = f"fewer replicas are in sync than min.insync.replicas asks for ({code.name})"
         return sentence, Trouble.NOT_ENOUGH_REPLICAS
+    if code is ErrorCode.KAFKA_STORAGE_ERROR:
+        return f"a disk of its broker is full, or has failed, as its log says ({code.name})", None
     return code.name, None
 
 

@@ -224,6 +224,15 @@ def test_after_half_a_minute_it_is_given_up_with_the_reason(code: ErrorCode) -> 
     assert 30 < setting.now_s < 31
 
 
+def test_a_disk_that_takes_nothing_is_told_as_a_disk() -> None:
+    setting = Setting()
+    setting.broker.codes = [ErrorCode.KAFKA_STORAGE_ERROR] * 1_000
+
+    setting.put(b"a")
+    with pytest.raises(ClientError, match=r"a disk of its broker is full.* \(KAFKA_STORAGE_ERROR"):
+        setting.run()
+
+
 def test_a_partition_without_leader_is_waited_for() -> None:
     setting = Setting()
     setting.broker.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
