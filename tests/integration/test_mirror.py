@@ -493,6 +493,7 @@ def test_a_mirror_that_waits_says_for_whom_and_knows_no_lag(
 
     assert run.run(str(tmp_path / "c"), None, None, "json") == 0
 
+    assert told[0].endswith(" rows/s")
     assert told[1].endswith("lag 0, 0.0 s")
     assert told[2].endswith("in 1 round, waiting: the target is away")
     assert told[3].endswith("lag 0, 0.0 s")

@@ -263,7 +263,8 @@ class MirrorRun:
         done = f"mirror: {counted(rows, 'row')} in {counted(self._rounds, 'round')}"
         if self._waits_for:
             return f"{done}, waiting: {self._waits_for}"
-        return f"{done}, {rows / max(seconds, 1e-6):,.0f} rows/s, {self._lag.text()}"
+        lag = f", {self._lag.text()}" if self._rounds else ""  # known at the end of a round
+        return f"{done}, {rows / max(seconds, 1e-6):,.0f} rows/s{lag}"
 
     def _report(self, job: MirrorJob, output: str) -> None:
         rows = [
