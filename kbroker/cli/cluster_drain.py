@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -19,11 +19,10 @@ from kbroker.cli.partition_moves import (
     wait_for_moves,
 )
 from kbroker.cli.refusals import no_such_broker, refuse
-from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.drain_plan import plan_drain
 from kbroker.client.reassignments import moves_under_way
 from kbroker.errors import Trouble
-from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
 
 
@@ -55,9 +54,10 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
     Stop the broker soon: new topics may get replicas on it until then.
     """
     with cluster_links(bootstrap) as links:
+        moving = moves_under_way(links)  # first: one that ends meanwhile is described at its end
         described = links.describe(None)
         _check_known(described, broker)
-        work = _planned(links, described, broker)
+        work = _planned(moving, described, broker)
         begun, refusals = (work.targets, []) if dry_run else begin_moves(links, work.targets)
         print_rows(move_rows(work.replicas, begun), MOVE_COLUMNS, output)
         failures = [*work.failures, *refusals]
@@ -83,8 +83,9 @@ def _check_known(described: MetadataResponse, broker: int) -> None:
         refuse([no_such_broker(broker, online, holders - online)])
 
 
-def _planned(links: ClusterLinks, described: MetadataResponse, broker: int) -> _Drain:
-    moving = moves_under_way(links)
+def _planned(
+    moving: Mapping[TopicPartition, ReplicaAssignment], described: MetadataResponse, broker: int
+) -> _Drain:
     replicas = replicas_of(described)
     ahead = {  # where moves under way will have ended
         place: _without(each, moving[place].removing_replicas) if place in moving else each

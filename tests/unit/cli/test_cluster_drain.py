@@ -123,6 +123,21 @@ def test_a_move_off_the_broker_that_has_begun_goes_on_and_is_waited_for(
     ]
 
 
+@pytest.mark.parametrize("brokers", [(1, 2, 3), (1, 2, 3, 4)])
+def test_a_move_that_ends_while_the_cluster_is_asked_is_not_taken_for_replicas(
+    brokers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = ReplicaAssignment(replicas=(3, 2, 1), adding_replicas=(3,), removing_replicas=(1,))
+    cluster = MovingCluster({"orders": [(3, 2, 1)]}, dict.fromkeys(brokers), moving={FIRST: move})
+    cluster.wishes = {FIRST: (3, 2)}  # at the first look
+
+    result = drain(monkeypatch, cluster, "1")
+
+    assert (result.exception, result.stdout) == (None, "")
+    assert cluster.replicas == {FIRST: (3, 2)}
+    assert cluster.wishes == {FIRST: (3, 2)}
+
+
 def test_a_move_onto_the_broker_is_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
     move = ReplicaAssignment(replicas=(1, 3, 2), adding_replicas=(1,), removing_replicas=(2,))
     cluster = MovingCluster({"orders": [(1, 3, 2)]}, dict.fromkeys((1, 2, 3)), moving={FIRST: move})
