@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.directory_argument import DirectoryArgument
 from kbroker.cli.output import counted, say
 from kbroker.cli.progress import CountedProgress
 from kbroker.errors import Trouble, trouble_of
@@ -45,6 +46,7 @@ def _copy_options(command: CommandT) -> CommandT:
             "--data",
             "directory",
             required=True,
+            type=DirectoryArgument(),
             metavar="DIR",
             help="Data directory of a stopped broker, or of several (as --brokers left it).",
         ),

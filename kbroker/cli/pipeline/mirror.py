@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from kbroker.cli.bootstrap_reading import other_bootstrap, wished_bootstrap
 from kbroker.cli.connection import link_errors, security_options
+from kbroker.cli.directory_argument import DirectoryArgument
 from kbroker.cli.output import output_option
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names, pair
@@ -39,7 +40,7 @@ from kbroker.record.compression import CODEC_IDS
 @click.option("--topics", type=names, default="", metavar="A,B", help="These topics.")
 @click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches, also new ones.")
 @click.option(
-    "--checkpoint", required=True, type=click.Path(file_okay=False), metavar="DIR",
+    "--checkpoint", required=True, type=DirectoryArgument(), metavar="DIR",
     help="Where the job notes whose it is: a directory of its own.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Copy what is there now, and stop.")

@@ -22,6 +22,8 @@ def directory(text: str) -> str:
         raise click.BadParameter(
             f"'{text}' is an address: give a directory of a disk, own or mounted"
         )
+    if not str(text).strip():
+        raise click.BadParameter(f"'{text}' is empty: give a directory")
     return str(text)
 
 

@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import link_errors, security_options
+from kbroker.cli.directory_argument import DirectoryArgument
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import date_ms, directory, names, numbers, pair, size
@@ -52,7 +53,7 @@ _PLAN_COLUMNS = ("topic", "partition", "target", "files", "rows", "size_bytes")
     help="The data directory to make instead, new or empty: records keep their offsets.",
 )  # fmt: skip
 @click.option(
-    "--checkpoint", required=True, type=click.Path(file_okay=False), metavar="DIR",
+    "--checkpoint", required=True, type=DirectoryArgument(), metavar="DIR",
     help="Where the job notes what it does, with the offset maps: a directory of its own.",
 )  # fmt: skip
 @click.option("--topics", type=names, default="", metavar="A,B", help="Only these topics.")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 from click.core import ParameterSource
 
+from kbroker.cli.directory_argument import DirectoryArgument
 from kbroker.cli.output import output_option
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
@@ -123,7 +124,7 @@ _OPTIONS = (
     click.option(
         "--checkpoint",
         required=True,
-        type=click.Path(file_okay=False),
+        type=DirectoryArgument(),
         metavar="DIR",
         help="Where the job notes how far it is: a directory of its own.",
     ),

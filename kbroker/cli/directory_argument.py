@@ -1,0 +1,24 @@
+"""The type of options that name a directory to work in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+
+class DirectoryArgument(click.Path):
+    """A directory, there or not. An empty name, as an unset variable of a script gives it, would be
+    the directory that one is in, or the root.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | Any:
+        """Raises BadParameter."""
+        if not str(value).strip():
+            self.fail(f"'{value}' is empty: give a directory", param, ctx)
+        return super().convert(value, param, ctx)
