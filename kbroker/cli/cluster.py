@@ -63,7 +63,7 @@ def status(bootstrap: str, output: str, names_partitions: bool) -> None:
     """
     with cluster_links(bootstrap) as links:
         described = links.describe(None)
-        _call_all(links, described)
+        silent = _call_all(links, described)
         health = health_of(
             described.topics, _minimums(links, described), _moves(links, described.controller_id)
         )
@@ -72,10 +72,10 @@ def status(bootstrap: str, output: str, names_partitions: bool) -> None:
     if names_partitions:
         print_rows(rows, STATE_COLUMNS, output)
     else:
-        print_rows(_rows(described, partitions, links.silent), _COLUMNS, output)
+        print_rows(_rows(described, partitions, silent), _COLUMNS, output)
         if output == "table":
             _name_first(rows)
-    for broker_id, error in sorted(links.silent.items()):
+    for broker_id, error in sorted(silent.items()):
         say(f"broker {broker_id} does not answer: {error}")
     say(
         f"cluster {described.cluster_id}, {_controller(described)}: "
@@ -84,7 +84,7 @@ def status(bootstrap: str, output: str, names_partitions: bool) -> None:
         f"{counted(len(partitions), 'partition')}, {len(health.leaderless)} without leader"
     )
     say(state_counts(health))
-    if links.silent:
+    if silent:
         say(Trouble.ADVERTISED_ADDRESS.advice)
     if health.leaderless:
         leaderless = named(sorted(map(str, health.leaderless)))
@@ -100,11 +100,14 @@ def _name_first(rows: Sequence[Mapping[str, Any]]) -> None:
         say(f"and {counted(len(rows) - _NAMED, 'more partition')} (all with --partitions)")
 
 
-def _call_all(links: ClusterLinks, described: MetadataResponse) -> None:
-    """Ask each broker for a sign of life; the links know who is silent."""
+def _call_all(links: ClusterLinks, described: MetadataResponse) -> dict[int, Exception]:
+    """Ask each broker for a sign of life; returns who gave none, and why. What else is asked of
+    them may have to wait for ZooKeeper.
+    """
     for broker in described.brokers:
         with suppress(OSError, ClientError, KafkaError):
             links.ask(broker.node_id, MetadataRequest(topics=[]))
+    return dict(links.silent)
 
 
 def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int] | None:

@@ -224,3 +224,22 @@ def test_a_broker_that_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch
     assert lines[0] == "broker 1 does not answer: h:9092 gave no answer to MetadataRequest"
     assert lines[-1] == "See docs/troubleshooting.md#advertised-address"
     assert not [line for line in lines if "reassigning" in line], "it was the controller"
+
+
+def test_a_controller_that_only_waits_for_its_zookeeper_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class WaitsForZooKeeper(OneIsGone):
+        def ask(self, node_id: int, request: object) -> Any:
+            if isinstance(request, MetadataRequest):
+                return MetadataResponse()
+            self.silent[node_id] = TimeoutError("no answer in time")
+            raise self.silent[node_id]
+
+    shown = status(monkeypatch, WaitsForZooKeeper(), "--output", "jsonl")
+
+    assert json.loads(shown.stdout.splitlines()[0])["state"] == "online"
+    lines = shown.stderr.splitlines()
+    told = "broker 1 does not tell which partitions are reassigning: no answer in time"
+    assert told in lines
+    assert not [line for line in lines if "does not answer" in line or "advertised" in line]
