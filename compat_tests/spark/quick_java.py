@@ -21,7 +21,8 @@ import tempfile
 from compat_tests.class_archive import ClassArchive
 from compat_tests.prerequisites import cache_directory
 
-_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Its classes fill more than Java begins with, which it answers with a whole collection.
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m")
 _LONGEST_S = 200
 _PROGRAM = """
 import sys
