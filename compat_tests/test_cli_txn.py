@@ -189,7 +189,7 @@ def test_an_id_that_nobody_uses_is_named(
     refused = kbroker("describe", transactional_id + "x").refused(ITEM_FAILED)
     empty = kbroker("describe", "").refused(ITEM_FAILED)
 
-    assert empty == "Error: no such transactional id:  (see `kbroker txn list`)"
+    assert empty == "Error: no such transactional id: '' (see `kbroker txn list`)"
     assert refused.startswith(f"Error: no such transactional id: {transactional_id}x, did you mean")
 
 

@@ -17,6 +17,7 @@ from tests.faults.planted_bugs import (
     no_fsync_of_the_partitions_name,
     recovery_point_ahead_of_fsync,
     rows_of_sequences_mixed,
+    torn_tail_not_cut,
 )
 
 SEED = 7
@@ -29,6 +30,7 @@ HUNTS = {
     no_fsync_of_the_partitions_name: ("acks-all", 1),
     recovery_point_ahead_of_fsync: ("acks-all", 8),
     rows_of_sequences_mixed: ("never", 7),
+    torn_tail_not_cut: ("acks-all", 8),
 }
 ENOUGH_IMAGES = 960
 
