@@ -38,29 +38,6 @@ def tail_of(segment: LogSegment) -> list[BatchHeader]:
         return []
 
 
-def bytes_between(segments: LogSegments, start_offset: int, end_offset: int) -> int:
-    """How many bytes of batches from `start_offset` to `end_offset` (exclusive) are left, checked
-    against nothing; -1 where that cannot be told.
-    """
-    try:
-        return sum(
-            _position_of(segment, end_offset) - _position_of(segment, start_offset)
-            for segment in segments.between(start_offset, end_offset)
-        )
-    except KafkaError:
-        return -1
-
-
-def _position_of(segment: LogSegment, offset: int) -> int:
-    if offset <= segment.base_offset:
-        return 0
-    _, position = segment.offset_index.lookup(offset)
-    if not 0 <= position <= segment.size_bytes:
-        position = 0
-    found = segment.records.find_offset(offset, position)
-    return segment.size_bytes if found is None else found[0]
-
-
 def first_epoch(segment: LogSegment) -> int:
     """The leader epoch of the first batch, checked against nothing; -1 where there is none."""
     try:

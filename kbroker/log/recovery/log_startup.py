@@ -17,7 +17,6 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.open_logs import ManagedLogs
 from kbroker.log.recovery.directory_scan import DirectoryContent, scan
-from kbroker.log.recovery.load_checks import bytes_between
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
@@ -167,9 +166,10 @@ def _is_still_a_copy(log: Log, future: Log) -> bool:
     """Whether a copy has as many bytes as its log. While its directory was offline, the log may
     have been compacted: a record that went since would be back, and what had deleted it gone.
     """
-    start_offset = max(log.segments[0].base_offset, future.segments[0].base_offset)
+    start, end = max(each.segments[0].base_offset for each in (log, future)), future.log_end_offset
     sizes = {
-        bytes_between(each.segments, start_offset, future.log_end_offset) for each in (log, future)
+        sum(s.position_of(end) - s.position_of(start) for s in each.segments.between(start, end))
+        for each in (log, future)
     }
     log.close_files()  # an idle log holds no descriptor
     future.close_files()
