@@ -9,10 +9,12 @@ that no process is without work while another one is amid a long file.
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +42,23 @@ def pytest_collection() -> Iterator[None]:
     """
     gc.disable()
     try:
-        return (yield)
+        with _after_the_first():
+            return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(*COLLECTIONS)
         gc.enable()
+
+
+@contextmanager
+def _after_the_first() -> Iterator[None]:
+    """Of all processes one collects first: the others need not compile what it has compiled."""
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks

@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.waiting import PATIENCE_S
+from compat_tests.waiting import PATIENCE_S, until
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # An hour ago: much older records would be due for deletion, and a broker may delete them at any
@@ -76,9 +76,25 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **settings: str) -
     """Create a topic with as many replicas as the broker gives it; `settings` have underscores for
     dots.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the answer
     config = {name.replace("_", "."): value for name, value in settings.items()}
-    admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(20)
+    make_topic(
+        AdminClient({"bootstrap.servers": bootstrap}), NewTopic(topic, partitions, config=config)
+    )
+
+
+def make_topic(admin: AdminClient, new: NewTopic) -> None:
+    """Create a topic; while too few brokers are there for its replicas, wait for them."""
+
+    def made() -> bool:
+        try:
+            admin.create_topics([new])[new.topic].result(PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
+
+    until(made, f"brokers for the replicas of {new.topic}")
 
 
 def transactional_producer(bootstrap: str, transactional_id: str, **settings: object) -> Producer:

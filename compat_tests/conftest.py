@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 from compat_tests import apache_kafka
 from compat_tests.command_line import Run, run
@@ -25,7 +26,8 @@ from compat_tests.forked_kbroker import ForkedKbroker
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.wire.wire_client import WireClient
 
-START_TIMEOUT_S = 20
+ATTEMPTS = 4
+TOO_FEW_BROKERS = "larger than available brokers"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -183,6 +185,25 @@ def group() -> str:
 def records(request: pytest.FixtureRequest) -> int:
     """How many records a client writes per codec."""
     return int(request.config.getoption("--records"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Where brokers are restarted, a test starts over that one of its clients could not make a topic
+    for: with a broker away there is no room for its replicas, and Apache Kafka refuses it, too.
+    """
+    if not item.config.getoption("--restart-every"):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for left in reversed(range(ATTEMPTS)):
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+        if left == 0 or not any(TOO_FEW_BROKERS in report.longreprtext for report in reports):
+            break
+        item._initrequest()  # fixtures of its own, such as its topic's name
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.hookimpl(hookwrapper=True)

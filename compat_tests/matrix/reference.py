@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.clients import make_topic
 from compat_tests.matrix.serving.serve import Record
 from compat_tests.waiting import until
 
@@ -41,8 +42,7 @@ class Reference:
         """Make a topic, and return when it can be written. `config` has underscores for dots."""
         settings = {name.replace("_", "."): value for name, value in config.items()}
         self._made.append(topic)
-        new = NewTopic(topic, partitions, config=settings)
-        self._admin.create_topics([new])[topic].result(PATIENCE_S)
+        make_topic(self._admin, NewTopic(topic, partitions, config=settings))
         until(lambda: self._leaders(topic) == partitions, f"leaders of {topic}", PATIENCE_S)
         return topic
 

@@ -44,6 +44,10 @@ def spark_settings(folder: Path) -> dict[str, str]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
+        # To compile a query takes longer than to run it over what a test writes. Jobs that tests
+        # start as processes compile, as those of users do.
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.minBatchesToRetain": "5",

@@ -121,9 +121,12 @@ class ClusterLinks:
             is_unknown = view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_unknown and not creates and not self._controller_knows(name):
                 return None
-            if view.code and not view.code.retriable:
+            # A broker may be about to come back: Java's producer waits for it, too.
+            lacks_brokers = view.code == ErrorCode.INVALID_REPLICATION_FACTOR
+            is_over = time.monotonic() > give_up_s
+            if view.code and not view.code.retriable and (is_over or not lacks_brokers):
                 raise ClientError(_refusal(name, view.code))
-            if time.monotonic() > give_up_s:
+            if is_over:
                 return view if view.leaders else None
             self._sleep(_PAUSE_S)
 
@@ -323,5 +326,10 @@ def _refusal(topic: str, code: ErrorCode) -> str:
         return (
             f"no topic can be named '{topic}': a name has up to 249 letters, digits, '.', '_' and "
             f"'-' of ASCII ({code.name})"
+        )
+    if code == ErrorCode.INVALID_REPLICATION_FACTOR:
+        return (
+            f"there is no topic {topic}, and it cannot be made: fewer brokers are there than "
+            f"default.replication.factor asks for ({code.name})"
         )
     return f"topic {topic} cannot be used: {code.name}"

@@ -4,6 +4,7 @@ is told with who gave it.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,11 +127,16 @@ def test_an_address_that_a_broker_gave_is_told_with_the_broker_that_gave_it(
 
 
 class Member(Broker):
-    """One of two brokers; hears of a topic after so many questions."""
+    """One of two brokers; hears of a topic after so many questions, and refuses it until then."""
 
-    def __init__(self, questions: int | None) -> None:
+    def __init__(
+        self,
+        questions: int | None,
+        refusal: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ) -> None:
         super().__init__()
         self._questions = questions
+        self._refusal = refusal
 
     def _answer(self, request: Any) -> Any:
         brokers = [
@@ -142,7 +148,7 @@ class Member(Broker):
             knows = self._questions == 0
             if self._questions:
                 self._questions -= 1
-            code = ErrorCode.NONE if knows else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = ErrorCode.NONE if knows else self._refusal
             partition = MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=1)
             topic = MetadataResponse.MetadataResponseTopic(name=asked.name, error_code=int(code))
             topic.partitions = [partition] if knows else []
@@ -165,3 +171,37 @@ def test_a_topic_of_which_only_the_controller_has_heard_is_waited_for(
 
     assert (view is not None) == is_found
     assert len(waited) == (2 if is_found else 0)
+
+
+def test_a_topic_that_waits_for_a_broker_to_come_back_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member = Member(2, ErrorCode.INVALID_REPLICATION_FACTOR)
+    monkeypatch.setattr(cluster_links, "BrokerLink", Addresses(member))
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
+    waited: list[float] = []
+
+    view = ClusterLinks("given:1", sleep=waited.append).ready_topic("new", creates=True)
+
+    assert view is not None
+    assert view.is_ready
+    assert len(waited) == 2
+
+
+def test_too_few_brokers_for_a_topic_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    member = Member(None, ErrorCode.INVALID_REPLICATION_FACTOR)
+    monkeypatch.setattr(cluster_links, "BrokerLink", Addresses(member))
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
+    waited: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(waited))
+    monkeypatch.setattr(cluster_links, "time", clock)
+
+    with pytest.raises(ClientError) as raised:
+        ClusterLinks("given:1", sleep=waited.append).ready_topic("new", creates=True)
+
+    assert 1 < sum(waited) < 60
+
+    assert str(raised.value) == (
+        "there is no topic new, and it cannot be made: fewer brokers are there than "
+        "default.replication.factor asks for (INVALID_REPLICATION_FACTOR)"
+    )
