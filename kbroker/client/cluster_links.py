@@ -28,6 +28,7 @@ EARLIEST, LATEST = -2, -1
 _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
+_FAILOVER_S = 30.0  # a killed leader leads until its session of ZooKeeper ends, after 18 s
 _PAUSE_S = 0.1
 
 
@@ -173,9 +174,13 @@ class ClusterLinks:
         """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late;
         `only_committed`: up to the first open transaction.
 
+        A leader that is away is waited for, longer where another broker may follow it.
+
         Raises OSError, KafkaError, ClientError where nobody leads one of them.
         """
-        give_up_s = time.monotonic() + _PATIENCE_S
+        began_s = time.monotonic()
+        give_up_s = began_s + _PATIENCE_S
+        failover_s = began_s + (_FAILOVER_S if len(self._nodes) > 1 else 0)
         while True:
             by_leader: defaultdict[int, list[int]] = defaultdict(list)
             for partition in partitions:
@@ -190,7 +195,10 @@ class ClusterLinks:
                 }
             except (OSError, KafkaError) as error:
                 is_final = isinstance(error, KafkaError) and not error.code.retriable
-                if is_final or time.monotonic() > give_up_s:
+                now_s = time.monotonic()
+                if now_s < failover_s and not isinstance(error, (KafkaError, _NoLeaderError)):
+                    give_up_s = now_s + _PATIENCE_S
+                if is_final or now_s > give_up_s:
                     if isinstance(error, _NoLeaderError):
                         raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
                     raise _explain(error) from error

@@ -11,12 +11,13 @@ import pytest
 
 from kbroker.client import cluster_links
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_links import ClusterLinks, GivenAddressError
+from kbroker.client.cluster_links import LATEST, ClusterLinks, GivenAddressError
 from kbroker.client.consumer_groups import delete_group
 from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, Trouble, trouble_of
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kbroker.protocol.messages.list_offsets import ListOffsetsResponse
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 
@@ -205,3 +206,53 @@ def test_too_few_brokers_for_a_topic_are_told(monkeypatch: pytest.MonkeyPatch) -
         "there is no topic new, and it cannot be made: fewer brokers are there than "
         "default.replication.factor asks for (INVALID_REPLICATION_FACTOR)"
     )
+
+
+class Led(Broker):
+    """The first of two brokers: leads a partition of which `end` is asked, after so many questions
+    about the topic that the other one led.
+    """
+
+    def __init__(self, brokers: int, questions: int) -> None:
+        super().__init__()
+        self._brokers = brokers
+        self._questions = questions
+
+    def _answer(self, request: Any) -> Any:
+        if not isinstance(request, MetadataRequest):
+            partition = ListOffsetsResponse.ListOffsetsPartitionResponse(offset=7)
+            topic = ListOffsetsResponse.ListOffsetsTopicResponse(partitions=[partition])
+            return ListOffsetsResponse(topics=[topic])
+        self._questions -= 1
+        leader = 1 if self._questions < 0 else 2
+        partition = MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=leader)
+        topic = MetadataResponse.MetadataResponseTopic(name="t", partitions=[partition])
+        brokers = [
+            MetadataResponse.MetadataResponseBroker(node_id=node, host="h", port=node)
+            for node in range(1, self._brokers + 1)
+        ]
+        return MetadataResponse(brokers=brokers, topics=[topic])
+
+
+@pytest.mark.parametrize(("brokers", "is_told"), [(3, True), (1, False)])
+def test_the_next_leader_is_waited_for_where_others_may_lead(
+    brokers: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Led(brokers, questions=200)  # twenty seconds: a session of ZooKeeper ends meanwhile
+    addresses = Addresses(member)
+    addresses.at |= {("h", 1): member, ("h", 2): ConnectionRefusedError("h:2: refused")}
+    monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
+    waited: list[float] = []
+    monkeypatch.setattr(cluster_links, "time", SimpleNamespace(monotonic=lambda: sum(waited)))
+    links = ClusterLinks("given:1", sleep=waited.append)
+
+    def ends() -> dict[int, int]:
+        return links.offsets(links.topic("t"), [0], LATEST)
+
+    if is_told:
+        assert ends() == {0: 7}
+    else:
+        with pytest.raises(ConnectionRefusedError):
+            ends()
+        assert sum(waited) < 6
