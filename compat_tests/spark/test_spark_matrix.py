@@ -314,7 +314,7 @@ def test_a_broker_that_is_killed_under_five_requests_in_flight_loses_and_doubles
     create_topic(broker.bootstrap, topic, 2)
     frame = spark.sql(
         "SELECT CAST(id AS STRING) AS value, CAST(id % 2 AS INT) AS partition "
-        "FROM range(0, 600000, 1, 2)"
+        "FROM range(0, 200000, 1, 2)"
     )
     failures: list[Exception] = []
 
@@ -344,7 +344,7 @@ def test_a_broker_that_is_killed_under_five_requests_in_flight_loses_and_doubles
     assert (failures, was_writing) == ([], True)
     assert tuple(
         found.selectExpr("count(*)", "count(DISTINCT value)", "min(value)", "max(value)").first()
-    ) == (600_000, 600_000, 0, 599_999)
+    ) == (200_000, 200_000, 0, 199_999)
 
 
 def test_only_what_was_committed_is_read_where_that_is_asked_for(
