@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+STEPS = 20
 
 
 def result_lines(simulation: str, seeds: str) -> set[str]:
@@ -17,6 +18,7 @@ def result_lines(simulation: str, seeds: str) -> set[str]:
     this package.
     """
     command = [sys.executable, "-m", f"tests.faults.{simulation}", "--seeds", seeds]
+    command += ["--steps", str(STEPS)]
     return {_result_line(command, hash_seed) for hash_seed in ("1", "2")}
 
 
