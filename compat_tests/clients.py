@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.waiting import PATIENCE_S, until
 
+_MADE_S = 20
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # An hour ago: much older records would be due for deletion, and a broker may delete them at any
 # moment.
@@ -87,7 +88,7 @@ def make_topic(admin: AdminClient, new: NewTopic) -> None:
 
     def made() -> bool:
         try:
-            admin.create_topics([new])[new.topic].result(PATIENCE_S)
+            admin.create_topics([new])[new.topic].result(_MADE_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
                 raise

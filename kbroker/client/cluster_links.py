@@ -170,17 +170,20 @@ class ClusterLinks:
         moment: int,
         *,
         only_committed: bool = False,
+        awaits_successor: bool = True,
     ) -> dict[int, int]:
         """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late;
         `only_committed`: up to the first open transaction.
 
-        A leader that is away is waited for, longer where another broker may follow it.
+        A leader that is away is waited for, longer where another broker may follow it, unless
+        `awaits_successor` is false: whoever asks for others, too, comes back to this one.
 
         Raises OSError, KafkaError, ClientError where nobody leads one of them.
         """
         began_s = time.monotonic()
         give_up_s = began_s + _PATIENCE_S
-        failover_s = began_s + (_FAILOVER_S if len(self._nodes) > 1 else 0)
+        may_follow = awaits_successor and len(self._nodes) > 1
+        failover_s = began_s + (_FAILOVER_S if may_follow else 0)
         while True:
             by_leader: defaultdict[int, list[int]] = defaultdict(list)
             for partition in partitions:

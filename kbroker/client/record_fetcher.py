@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kbroker.client.aborted_transactions import AbortedTransactions
 from kbroker.client.broker_link import BrokerLink, readable
@@ -237,9 +238,9 @@ class RecordFetcher:
             self._stop([place], str(error))
             return
         number, view = [place.partition], self._topics[place.topic]
+        ask = partial(self._cluster.offsets, view, number, awaits_successor=False)
         try:
-            start = self._cluster.offsets(view, number, EARLIEST)[place.partition]
-            end = self._cluster.offsets(view, number, LATEST)[place.partition]
+            start, end = (ask(moment)[place.partition] for moment in (EARLIEST, LATEST))
         except (OSError, KafkaError, ClientError) as error:
             self._stop([place], str(error))
             return

@@ -234,9 +234,11 @@ class Led(Broker):
         return MetadataResponse(brokers=brokers, topics=[topic])
 
 
-@pytest.mark.parametrize(("brokers", "is_told"), [(3, True), (1, False)])
+@pytest.mark.parametrize(
+    ("brokers", "waits", "is_told"), [(3, True, True), (3, False, False), (1, True, False)]
+)
 def test_the_next_leader_is_waited_for_where_others_may_lead(
-    brokers: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
+    brokers: int, waits: bool, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member = Led(brokers, questions=200)  # twenty seconds: a session of ZooKeeper ends meanwhile
     addresses = Addresses(member)
@@ -248,7 +250,7 @@ def test_the_next_leader_is_waited_for_where_others_may_lead(
     links = ClusterLinks("given:1", sleep=waited.append)
 
     def ends() -> dict[int, int]:
-        return links.offsets(links.topic("t"), [0], LATEST)
+        return links.offsets(links.topic("t"), [0], LATEST, awaits_successor=waits)
 
     if is_told:
         assert ends() == {0: 7}

@@ -75,7 +75,15 @@ class FakeCluster:
         missing = TopicView(name=name, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leaders={})
         return self.views.get(name, missing)
 
-    def offsets(self, found: TopicView, partitions: Collection[int], moment: int) -> dict[int, int]:
+    def offsets(
+        self,
+        found: TopicView,
+        partitions: Collection[int],
+        moment: int,
+        *,
+        awaits_successor: bool,
+    ) -> dict[int, int]:
+        assert not awaits_successor, "other partitions would wait, too"
         if self.leaderless:
             raise ClientError(self.leaderless.pop())
         return dict.fromkeys(partitions, 2 if moment == EARLIEST else 9)

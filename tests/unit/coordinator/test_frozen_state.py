@@ -67,11 +67,15 @@ def test_a_long_load_is_kept_out_and_given_back_with_its_partition(before: int) 
     assert is_collected(built)
 
 
-def test_a_short_load_keeps_nothing_out(before: int) -> None:
+def test_a_short_load_keeps_nothing_out(before: int, monkeypatch: pytest.MonkeyPatch) -> None:
     frozen = FrozenState()
+    freezes: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(gc, "freeze", lambda: freezes.append("all"))
 
-    built = loaded(frozen, 999)
+        built = loaded(frozen, 999)
 
+    assert freezes == []
     assert gc.get_freeze_count() <= before, "what others had frozen may be gone by now"
     assert is_collected(built)
 
