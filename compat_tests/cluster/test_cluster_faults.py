@@ -153,11 +153,18 @@ def test_a_broker_that_slept_through_its_session_leads_again(cluster: Cluster, t
     cluster.resume(victim)
 
     cluster.wait_for_leaders(topic, {0: victim, 1: cluster.controller_id()})
+    state = cluster.tree.partition_state(topic, 0)
+    assert state is not None
     with cluster.wire(victim) as wire:
-        # Others may hear of it before its own order has arrived: clients ask again then.
-        until(lambda: not wire.list_offsets(topic, -1).startswith("6 "), "it leads again")
+        # Others may hear of it before its own orders have arrived. Until then it leads as before
+        # its sleep, then it learns that nobody leads: only the epoch tells which leadership answers.
+        until(lambda: leads_in(wire, topic, state.leader_epoch), f"it leads as in {state}")
         assert wire.produce(topic, batch()).startswith("0; base_offset=0;")
         assert wire.fetch(topic, 0).error_code == 0
+
+
+def leads_in(wire: WireClient, topic: str, epoch: int) -> bool:
+    return wire.list_offsets(topic, -1, epoch=epoch).startswith("0 ")
 
 
 def test_a_broker_that_stops_says_so_and_the_next_start_needs_no_recovery(
