@@ -25,7 +25,7 @@ pytest_plugins = ["compat_tests.spark.session"]
 SPARK_FOLDER = "spark"
 LONG_FILES = ("tests/faults/test_replication_seeds.py",)
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
-COLLECTIONS = (20_000, 20, 20)  # objects, and collections of the generation before
+COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 # Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 4 * 1024**3  # noqa: S108  pytest makes folders of its own

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,19 +48,25 @@ def run(*arguments: str, stdin: str | bytes = b"", bootstrap: str | None = None)
     environment.pop("KBROKER_BOOTSTRAP", None)
     if bootstrap is not None:
         environment["KBROKER_BOOTSTRAP"] = bootstrap
+    done = completed(arguments, stdin, env=environment, timeout_s=30)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def completed(
+    arguments: Sequence[str],
+    stdin: str | bytes = b"",
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+) -> subprocess.CompletedProcess[str]:
+    """As `subprocess.run([*PROGRAM, *arguments])` with both outputs read, and without its imports."""
     content = stdin if isinstance(stdin, bytes) else stdin.encode()
-    with ForkedKbroker(
-        *arguments,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment,
-    ) as process:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with ForkedKbroker(*arguments, env=env, **pipes) as process:
         try:
-            out, err = process.communicate(content, timeout=30)
+            out, err = process.communicate(content, timeout=timeout_s)
         finally:
             process.kill()
-    return Done(process.returncode, out.decode(), err.decode())
+    return subprocess.CompletedProcess(arguments, process.returncode, out.decode(), err.decode())
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from kafka.admin import (
 
 from compat_tests import apache_kafka
 from compat_tests.apache_kafka import free_port
+from compat_tests.command_line import completed
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.tls_door import TlsDoor, file_of_client, made_certificate
@@ -57,13 +57,10 @@ class Secured:
         **properties: str,
     ) -> subprocess.CompletedProcess[str]:
         """A command at the port of a protocol, with properties of a client."""
-        command = [sys.executable, "-m", "kbroker.cli", *words]
-        command += ["--bootstrap", f"{host}:{self.ports[protocol]}"]
+        command = [*words, "--bootstrap", f"{host}:{self.ports[protocol]}"]
         for name, value in properties.items():
             command += ["-X", f"{name.replace('_', '.')}={value}"]
-        return subprocess.run(
-            command, input=given, capture_output=True, text=True, timeout=60, check=False
-        )
+        return completed(command, given)
 
     def printed(self, file: Path, *words: str, given: str = "", **properties: str) -> str:
         """Return what a command prints at the port with TLS and a login."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from compat_tests.command_line import completed
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
@@ -53,8 +52,7 @@ def connect(servers: ZooKeeperServers) -> str:
 
 def run(*arguments: str) -> tuple[int, str]:
     """Exit code and standard error of a command."""
-    command = [sys.executable, "-m", "kbroker.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = completed(arguments)
     return done.returncode, done.stderr
 
 

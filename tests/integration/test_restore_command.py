@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +19,7 @@ from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from compat_tests.command_line import PROGRAM, completed
 from compat_tests.waiting import until
 from kbroker.cli.__main__ import cli
 from kbroker.pipeline.archive.kept_groups import KeptGroups
@@ -48,14 +48,13 @@ def archive(tmp_path: Path) -> Path:
 def command(broker: Broker, archive: Path, *options: str) -> list[str]:
     checkpoint = archive.parent / "checkpoint"
     return [
-        sys.executable, "-m", "kbroker.cli", "pipeline", "restore", "--archive", str(archive),
+        "pipeline", "restore", "--archive", str(archive),
         "--bootstrap", broker.bootstrap, "--checkpoint", str(checkpoint), *options,
     ]  # fmt: skip
 
 
 def run(broker: Broker, archive: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    called = command(broker, archive, *options)
-    return subprocess.run(called, check=False, capture_output=True, text=True)
+    return completed(command(broker, archive, *options))
 
 
 def values(broker: Broker, topic: str) -> list[bytes]:
@@ -304,7 +303,7 @@ def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archiv
 def test_a_run_that_is_stopped_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
     begun = archive.parent / "checkpoint" / "offsets" / "slow-0.jsonl"
     slow = command(broker, archive, "--rename", "t=slow", "--max-rate", "1kB")
-    with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*PROGRAM, *slow], stderr=subprocess.PIPE, text=True) as process:
         until(begun.exists)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
@@ -325,7 +324,7 @@ def is_writing(archive: Path) -> bool:
 def test_a_run_that_is_killed_goes_on_where_it_was(broker: Broker, archive: Path) -> None:
     begun = archive.parent / "checkpoint" / "offsets" / "killed-0.jsonl"
     slow = command(broker, archive, "--rename", "t=killed", "--max-rate", "1kB")
-    with subprocess.Popen(slow, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen([*PROGRAM, *slow], stderr=subprocess.PIPE) as process:
         until(begun.exists)
         os.kill(process.pid, signal.SIGKILL)
 

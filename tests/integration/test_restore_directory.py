@@ -9,13 +9,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from compat_tests.command_line import PROGRAM, completed
 from compat_tests.waiting import until
 from kbroker.cli.__main__ import cli, main
 from kbroker.model import TopicPartition
@@ -34,15 +34,14 @@ T0 = TopicPartition("t", 0)
 
 def command(home: Path, *options: str) -> list[str]:
     return [
-        sys.executable, "-m", "kbroker.cli", "pipeline", "restore",
+        "pipeline", "restore",
         "--archive", str(home / "archive"), "--data", str(home / "data"),
         "--checkpoint", str(home / "checkpoint"), *options,
     ]  # fmt: skip
 
 
 def run(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    called = command(home, *options)
-    return subprocess.run(called, check=False, capture_output=True, text=True)
+    return completed(command(home, *options))
 
 
 @pytest.fixture
@@ -126,7 +125,7 @@ def test_a_run_that_was_ended_goes_on_and_no_broker_starts_meanwhile(
     home: Path, number: signal.Signals
 ) -> None:
     with subprocess.Popen(
-        command(home, "--max-rate", "1kB"), stderr=subprocess.PIPE, text=True
+        [*PROGRAM, *command(home, "--max-rate", "1kB")], stderr=subprocess.PIPE, text=True
     ) as process:
         until((home / "data" / "kbroker-restore" / "t-0" / "t-0").exists)
         os.kill(process.pid, number)
@@ -138,7 +137,7 @@ def test_a_run_that_was_ended_goes_on_and_no_broker_starts_meanwhile(
     assert started.exit_code == 1, started.output
     assert "is not whole: a restore into it has not reached its end" in started.output
     go_on = started.output.split("`")[1]
-    assert go_on.split()[1:] == command(home)[3:]
+    assert go_on.split()[1:] == command(home)
     done = run(home)
     assert done.returncode == 0, done.stderr
     archive_directory(str(home / "data"), str(home / "again"))
@@ -183,7 +182,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([each.format(data=home / "data") for each in command(home, *options)[3:]])
+        main([each.format(data=home / "data") for each in command(home, *options)])
 
     assert ended.value.code == code
     assert sentence in capsys.readouterr().err
@@ -194,7 +193,10 @@ def test_what_cannot_be_is_refused_and_nothing_is_made(
 def test_a_disk_that_refuses_ends_in_a_sentence_and_is_gone_on_with(home: Path) -> None:
     limit = "ulimit -f 8; trap '' XFSZ; exec \"$@\""
     done = subprocess.run(
-        ["bash", "-c", limit, "bash", *command(home)], check=False, capture_output=True, text=True
+        ["bash", "-c", limit, "bash", *PROGRAM, *command(home)],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
