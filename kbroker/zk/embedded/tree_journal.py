@@ -141,13 +141,19 @@ class TreeJournal:
     def load(self) -> tuple[DataTree, int]:
         """Read snapshot and journal, cut a torn tail, open for appending.
 
-        Returns the tree and its last zxid.
+        Returns the tree and its last zxid. Raises TreeStorageError and CorruptTreeError.
         """
         try:
             snapshot = self._files.read(SNAPSHOT_NAME)
             tree, zxid = decode_snapshot(snapshot) if snapshot is not None else (DataTree(), 0)
-            data = self._files.read(JOURNAL_NAME) or b""
-            zxid, end = _replay(tree, zxid, data)
+            data = self._files.read(JOURNAL_NAME)
+            if data is None and snapshot is not None:
+                raise CorruptTreeError(
+                    f"{JOURNAL_NAME} is missing beside {SNAPSHOT_NAME}, with what was changed "
+                    "since: put it back from a copy (an empty file gives these changes up)"
+                )
+            data = data or b""
+            zxid, end = _replay(tree, zxid, data, has_snapshot=snapshot is not None)
             if _has_whole_frame(data, end + 1):
                 self._keep_damaged(data, end)
             self._open(end if data else 0, len(data))
@@ -412,13 +418,23 @@ def _decode_nodes(tree: DataTree, data: bytes, position: int, count: int) -> Non
             tree.ephemerals.setdefault(owner, {})[prefix] = None
 
 
-def _replay(tree: DataTree, zxid: int, data: bytes) -> tuple[int, int]:
-    """Apply what the snapshot does not have; returns the last zxid and where whole frames end."""
+def _replay(tree: DataTree, zxid: int, data: bytes, *, has_snapshot: bool) -> tuple[int, int]:
+    """Apply what the snapshot does not have; returns the last zxid and where whole frames end.
+
+    Each transaction has the zxid after the one before: a journal that begins later goes on from
+    another snapshot, and would make a tree that never was.
+    """
     end = len(_JOURNAL_HEADER) if data.startswith(_JOURNAL_HEADER) else 0
     for entry, position in decode_entries(data):
         end = position
         if entry.zxid <= zxid:
             continue
+        if entry.zxid != zxid + 1:
+            whose = f"ends at {zxid}" if has_snapshot else "is missing"
+            raise CorruptTreeError(
+                f"{JOURNAL_NAME} goes on at zxid {entry.zxid}, and {SNAPSHOT_NAME} {whose}: put "
+                "the snapshot back that belongs to it"
+            )
         tree.apply(entry.ops, entry.zxid, entry.time_ms, entry.session_id)
         zxid = entry.zxid
     return zxid, end

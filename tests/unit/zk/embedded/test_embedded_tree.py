@@ -11,6 +11,7 @@ import logging
 import pytest
 
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.tree_journal import CorruptTreeError
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
@@ -354,3 +355,35 @@ def test_a_journal_that_was_never_on_the_device_is_empty() -> None:
 
     assert [path for path, _, _ in tree.dump()] == ["/"]
     assert files.snapshot()["tree.journal"].startswith(b"KBTJ")
+
+
+async def _kept_in_both_files() -> dict[str, bytes]:
+    """A tree whose older part is in a snapshot, and whose newest node is in the journal."""
+    files = MemoryTreeFiles()
+    session = EmbeddedTree(FixedClock(), files, compact_bytes=100).session()
+    await session.create("/old", bytes(100))
+    await session.create("/new")
+    return files.snapshot()
+
+
+async def test_a_journal_without_the_snapshot_that_it_goes_on_from_is_refused() -> None:
+    kept = await _kept_in_both_files()
+    del kept["tree.snapshot"]
+    with pytest.raises(CorruptTreeError, match=r"goes on at zxid 3, .*tree\.snapshot is missing"):
+        EmbeddedTree(FixedClock(), MemoryTreeFiles(kept))
+
+
+async def test_a_journal_behind_an_older_snapshot_is_refused() -> None:
+    kept = await _kept_in_both_files()
+    older = MemoryTreeFiles()
+    EmbeddedTree(FixedClock(), older, compact_bytes=20).session()
+    kept["tree.snapshot"] = older.snapshot()["tree.snapshot"]
+    with pytest.raises(CorruptTreeError, match=r"goes on at zxid 3, .*tree\.snapshot ends at 1"):
+        EmbeddedTree(FixedClock(), MemoryTreeFiles(kept))
+
+
+async def test_a_snapshot_without_its_journal_is_refused() -> None:
+    kept = await _kept_in_both_files()
+    del kept["tree.journal"]
+    with pytest.raises(CorruptTreeError, match=r"tree\.journal is missing"):
+        EmbeddedTree(FixedClock(), MemoryTreeFiles(kept))
