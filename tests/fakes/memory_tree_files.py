@@ -23,6 +23,7 @@ class MemoryTreeFiles:
 
     def __init__(self, contents: dict[str, bytes] | None = None) -> None:
         self.contents = {name: bytearray(data) for name, data in (contents or {}).items()}
+        self.opened: list[str] = []
         self.fsyncs = 0
         self.fail_writes_after: int | None = None
         self.fails_to_truncate = False
@@ -37,6 +38,7 @@ class MemoryTreeFiles:
         return None if data is None else bytes(data)
 
     def open_append(self, name: str) -> MemoryAppendFile:
+        self.opened.append(name)
         self.contents.setdefault(name, bytearray())
         return MemoryAppendFile(self, name)
 

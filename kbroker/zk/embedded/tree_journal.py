@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 from sys import intern
@@ -276,6 +277,10 @@ class TreeJournal:
         try:
             file.write(data)
             file.fsync()
+        except OSError:
+            with suppress(OSError):  # half of it would take the room that the journal still has
+                self._files.unlink(temporary)
+            raise
         finally:
             file.close()
         self._files.rename(temporary, SNAPSHOT_NAME)
