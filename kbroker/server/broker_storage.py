@@ -10,6 +10,7 @@ from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.deletion.room_at_start import make_room
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem
 from kbroker.server.machine_memory import has_lost_memory
@@ -52,6 +53,7 @@ async def open_storage(
     undo.callback(directories.release)
     if isinstance(tree, OwnTree):
         tree.on_failure = partial(directories.fail, tree.own_directory)
+        make_room(file_system, tree.own_directory)  # the journal of the tree is written to soon
     undo.push_async_callback(tree.close)
     zk, identity = await opening.open(directories.meta)
     return BrokerStorage(
