@@ -113,6 +113,7 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
     """
     chosen = _chosen(options)
     settings = _load(options, environment, chosen)
+    _check(settings)
     if _names_data_directory(settings):
         _check_adoption(options, settings)
         yield Launch(settings=settings, brokers=options.brokers, adopt=options.adopt)
@@ -300,6 +301,15 @@ def _load(
         path = options.properties
         hint = f" (`kbroker config check {path}` looks at the whole file)" if is_of_file else ""
         raise UsageError(f"{error}{hint}") from error
+
+
+def _check(settings: LoadedSettings) -> None:
+    """Refuse what a start would refuse later, when it has made its data directory."""
+    # A start loads this anyway; who asks for settings alone need not wait for it.
+    from kbroker.server.start_refusals import refusals_of
+
+    for refusal in refusals_of(settings.config):
+        raise UsageError(refusal)
 
 
 def properties_in(path: str) -> dict[str, str]:

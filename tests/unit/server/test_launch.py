@@ -88,6 +88,14 @@ def test_data_without_a_home_gets_one_that_goes_at_the_end() -> None:
         (StartOptions(overrides=("num.partitions=x",)), "num.partitions"),
         (StartOptions(zookeeper=" "), "--zookeeper is empty"),
         (StartOptions(zookeeper="h:x"), "--zookeeper 'h:x' is not HOST:PORT"),
+        (
+            StartOptions(data="/d", overrides=("zookeeper.connect=h:x",)),
+            "^zookeeper.connect: 'h:x' is not HOST:PORT",
+        ),
+        (
+            StartOptions(data="/d", zookeeper="h:1", overrides=("broker.id=2000",)),
+            "^broker.id=2000 is above reserved.broker.max.id=1000",
+        ),
         (StartOptions(data=""), "--data is empty: give a directory"),
         (StartOptions(profile="none"), "unknown profile none"),
         (StartOptions(properties="/no/such/file"), "cannot read /no/such/file: No such file"),
