@@ -5,6 +5,9 @@ has the quick compiler and the small collector, and an archive of those classes 
 in memory, made once for a pyspark and a Java (`$KBROKER_TEST_CACHE`). A session then takes half of
 the processor's time. What is measured, or runs long, starts Java as it comes.
 
+`quick_home` is for the session itself: in Spark's own home pyspark is a zip, of which every Python
+process compiles what it imports.
+
 Law: imports no kbroker, as nothing in compat_tests does: the broker is tested from outside.
 """
 
@@ -17,6 +20,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
 
 from compat_tests.class_archive import ClassArchive
 from compat_tests.prerequisites import cache_directory
@@ -48,6 +55,27 @@ def quick_java() -> dict[str, str]:
     """Return the environment for a process that starts Spark."""
     options = " ".join([*_OPTIONS, *_archive_options()])
     return {"SPARK_SUBMIT_OPTS": options, "SPARK_LAUNCHER_OPTS": " ".join(_OPTIONS)}
+
+
+@contextmanager
+def quick_home(folder: Path) -> Iterator[None]:
+    """For the length of a block SPARK_HOME is one that we make in a folder, with pyspark unpacked; a
+    process that is started later looks for its own.
+    """
+    import py4j
+    import pyspark
+
+    package = Path(pyspark.__file__).parent
+    for own in package.iterdir():
+        if own.is_dir() and own.name != "python":
+            (folder / own.name).symlink_to(own)
+    for library in (package / "python" / "lib").glob("*.zip"):
+        installed = package if library.stem == "pyspark" else Path(py4j.__file__).parent
+        unpacked = folder / "python" / "lib" / library.name
+        unpacked.mkdir(parents=True)
+        (unpacked / installed.name).symlink_to(installed)
+    with patch.dict(os.environ, SPARK_HOME=str(folder)):
+        yield
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.spark.quick_java import quick_java
+from compat_tests.spark.quick_java import quick_home, quick_java
 
 NO_JAVA = "no java on PATH: Spark needs Java 17 or 21 (Debian: apt install openjdk-17-jre-headless)"
 NO_CONNECTOR = (
@@ -108,7 +108,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("spark")
     settings = spark_settings(folder)
     try:
-        with _ivy_alone():
+        with _ivy_alone(), quick_home(tmp_path_factory.mktemp("spark-home")):
             session = open_session({**settings, **connector_settings()})
     except Exception:  # the JVM ends where Ivy cannot resolve; pyspark says so in several ways
         session = open_session(settings)

@@ -24,9 +24,14 @@ print("open", flush=True)
 time.sleep({LONGEST_WAIT_S})
 """
 RUN_SESSION = """
+from pathlib import Path
+import pyspark
+def is_compiled(_number):
+    return Path(pyspark.__cached__).is_file()  # nothing of what comes from a zip is
 from kbroker.pipeline.spark_job.session import SessionSettings, running_session
 with running_session(SessionSettings(master="local[1]")) as spark:
     print(spark.range(3).count())
+    print(spark.sparkContext.range(1).map(is_compiled).first())
 """
 
 
@@ -108,11 +113,13 @@ def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
     until(lambda: not any(is_alive(pid) for pid in below))
 
 
-def test_a_session_leaves_nothing_in_the_working_directory(tmp_path: Path) -> None:
+def test_a_session_has_pyspark_compiled_and_leaves_nothing_in_the_working_directory(
+    tmp_path: Path,
+) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN_SESSION],
         cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_WAIT_S, check=False,
     )  # fmt: skip
 
-    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "3\nTrue\n"), done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -12,11 +12,13 @@ import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
 
 
-def start_java(conf: Mapping[str, str], output: IO[bytes] | None) -> None:
-    """Give this process its Java, with its words in `output`; nothing if it has one.
+def start_java(conf: Mapping[str, str], output: IO[bytes] | None, home: Path | None = None) -> None:
+    """Give this process its Java, with its words in `output`; nothing if it has one. `home` is the
+    one of Spark, in place of what pyspark finds.
 
     Raises pyspark's error if Java ends before it answers.
     """
@@ -29,19 +31,20 @@ def start_java(conf: Mapping[str, str], output: IO[bytes] | None) -> None:
     options: dict[str, Any] = {"start_new_session": True}
     if output is not None:
         options |= {"stdout": output, "stderr": output}
-    with _ended_if_interrupted():
+    with _ended_if_interrupted({} if home is None else {"SPARK_HOME": str(home)}):
         gateway = launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), options)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 @contextmanager
-def _ended_if_interrupted() -> Iterator[None]:
+def _ended_if_interrupted(environment: Mapping[str, str]) -> Iterator[None]:
     import pyspark.java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
 
     class Recorded(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **options: Any) -> None:
+            options["env"] = {**(options.get("env") or os.environ), **environment}
             super().__init__(*args, **options)
             started.append(self)
 

@@ -37,6 +37,7 @@ from kbroker.pipeline.spark_job.lost_java import (
     stop_quietly,
     was_interrupted,
 )
+from kbroker.pipeline.spark_job.spark_home import quick_home
 from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders, temporary_folder
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
@@ -161,7 +162,8 @@ def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> 
     output = folder / JAVA_OUTPUT
     try:
         with output.open("wb") as file:
-            start_java(conf, None if settings.verbose else file)
+            home = quick_home(folder) if is_local(settings.master) else None
+            start_java(conf, None if settings.verbose else file, home)
         builder = SparkSession.builder
         for name, value in conf.items():
             builder = builder.config(name, value)

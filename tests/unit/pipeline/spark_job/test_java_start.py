@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -17,7 +18,7 @@ def test_an_interrupted_start_leaves_no_process() -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def interrupted() -> None:
-        with _ended_if_interrupted():
+        with _ended_if_interrupted({}):
             started.append(java_gateway.Popen(SLEEPING, start_new_session=True))
             raise KeyboardInterrupt
 
@@ -29,9 +30,21 @@ def test_an_interrupted_start_leaves_no_process() -> None:
 
 
 def test_a_start_that_succeeds_leaves_its_process() -> None:
-    with _ended_if_interrupted():
+    with _ended_if_interrupted({}):
         process = java_gateway.Popen(SLEEPING, start_new_session=True)
 
     assert process.poll() is None
     process.kill()
     process.wait()
+
+
+def test_spark_gets_the_home_it_is_told_and_the_rest_of_the_environment() -> None:
+    program = "import os; print(os.environ['SPARK_HOME'], os.environ['A'])"
+    environment = {**os.environ, "SPARK_HOME": "/theirs", "A": "a"}
+
+    with _ended_if_interrupted({"SPARK_HOME": "/ours"}):
+        process = java_gateway.Popen(
+            [sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE
+        )
+
+    assert process.communicate()[0] == b"/ours a\n"
