@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from asyncio import format_helpers
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from enum import Enum
 from typing import Any
 
@@ -23,6 +24,9 @@ class OwnerState(Enum):
     RUNNING = "running"
     PAUSED = "paused"
     DEAD = "dead"
+
+
+_RUNNING = OwnerState.RUNNING  # asked before each step
 
 
 class Owner:
@@ -74,6 +78,34 @@ class NothingLeftError(Exception):
     """The loop runs, and nothing will ever happen on it again."""
 
 
+class _Call(asyncio.TimerHandle):
+    """What is to be done, now or at a time, without what asyncio keeps for whoever debugs a loop: a
+    history makes thousands of them.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = copy_context() if context is None else context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """`on_turn` is called after each round of callbacks."""
 
@@ -81,7 +113,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._sequence = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, _Call]] = []
         self._turns = 0
         self.on_turn: Callable[[], None] = lambda: None
         self.set_task_factory(_make_task)
@@ -91,6 +123,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._now
 
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        call = _Call(self._now, callback, args, self, context)
+        self._ready.append(call)
+        return call
+
     def call_at(
         self,
         when: float,
@@ -98,10 +137,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        call = _Call(when, callback, args, self, context)
         self._sequence += 1
-        heapq.heappush(self._timers, (when, self._sequence, timer))
-        return timer
+        heapq.heappush(self._timers, (when, self._sequence, call))
+        return call
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> Any:
         """There are no threads: the work is done at once."""
@@ -134,39 +182,48 @@ class VirtualLoop(asyncio.BaseEventLoop):
         owner.held.clear()
 
     def _run_once(self) -> None:
-        if not self._ready:
+        ready = self._ready
+        if not ready:
             self._advance()
         self._turns += 1
         if self._turns > MAX_TURNS_AT_ONE_TIME:
             self._turns = 0
-            raise SpinningError(f"at {self._now:.3f}: {self._ready[0] if self._ready else None}")
-        for _ in range(len(self._ready)):
-            self._run_handle(self._ready.popleft())
+            raise SpinningError(f"at {self._now:.3f}: {ready[0] if ready else None}")
+        for _ in range(len(ready)):
+            call = ready.popleft()
+            if call._cancelled:
+                continue
+            context = call._context
+            owner = context.get(_OWNER)
+            if owner is None or owner.state is _RUNNING:
+                try:
+                    context.run(call._callback, *call._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self._tell(call, error)
+            elif owner.state is OwnerState.PAUSED:
+                owner.held.append(call)
         self.on_turn()
 
-    def _run_handle(self, handle: asyncio.Handle) -> None:
-        if handle.cancelled():
-            return
-        owner = handle._context.get(_OWNER)
-        if owner is None or owner.state is OwnerState.RUNNING:
-            handle._run()
-        elif owner.state is OwnerState.PAUSED:
-            owner.held.append(handle)
+    def _tell(self, call: _Call, error: BaseException) -> None:
+        source = format_helpers._format_callback_source(call._callback, call._args)
+        self.call_exception_handler(
+            {"message": f"Exception in callback {source}", "exception": error, "handle": call}
+        )
 
     def _advance(self) -> None:
-        timers = self._timers
-        while timers and timers[0][2].cancelled():
+        timers, ready = self._timers, self._ready
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
         if not timers:
             raise NothingLeftError
-        if timers[0][0] > self._now:
-            self._now = timers[0][0]
+        now = timers[0][0]
+        if now > self._now:
+            self._now = now
             self._turns = 0
         while timers and timers[0][0] <= self._now:
-            self._ready.append(heapq.heappop(timers)[2])
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass
+            ready.append(heapq.heappop(timers)[2])
 
     def _check_closed(self) -> None:
         """Allow calls after the close: tasks of dead processes still clean up."""
