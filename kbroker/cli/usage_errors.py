@@ -19,6 +19,8 @@ _FORMS = (
     (r"(File|Directory|Path) ('.*') does not exist\.", r"\2 does not exist"),
     (r"(File|Directory|Path) ('.*') is a (file|directory)\.", r"\2 is a \3"),
 )
+# What other programs call an option that has a name here that does not look like it.
+_OTHER_NAMES = {"--port": "--listen", "--host": "--listen", "--address": "--listen"}
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _NO_VALUE = re.compile(r"Option '(.*)' requires an argument\.")
 _NO_FLAG = re.compile(r"Option '(.*)' does not take a value\.")
@@ -41,8 +43,7 @@ def sentence_of_usage(error: click.UsageError) -> str:
     "--timeout 'x' is not a number"
     """
     if isinstance(error, click.NoSuchOption):
-        known = _options_of(error.ctx)
-        return f"no such option: {error.option_name}{did_you_mean(error.option_name, known)}"
+        return f"no such option: {error.option_name}{_nearest_option(error)}"
     if isinstance(error, click.MissingParameter):
         return _missing(error)
     if isinstance(error, click.BadParameter):
@@ -55,6 +56,14 @@ def sentence_of_usage(error: click.UsageError) -> str:
     if found := _NO_FLAG.fullmatch(said):
         return f"{found[1]} takes no value"
     return said
+
+
+def _nearest_option(error: click.NoSuchOption) -> str:
+    known = list(_options_of(error.ctx))
+    meant = _OTHER_NAMES.get(error.option_name)
+    return (
+        did_you_mean(meant, [meant]) if meant in known else did_you_mean(error.option_name, known)
+    )
 
 
 def _options_of(ctx: click.Context | None) -> Iterator[str]:

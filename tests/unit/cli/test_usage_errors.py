@@ -13,6 +13,8 @@ from kbroker.cli.usage_errors import sentence_of_usage
     ("words", "said"),
     [
         ("topic list --internl", "no such option: --internl, did you mean --internal?"),
+        ("start --port 9092", "no such option: --port, did you mean --listen?"),
+        ("start --host 0.0.0.0", "no such option: --host, did you mean --listen?"),
         ("topic list orders", "unexpected argument: orders"),
         ("topic list --output", "--output needs a value"),
         ("topic list --internal=3", "--internal takes no value"),
