@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
+_PAGE_SUFFIXES = (".html", ".htm")
+
+
+def _page_file(text: str) -> Path:
+    if Path(text).suffix.lower() not in _PAGE_SUFFIXES:
+        raise click.BadParameter(f"'{text}' does not end in .html: the report is a page")
+    return Path(text)
 
 
 @click.command("audit")
@@ -58,7 +65,7 @@ IN_PROCESS_BYTES = 1024 * 1024 * 1024
     help="Count records by hours or days.",
 )  # fmt: skip
 @click.option(
-    "--report", type=click.Path(dir_okay=False), metavar="FILE.html",
+    "--report", type=_page_file, metavar="FILE.html",
     help="Write the report as a page.",
 )  # fmt: skip
 @click.option(
@@ -82,7 +89,7 @@ def audit(
     topics: tuple[str, ...],
     deep: bool,
     window: str,
-    report: str | None,
+    report: Path | None,
     findings: str | None,
     strict: bool,
     quiet: bool,
@@ -118,7 +125,7 @@ def audit(
         _print_plan(plan, session.master if over_spark else None, output)
         return
     if report is not None:
-        prepare_file(Path(report), "--report")
+        prepare_file(report, "--report")
     if findings is not None:
         prepare_directory(Path(findings), "--findings")
     begun_s = time.monotonic()
@@ -185,7 +192,7 @@ def _print_plan(plan: AuditPlan, master: str | None, output: str) -> None:
         + "".join(f", {side}" for side in sides))  # fmt: skip
 
 
-def _write(result: AuditReport, report: str | None, findings: str | None) -> None:
+def _write(result: AuditReport, report: Path | None, findings: str | None) -> None:
     if findings is not None:
         from kbroker.pipeline.audit.report.tables import write_tables
 
@@ -194,7 +201,7 @@ def _write(result: AuditReport, report: str | None, findings: str | None) -> Non
     if report is not None:
         from kbroker.pipeline.audit.report.report_page import write_page
 
-        write_page(result, report)
+        write_page(result, str(report))
         say(f"wrote {report}")
 
 

@@ -253,6 +253,14 @@ def test_what_cannot_be_written_is_refused_before_any_work(
     assert result.stderr.startswith(f"Error: cannot write {option} {path}: ")
 
 
+@pytest.mark.parametrize("name", ["report.pdf", "report", ""])
+def test_a_report_with_the_ending_of_another_format_is_refused(audit: Audit, name: str) -> None:
+    result = audit("--data", "anywhere", "--report", name)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"--report '{name}' does not end in .html: the report is a page" in result.stderr
+
+
 def test_a_dry_run_makes_no_directory_for_the_report(audit: Audit, tmp_path: Path) -> None:
     directory = golden_logs.unpack(CLEAN, tmp_path)
 
