@@ -263,8 +263,8 @@ def _plotter(path: Path) -> Callable[[Report], None]:
 def _check(report: Report, max_lag: int | None) -> None:
     """Refuse what was named and is not there, and a lag beyond the limit."""
     look = report.look
-    complaints = [no_such("topic", name, ()) for name in look.unknown_topics]
-    complaints += [no_such("group", name, ()) for name in look.unknown_groups]
+    complaints = [no_such("topic", name, look.known_topics) for name in look.unknown_topics]
+    complaints += [no_such("group", name, look.known_groups) for name in look.unknown_groups]
     if max_lag is not None:
         beyond = [row for row in report.groups if row["lag"] is not None and row["lag"] > max_lag]
         beyond.sort(key=lambda row: -int(row["lag"]))

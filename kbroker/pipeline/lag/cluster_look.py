@@ -64,6 +64,8 @@ class ClusterLook:
     record_times: Times  # of the next record of groups that lag
     unknown_topics: tuple[str, ...]
     unknown_groups: tuple[str, ...]
+    known_topics: tuple[str, ...] = ()  # for hints: what there is where a name is unknown
+    known_groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ def take_look(clients: ClusterClients, wanted: Wanted, now_ms: int) -> ClusterLo
         record_times=_record_times(clients, groups, partitions),
         unknown_topics=tuple(unknown_topics),
         unknown_groups=tuple(unknown_groups),
+        known_topics=tuple(admin.list_topics()) if unknown_topics else (),
+        known_groups=tuple(listed),
     )
 
 
