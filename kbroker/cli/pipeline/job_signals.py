@@ -1,11 +1,16 @@
-"""Ctrl-C and SIGTERM while a job runs: the first ends it after what it is at, the next at once."""
+"""Ctrl-C and SIGTERM while a job runs: the first ends it after what it is at, the next at once.
+
+Law: nobody sleeps for long at one go. Python hears of a signal that comes in the moment before a
+sleep when the sleep is over, and who watches a command's output sends one in that very moment.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, Protocol
@@ -13,6 +18,9 @@ from typing import Any, NoReturn, Protocol
 from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import say
 from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders
+
+
+_LONGEST_SLEEP_S = 0.5
 
 
 class StoppableJob(Protocol):
@@ -48,6 +56,13 @@ def stopping(job: StoppableJob, piece: str = "batch") -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def wait_until(when_s: float, pause: Callable[[float], bool | None] = time.sleep) -> None:
+    """Wait for a time of `time.monotonic`, or until `pause`, which sleeps, returns True."""
+    while (left_s := when_s - time.monotonic()) > 0:
+        if pause(min(left_s, _LONGEST_SLEEP_S)):
+            return
 
 
 def exit_code(stopped_by: Sequence[int], *, is_at_end: bool) -> ExitCode:

@@ -22,6 +22,7 @@ from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstr
 from kbroker.cli.open_transactions import tell_open
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.job_signals import wait_until
 from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.written_paths import prepare_file
 from kbroker.cli.refusals import no_such
@@ -162,7 +163,7 @@ def _looks(
         if taken == looks:
             return
         next_s = max(next_s + every, time.monotonic())
-        time.sleep(max(0.0, next_s - time.monotonic()))
+        wait_until(next_s)
 
 
 def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbroker.cli.output import counted, named, print_rows, say
 from kbroker.cli.pipeline.job_display import duration_text
-from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
+from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping, wait_until
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
@@ -150,7 +150,7 @@ class MirrorRun:
                     file.write(report)
             if self._every_s is None:
                 return
-            self._is_stopped.wait(max(next_s - time.monotonic(), 0.0))
+            wait_until(next_s, self._is_stopped.wait)
 
     def _round(self, writers: ClusterLinks, spread: Spread, job_id: str) -> BatchReport:
         job = self._job
