@@ -14,11 +14,13 @@ import gc
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from compat_tests.spark.quick_java import quick_java
 
 pytest_plugins = ["compat_tests.spark.session"]
 
@@ -36,13 +38,13 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free >= ROOM_BYTES:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is collected lives to the end: to look for garbage among it takes a third of the time of
     the collection, and some of that of every test. What tests make is looked at less often, too.
     """
     gc.disable()
     try:
-        with _after_the_first():
+        with _after_the_first(session.config):
             return (yield)
     finally:
         gc.freeze()
@@ -51,12 +53,17 @@ def pytest_collection() -> Iterator[None]:
 
 
 @contextmanager
-def _after_the_first() -> Iterator[None]:
-    """Of all processes one collects first: the others need not compile what it has compiled."""
+def _after_the_first(config: pytest.Config) -> Iterator[None]:
+    """Of all processes one collects first: the others need not compile what it has compiled. One of
+    those that wait makes what Spark starts with, on the processor that is idle.
+    """
     with Path(__file__).open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if config.args_source is config.ArgsSource.TESTPATHS and not config.option.markexpr:
+                with suppress(ImportError):  # of pyspark
+                    quick_java()
             fcntl.flock(lock, fcntl.LOCK_SH)
         yield
 

@@ -19,7 +19,6 @@ from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import say
 from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders
 
-
 _LONGEST_SLEEP_S = 0.5
 
 
