@@ -23,7 +23,7 @@ open_session(SessionSettings(master="local[1]"))
 print("open", flush=True)
 time.sleep({LONGEST_WAIT_S})
 """
-RUN_SESSION = """
+RUN_SESSIONS = """
 from pathlib import Path
 import pyspark
 def is_compiled(_number):
@@ -32,6 +32,10 @@ from kbroker.pipeline.spark_job.session import SessionSettings, running_session
 with running_session(SessionSettings(master="local[1]")) as spark:
     print(spark.range(3).count())
     print(spark.sparkContext.range(1).map(is_compiled).first())
+with running_session(SessionSettings(master="local[1]")) as spark:  # of the same Java
+    home = Path(spark._jvm.System.getenv("SPARK_HOME"))
+    print((home / "jars").is_dir(), spark.sparkContext.range(1).map(is_compiled).first())
+print(home.exists())
 """
 
 
@@ -113,13 +117,17 @@ def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
     until(lambda: not any(is_alive(pid) for pid in below))
 
 
-def test_a_session_has_pyspark_compiled_and_leaves_nothing_in_the_working_directory(
-    tmp_path: Path,
-) -> None:
+def test_sessions_have_pyspark_compiled_and_leave_nothing_behind(tmp_path: Path) -> None:
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
+    work.mkdir()
+    temporary.mkdir()
+
     done = subprocess.run(
-        [sys.executable, "-c", RUN_SESSION],
-        cwd=tmp_path, capture_output=True, text=True, timeout=LONGEST_WAIT_S, check=False,
+        [sys.executable, "-c", RUN_SESSIONS],
+        cwd=work, env={**os.environ, "TMPDIR": str(temporary)},
+        capture_output=True, text=True, timeout=LONGEST_WAIT_S, check=False,
     )  # fmt: skip
 
-    assert (done.returncode, done.stdout) == (0, "3\nTrue\n"), done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert (done.returncode, done.stdout) == (0, "3\nTrue\nTrue True\nTrue\n"), done.stderr
+    assert list(work.iterdir()) == []
+    assert list(temporary.glob("kbroker-*")) == []

@@ -38,7 +38,7 @@ from kbroker.pipeline.spark_job.lost_java import (
     was_interrupted,
 )
 from kbroker.pipeline.spark_job.spark_home import quick_home
-from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders, temporary_folder
+from kbroker.pipeline.spark_job.temporary_folder import temporary_folder
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
@@ -103,7 +103,6 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
                 stop_quietly(spark)
             if artifacts is not None:
                 remove_artifacts(artifacts, keeps_parent=keeps_parent)
-            remove_temporary_folders()
 
 
 def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Folders for what Spark keeps on disk while it runs: gone when the process ends.
+"""Folders for what Spark keeps on disk while it runs: gone when the process ends, and not before.
+Java goes on when a session has stopped, loads classes from there, and keeps files of the next one.
 
 A process that was killed leaves its folder behind; the next one removes it. Which are left behind
 is told by a lock that every folder's owner holds and that goes with it.
