@@ -61,9 +61,9 @@ def sentence_of_usage(error: click.UsageError) -> str:
 def _nearest_option(error: click.NoSuchOption) -> str:
     known = list(_options_of(error.ctx))
     meant = _OTHER_NAMES.get(error.option_name)
-    return (
-        did_you_mean(meant, [meant]) if meant in known else did_you_mean(error.option_name, known)
-    )
+    if meant in known:
+        return did_you_mean(meant, [meant])
+    return did_you_mean(error.option_name, known)
 
 
 def _options_of(ctx: click.Context | None) -> Iterator[str]:

@@ -142,15 +142,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (when, self._sequence, call))
         return call
 
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: Any,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
-
     def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> Any:
         """There are no threads: the work is done at once."""
         future = self.create_future()
