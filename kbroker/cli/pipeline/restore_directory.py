@@ -25,6 +25,7 @@ from kbroker.pipeline.restore.logs.restore_note import (
     RestoreNote,
     check_reaches,
     cluster_id_of,
+    expired_since,
     noted_topics,
 )
 from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory, Stage
@@ -80,6 +81,8 @@ class DirectoryRun:
                     directory.begin(RestoreNote(job_id=job.job_id, command=command, topics=topics))
                 note = directory.note()
                 check_reaches(self._state, note)
+                for sentence in expired_since(self._state, note):
+                    say(f"warning: {sentence}")
                 restore = LogRestore(
                     archive=self._state.path,
                     directory=directory,

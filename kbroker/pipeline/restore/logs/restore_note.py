@@ -24,7 +24,8 @@ from kbroker.config.topic_config import (
 from kbroker.errors import KafkaError
 from kbroker.log.directories.checkpoint import format_uuid
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, missing_by_reason
+from kbroker.pipeline.archive.manifests.manifest import EXPIRED
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, partition_count
 
@@ -39,6 +40,7 @@ class NotedLog(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
     end_offset: int
     leader_epoch: int
+    expired: int | None = None  # records the archive had given up; None: noted before these were
 
     @property
     def source(self) -> TopicPartition:
@@ -118,6 +120,17 @@ def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
             )
 
 
+def expired_since(state: ArchiveState, note: RestoreNote) -> Iterator[str]:
+    """Yield a sentence on each log of which the archive has given up records since it was noted."""
+    for _, log, _ in note.logs():
+        now = _expired(state, log.source, log.end_offset)
+        if log.expired is not None and now > log.expired:
+            yield (
+                f"{now - log.expired} records of {log.source} have expired from the archive since "
+                "this restore began: those that no earlier run had written will be missing"
+            )
+
+
 def _topic(
     state: ArchiveState, name: str, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
 ) -> NotedTopic:
@@ -161,4 +174,10 @@ def _log(state: ArchiveState, source: TopicPartition) -> NotedLog:
         start_offset=min(firsts, default=end_offset),
         end_offset=end_offset,
         leader_epoch=max(epoch.leader_epoch, 0) if epoch is not None else 0,
+        expired=_expired(state, source, end_offset),
     )
+
+
+def _expired(state: ArchiveState, source: TopicPartition, end_offset: int) -> int:
+    holes = [hole for hole in state.holes.get(source, ()) if hole.first_offset < end_offset]
+    return missing_by_reason(holes)[EXPIRED]

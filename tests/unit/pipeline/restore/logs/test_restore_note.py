@@ -12,7 +12,7 @@ from kbroker.config.topic_config import KEEP_ALL
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
-from kbroker.pipeline.archive.manifests.manifest import EpochEntry, FileEntry
+from kbroker.pipeline.archive.manifests.manifest import EXPIRED, EpochEntry, FileEntry, HoleEntry
 from kbroker.pipeline.archive.reader import ArchiveSelection
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
@@ -22,6 +22,7 @@ from kbroker.pipeline.restore.logs.restore_note import (
     RestoreNote,
     check_reaches,
     cluster_id_of,
+    expired_since,
     noted_topics,
 )
 from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory
@@ -67,8 +68,8 @@ def test_logs_begin_with_the_first_record_and_end_where_the_archive_does() -> No
     topic = noted(archived(leader_epochs={TopicPartition("t", 0): epoch}))
 
     assert topic.logs == (
-        NotedLog(topic="t", partition=0, start_offset=7, end_offset=20, leader_epoch=4),
-        NotedLog(topic="t", partition=2, start_offset=30, end_offset=30, leader_epoch=0),
+        NotedLog(topic="t", partition=0, start_offset=7, end_offset=20, leader_epoch=4, expired=0),
+        NotedLog(topic="t", partition=2, start_offset=30, end_offset=30, leader_epoch=0, expired=0),
     )
     assert topic.leader_epochs == (5, 0, 1)
 
@@ -174,6 +175,27 @@ def test_an_archive_that_ends_before_the_logs_to_make_is_refused() -> None:
         check_reaches(older, note)
     with pytest.raises(PipelineError, match="has nothing of t-2, and ended at 30 when"):
         check_reaches(without, note)
+
+
+def test_what_expires_between_two_runs_is_said() -> None:
+    def expired(first_offset: int, rows: int) -> HoleEntry:
+        return HoleEntry(
+            topic="t", partition=0, first_offset=first_offset, last_offset=first_offset + rows - 1,
+            missing=rows, reason=EXPIRED,
+        )  # fmt: skip
+
+    before = archived(holes={TopicPartition("t", 0): (expired(5, 2),)})
+    note = RestoreNote(job_id=str(ID), command="", topics=(noted(before),))
+    later = archived(holes={TopicPartition("t", 0): (expired(5, 2), expired(7, 3), expired(20, 9))})
+    old_log = msgspec.structs.replace(note.topics[0].logs[0], expired=None)
+    old_topic = msgspec.structs.replace(note.topics[0], logs=(old_log,))
+    of_an_older_version = msgspec.structs.replace(note, topics=(old_topic,))
+
+    assert list(expired_since(before, note)) == []
+    assert [sentence.partition(" since")[0] for sentence in expired_since(later, note)] == [
+        "3 records of t-0 have expired from the archive"
+    ]
+    assert list(expired_since(later, of_an_older_version)) == []
 
 
 def test_a_note_is_read_as_it_was_written() -> None:

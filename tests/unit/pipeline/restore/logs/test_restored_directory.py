@@ -26,12 +26,14 @@ from kbroker.log.format import parse_directory_name
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.upkeep.merge_and_expiry import expire_files
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
 from kbroker.pipeline.restore.logs.log_task import restore_log
 from kbroker.pipeline.restore.logs.restore_note import (
     RestoreNote,
     cluster_id_of,
+    expired_since,
     noted_topics,
 )
 from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory, Stage
@@ -321,3 +323,19 @@ def test_a_full_disk_of_the_checkpoint_is_the_one_that_is_named(
 
     place = board.directory / "t-0"
     assert result.refusal == f"{place} cannot be written: No space left on device; run again"
+
+
+def test_what_expires_between_two_runs_is_told_by_the_second(
+    archive: str, board: TaskBoard
+) -> None:
+    disk = MemoryFileSystem()
+    board.stop()
+    restored(disk, archive, board)
+    note = RestoredDirectory(PATH, disk).note()
+    before = list(expired_since(read_archive(archive), note))
+
+    gone = expire_files(archive, 0, ())
+
+    assert before == []
+    (sentence,) = expired_since(read_archive(archive), note)
+    assert sentence.startswith(f"{sum(entry.rows for entry in gone)} records of t-0 have expired")
