@@ -19,10 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from compat_tests.spark.quick_java import quick_java
 
 pytest_plugins = ["compat_tests.spark.session"]
+# For properties as a hunt: other examples in each run. Else they are tried with as many as
+# Hypothesis takes for enough, the same ones each time.
+settings.register_profile("hunt", max_examples=2_000, deadline=None)
 
 SPARK_FOLDER = "spark"
 LONG_FILES = ("tests/faults/test_replication_seeds.py",)

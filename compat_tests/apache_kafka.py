@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.class_archive import ClassArchive
+from compat_tests.class_archive import SHORT_LIVED, ClassArchive
 from compat_tests.prerequisites import maven_jars, require_program
 
 NEWEST = "4.3.1"  # KRaft
@@ -39,8 +39,7 @@ def java_command(
     main_class: str, *args: str, version: str = NEWEST, heap: str = "256m"
 ) -> list[str]:
     """The command line that runs one of Kafka's main classes."""
-    flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    flags += class_archive(main_class, version).using()
+    flags = [f"-Xmx{heap}", *SHORT_LIVED, *class_archive(main_class, version).using()]
     return ["java", *flags, "-cp", f"{jars(version)}/*", main_class, *args]
 
 

@@ -1,5 +1,6 @@
-"""Archives of classes as Java keeps them in memory: a process that has one starts in half the
-processor's time. They are made once for a Java and its jars, by a process that ends.
+"""Java for processes that run some seconds, which mostly start: its quick compiler and its small
+collector, and archives of classes as Java keeps them in memory, which halve the time of a start.
+Archives are made once for a Java and its jars, by a process that ends.
 
 Java passes over an archive that does not fit, with a warning, which is kept off what tests read.
 """
@@ -11,6 +12,7 @@ import shutil
 import uuid
 from pathlib import Path
 
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from compat_tests import apache_kafka
+from compat_tests.class_archive import SHORT_LIVED
 from compat_tests.clients import run
 from compat_tests.prerequisites import maven_jars, require_program
 
 SOURCES = Path(__file__).parent / "java"
+_WITH_TOOLS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
 
 
 def jars(version: str) -> Path:
     """The folder with kafka-clients of that version and what it needs, fetched on first use."""
-    if version in (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE):
+    if version in _WITH_TOOLS:
         return apache_kafka.jars(version)
     return maven_jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}")
 
@@ -21,7 +23,8 @@ def jars(version: str) -> Path:
 def compile_java(sources: list[Path], jars: Path, folder: Path, release: int) -> None:
     """Compile programs against jars; their classes, for a release of Java, go into the folder."""
     javac = require_program("javac", "install a Java 17 or 21 development kit")
-    options = ["-nowarn", "-Xlint:none", "--release", str(release), "-d", str(folder)]
+    options = [*(f"-J{option}" for option in SHORT_LIVED), "-nowarn", "-Xlint:none", "-proc:none"]
+    options += ["--release", str(release), "-d", str(folder)]
     run([javac, *options, "-cp", f"{jars}/*", *map(str, sources)])
 
 
@@ -31,11 +34,19 @@ def compiled(source: str, version: str, folder: Path) -> Path:
     return folder
 
 
+def java_command(classes: Path, version: str, main_class: str, *args: str) -> list[str]:
+    """The command line of a compiled program with kafka-clients of a version. The jars come first:
+    those that Apache Kafka's own tools have as well come out of the archive of their classes.
+    """
+    java = require_program("java", "install a Java 17 or 21 runtime")
+    options = ["-Xmx256m", *SHORT_LIVED]
+    if version in _WITH_TOOLS:
+        options += apache_kafka.class_archive(main_class, version).using()
+    return [java, *options, "-cp", f"{jars(version)}/*:{classes}", main_class, *args]
+
+
 def run_java(
     classes: Path, version: str, main_class: str, *args: str, timeout_s: float = 80
 ) -> bytes:
     """Run a compiled program with kafka-clients of a version; its standard output."""
-    java = require_program("java", "install a Java 17 or 21 runtime")
-    flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    class_path = f"{classes}:{jars(version)}/*"
-    return run([java, *flags, "-cp", class_path, main_class, *args], timeout_s=timeout_s)
+    return run(java_command(classes, version, main_class, *args), timeout_s=timeout_s)

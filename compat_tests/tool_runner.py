@@ -6,7 +6,6 @@ time of the tests that use tools. Where there is no compiler, each does have a p
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import shutil
@@ -16,8 +15,9 @@ import threading
 from pathlib import Path
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NEWEST, jars
-from compat_tests.prerequisites import cache_directory
+from compat_tests.apache_kafka import NEWEST
+from compat_tests.java_clients import compile_java, java_command
+from compat_tests.prerequisites import cached_folder
 
 _SOURCE = Path(__file__).parent / "java" / "Tools.java"
 
@@ -41,9 +41,8 @@ class ToolRunner:
     """One Java process; it ends with this one."""
 
     def __init__(self, version: str) -> None:
-        flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
         self._process = subprocess.Popen(
-            ["java", *flags, "-cp", f"{_compiled()}:{jars(version)}/*", "Tools"],
+            java_command(_compiled(), version, "Tools"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -87,20 +86,12 @@ def _runner(version: str) -> ToolRunner:
 
 
 def _compiled() -> Path:
-    """The folder with the compiled program; test processes may ask at once."""
+    """The folder with the compiled program."""
     known_by = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
-    folder = cache_directory() / f"tools-{known_by}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            class_path = f"{jars(apache_kafka.ZOOKEEPER_LINE)}/*"
-            command = ["javac", "-nowarn", "-Xlint:none", "--release", "11", "-cp", class_path]
-            subprocess.run(
-                [*command, "-d", str(folder), str(_SOURCE)], check=True, capture_output=True
-            )
-            (folder / ".complete").touch()
-    return folder
+    jars = apache_kafka.jars(apache_kafka.ZOOKEEPER_LINE)
+    return cached_folder(
+        f"tools-{known_by}", lambda folder: compile_java([_SOURCE], jars, folder, release=11)
+    )
 
 
 def _string(text: str) -> bytes:

@@ -11,6 +11,7 @@ Knows nothing of kbroker. ZooKeeper comes with pyspark's jars, so it needs nothi
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import shutil
 import signal
@@ -25,7 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.apache_kafka import free_port
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.class_archive import SHORT_LIVED, ClassArchive
+from compat_tests.prerequisites import NotAvailableError, cache_directory
 
 START_TIMEOUT_S = 60
 TICK_MS = 100  # sessions end within a tick of their time-out; the shortest is two ticks
@@ -67,6 +69,7 @@ class ZooKeeperServer:
     fsync: bool = False  # a killed process loses nothing without it, a lost machine would
     java_options: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _archive: ClassArchive | None = field(default=None, init=False, repr=False)
 
     @property
     def address(self) -> str:
@@ -97,9 +100,11 @@ class ZooKeeperServer:
             )
             + "".join(f"{line}\n" for line in self.peers)
         )
+        self._archive = class_archive()
+        options = [*self._archive.using(), *self._archive.making(), *self.java_options]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
-                java_command(str(config), self.java_options), stdout=output, stderr=output
+                java_command(str(config), options), stdout=output, stderr=output
             )
         if wait:
             self.wait_until_serving()
@@ -167,6 +172,8 @@ class ZooKeeperServer:
         self.process.send_signal(how)
         try:
             self.process.wait(20)
+            if self._archive is not None:
+                self._archive.keep()
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -281,6 +288,8 @@ def zookeeper_servers(
         servers.start()
         yield servers
     finally:
+        if not class_archive().path.exists():
+            servers.server.stop()
         servers.kill()
         if directory is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -290,17 +299,25 @@ def java_command(config: str, java_options: Sequence[str]) -> list[str]:
     """The command line of a server with a small JVM. Raises NotAvailableError."""
     if shutil.which("java") is None:
         raise NotAvailableError("no java on PATH (install a Java 17 or 21 runtime)")
+    return [
+        "java", "-Xmx64m", "-Xss512k", *SHORT_LIVED, "-XX:-UsePerfData",
+        "-Dorg.apache.logging.log4j.level=INFO", "-Dzookeeper.jmx.log4j.disable=true", *java_options,
+        "-cp", _class_path(), "org.apache.zookeeper.server.quorum.QuorumPeerMain", config,
+    ]  # fmt: skip
+
+
+def class_archive() -> ClassArchive:
+    """Classes of a server; one that is stopped in good order makes it where it is missing."""
+    known_by = hashlib.sha256(_class_path().encode()).hexdigest()[:12]
+    return ClassArchive(cache_directory(), f"zookeeper-{known_by}")
+
+
+def _class_path() -> str:
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise NotAvailableError("no pyspark, whose jars bring ZooKeeper (pip install pyspark)")
     folder = Path(found.origin).parent / "jars"
-    classpath = ":".join(str(jar) for pattern in _JARS for jar in sorted(folder.glob(pattern)))
-    return [
-        "java", "-Xmx64m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-        "-Xshare:auto", "-XX:-UsePerfData", "-Dorg.apache.logging.log4j.level=INFO",
-        "-Dzookeeper.jmx.log4j.disable=true", *java_options,
-        "-cp", classpath, "org.apache.zookeeper.server.quorum.QuorumPeerMain", config,
-    ]  # fmt: skip
+    return ":".join(str(jar) for pattern in _JARS for jar in sorted(folder.glob(pattern)))
 
 
 def expire_session(address: str, session_id: int, password: bytes | None = None) -> None:

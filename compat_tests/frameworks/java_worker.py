@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from compat_tests import apache_kafka
+from compat_tests.class_archive import SHORT_LIVED
 from compat_tests.java_clients import compile_java
 from compat_tests.prerequisites import maven_jars, require_program
 
 SOURCES = Path(__file__).parent / "java"
 LOGGER = "org.slf4j:slf4j-simple"
 FLAGS = (
-    *("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    "-Xmx512m",
+    *SHORT_LIVED,
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 )
 KAFKA_VERSIONS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compat_tests.go_clients import SOURCE as GO_MODULES
 from compat_tests.go_clients import built
-from compat_tests.java_clients import compile_java
+from compat_tests.java_clients import compile_java, java_command
 from compat_tests.java_clients import jars as java_jars
 from compat_tests.matrix.client import Client
 from compat_tests.matrix.program import Program
@@ -62,16 +62,13 @@ def _node(client: Client) -> tuple[list[str], dict[str, str]]:
 
 
 def _java(client: Client) -> tuple[list[str], dict[str, str]]:
-    java = require_program("java", "install a Java 17 or 21 runtime")
     sources = [SERVING / "Serve.java", client.folder / f"{client.program}.java"]
 
     def fill(folder: Path) -> None:
         compile_java(sources, java_jars(client.compiled_for), folder, release=8)
 
     classes = cached_folder(f"java-{client.program}-{client.compiled_for}-{_stamp(*sources)}", fill)
-    flags = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    class_path = f"{classes}:{java_jars(client.version)}/*"
-    return [java, *flags, "-cp", class_path, client.program], {}
+    return java_command(classes, client.version, client.program), {}
 
 
 def _stamp(*files: Path) -> str:

@@ -25,11 +25,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from compat_tests.class_archive import ClassArchive
+from compat_tests.class_archive import SHORT_LIVED, ClassArchive
 from compat_tests.prerequisites import cache_directory
 
 # Its classes fill more than Java begins with, which it answers with a whole collection.
-_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m")
+_OPTIONS = (*SHORT_LIVED, "-XX:MetaspaceSize=256m")
 _LONGEST_S = 200
 _PROGRAM = """
 import sys

@@ -26,8 +26,8 @@ from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from compat_tests.apache_kafka import NEWEST, jars
-from compat_tests.java_clients import SOURCES, compile_java
-from compat_tests.prerequisites import cached_folder, require_program
+from compat_tests.java_clients import SOURCES, compile_java, java_command
+from compat_tests.prerequisites import cached_folder
 from compat_tests.writers import PARTITIONS
 
 CALL_TIMEOUT_S, _OFFSETS_TIMEOUT_S = 10.0, 6.0
@@ -79,13 +79,11 @@ class JavaCopier:
         self._thread.start()
 
     def _start(self) -> subprocess.Popen[str]:
-        plan, java = self.plan, require_program("java", "install a Java 17 or 21 runtime")
-        folder = _compiled()
+        plan = self.plan
+        places = (plan.bootstrap, plan.source, plan.sink, plan.name, plan.name)
         numbers = (plan.timeout_ms, plan.records, plan.aborts, plan.seed)
         process = subprocess.Popen(
-            [java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-             "-cp", f"{folder}:{jars(NEWEST)}/*", "Copier", plan.bootstrap, plan.source, plan.sink,
-             plan.name, plan.name, *map(str, numbers)],
+            java_command(_compiled(), NEWEST, "Copier", *places, *map(str, numbers)),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         atexit.register(process.kill)

@@ -32,7 +32,7 @@ NO_SETTINGS = {
 OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),
     *("--add-config", "--delete-config", "--execute", "--throttle", "--verify", "--describe"),
-    *("--reassignment-json-file", "--no-deps", "--feature"),
+    *("--reassignment-json-file", "--no-deps", "--feature", "--hypothesis-profile"),
 }
 
 

@@ -17,6 +17,7 @@ from tests.faults.planted_bugs import (
     no_fsync_of_the_partitions_name,
     recovery_point_ahead_of_fsync,
     rows_of_sequences_mixed,
+    stale_clean_marker,
     torn_tail_not_cut,
 )
 
@@ -29,8 +30,9 @@ HUNTS = {
     deleted_partition_comes_back: ("acks-all", 10),
     no_fsync_of_the_partitions_name: ("acks-all", 1),
     recovery_point_ahead_of_fsync: ("acks-all", 8),
-    rows_of_sequences_mixed: ("never", 7),
-    torn_tail_not_cut: ("acks-all", 8),
+    rows_of_sequences_mixed: ("always", 1),
+    stale_clean_marker: ("acks-all", 3),
+    torn_tail_not_cut: ("always", 2),
 }
 ENOUGH_IMAGES = 960
 

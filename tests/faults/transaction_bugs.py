@@ -296,18 +296,25 @@ def _all(*mistakes: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
     return stack
 
 
-# Those that take many seeds are looked for where they are found soon.
-FIRST_SEEDS: dict[Mistake, int] = {
-    epoch_not_raised_by_a_time_out: 17,
-    participation_not_verified: 10,
-    other_end_accepted: 14,
-    time_outs_abort_what_is_to_be_committed: 5,
-    loaded_without_the_last_record: 7,
-    coordinating_after_it_has_moved: 14,
-    offsets_of_transactions_not_loaded: 5,
-    aborted_transactions_cut_off: 101,
-    aborted_transactions_not_loaded: 5,
-    open_transactions_not_loaded: 10,
+# A seed, and the steps of its history, with which each is found soon, where that is not the first.
+FOUND_SOON: dict[Mistake, tuple[int, int]] = {
+    open_transaction_left_to_the_next_producer: (5, 6),
+    epoch_not_raised_by_a_time_out: (14, 20),
+    producers_not_compared: (17, 6),
+    participation_not_verified: (17, 6),
+    other_end_accepted: (14, 30),
+    time_outs_abort_what_is_to_be_committed: (14, 6),
+    loaded_without_the_last_record: (19, 15),
+    coordinating_after_it_has_moved: (14, 30),
+    one_partition_without_a_marker: (3, 6),
+    markers_not_sent_again_after_a_load: (29, 6),
+    pending_offsets_visible: (12, 6),
+    offsets_of_aborted_transactions_kept: (26, 10),
+    offsets_of_transactions_not_loaded: (13, 6),
+    stable_offset_of_the_high_watermark: (2, 6),
+    aborted_transactions_cut_off: (101, 30),
+    aborted_transactions_not_loaded: (5, 30),
+    open_transactions_not_loaded: (10, 20),
 }
 PLANTED: tuple[Mistake, ...] = (
     epoch_not_raised_for_the_next_producer,

@@ -241,7 +241,7 @@ def audited(disk: MemoryFileSystem) -> list[tuple[int, int]]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(segments(), st.integers(BASE, BASE + 60) | st.just(END))
 def test_all_readers_stop_at_the_same_batch(parts: list[Part], end: int) -> None:
     before = beginning(parts, end=end)
@@ -263,7 +263,7 @@ def test_all_readers_stop_at_the_same_batch(parts: list[Part], end: int) -> None
     assert left_out[:1] == ([size_of(before)] if len(before) < len(parts) else [])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(segments(most_damage=1))
 def test_one_damage_costs_no_other_batch(parts: list[Part]) -> None:
     found = all_that_count(parts)
@@ -274,7 +274,7 @@ def test_one_damage_costs_no_other_batch(parts: list[Part]) -> None:
     assert sum(end - start for start, end in audited(disk)) == size_of(found)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(segments(most_damage=6))
 def test_behind_any_damage_all_readers_go_on_at_the_same_batches(parts: list[Part]) -> None:
     disk = stored(parts)
@@ -299,7 +299,7 @@ def starts(parts: Sequence[Part]) -> list[int]:
     return [size_of(parts[:index]) for index in range(len(parts))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(segments())
 def test_who_takes_all_or_nothing_goes_by_the_rule_too(parts: list[Part]) -> None:
     is_sound = beginning(parts) == parts
@@ -345,7 +345,7 @@ def broken_logs(draw: st.DrawFn) -> MemoryFileSystem:
 
 
 @pytest.mark.parametrize("was_clean", [False, True])
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(
     broken_logs(),
     st.none() | st.integers(BASE - 1, BASE + 60),

@@ -90,7 +90,7 @@ class Callers:
         assert unanswered <= IN_FLIGHT_MAX or self.peer.connections[-1].is_aborted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.lists(steps, max_size=40))
 async def test_nobody_gets_the_answer_of_another(script: list[tuple[str, int]]) -> None:
     callers = Callers()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -77,7 +77,6 @@ def test_a_batch_that_counts_no_record_does_not_end_with_one(count: int) -> None
     assert not tail_fits(read_header(batch), batch)
 
 
-@settings(max_examples=300)
 @given(record_lists, codecs, st.data())
 def test_a_batch_with_changed_bytes_gives_records_or_a_refusal(
     entries: list[Record], codec: int, data: st.DataObject
@@ -128,7 +127,6 @@ def walked_slowly(header: BatchHeader, batch: bytes | bytearray) -> tuple[int, i
     return min(times), max(times), keyless
 
 
-@settings(max_examples=500)
 @given(record_lists, st.integers(0, 100), st.data())
 def test_a_walk_finds_what_is_found_record_by_record(
     entries: list[Record], first: int, data: st.DataObject

@@ -136,7 +136,7 @@ options_of_reading = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_rows_are_what_the_records_say_one_by_one(data: st.DataObject) -> None:
     segment, end = data.draw(logs())
@@ -145,7 +145,7 @@ def test_rows_are_what_the_records_say_one_by_one(data: st.DataObject) -> None:
     assert read(segment, task, options) == expected(segment, task, options)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_a_flipped_bit_is_told_or_changes_nothing(data: st.DataObject) -> None:
     segment, end = data.draw(logs())
@@ -179,7 +179,7 @@ def covered_by_checksums(segment: bytes) -> list[int]:
     return places
 
 
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 @given(st.data())
 def test_any_bytes_give_rows_or_are_told(data: st.DataObject) -> None:
     segment, _ = data.draw(logs())

@@ -102,7 +102,7 @@ def test_a_snapshot_with_the_journal_it_replaced_is_the_same_tree(steps: list[St
     assert persistent(EmbeddedTree(FixedClock(), MemoryTreeFiles(both))) == states[-1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_give_transactions_or_a_named_refusal(data: bytes) -> None:
     assert list(decode_entries(b"KBTJ\x00\x00\x00\x01" + data)) == []
