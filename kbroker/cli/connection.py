@@ -119,9 +119,10 @@ def client_errors(bootstrap: str) -> Iterator[None]:
 @contextmanager
 def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
     """The brokers of a cluster, whose links are closed afterwards; errors become sentences."""
+    from kbroker.cli.output import say
     from kbroker.client.cluster_links import ClusterLinks
 
-    with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as links:
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as links:
         yield links
 
 

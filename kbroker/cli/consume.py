@@ -152,7 +152,7 @@ def consume(  # one parameter per option
     )
     printer = RecordPrinter(form, sys.stdout.buffer)
     is_all = False
-    with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as cluster:
         views = choice.views(cluster)
         ends = choice.ends(cluster, views)
         if group is None:

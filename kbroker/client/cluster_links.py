@@ -28,6 +28,7 @@ EARLIEST, LATEST = -2, -1
 _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
+_TOLD_AFTER_S = 1.0  # an election takes no longer
 _FAILOVER_S = 30.0  # a killed leader leads until its session of ZooKeeper ends, after 18 s
 _PAUSE_S = 0.1
 
@@ -62,13 +63,22 @@ class ClusterLinks:
     Questions have links of their own: they need not wait for records.
     """
 
-    def __init__(self, bootstrap: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Raises ClientError where no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...],
-        a `Bootstrap` where that takes TLS or a login.
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`tell` gets a sentence on each wait that takes more than a moment.
+
+        Raises ClientError where no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...], a
+        `Bootstrap` where that takes TLS or a login.
         """
         check_reachable(bootstrap, option_of(bootstrap))
         self.bootstrap = bootstrap
         self._settings = settings_of(bootstrap)
+        self._tell = tell
         self._sleep = sleep
         self._nodes: dict[int, tuple[str, int]] = {}
         self._controller_id = NO_CONTROLLER
@@ -184,6 +194,7 @@ class ClusterLinks:
         give_up_s = began_s + _PATIENCE_S
         may_follow = awaits_successor and len(self._nodes) > 1
         failover_s = began_s + (_FAILOVER_S if may_follow else 0)
+        is_told = False
         while True:
             by_leader: defaultdict[int, list[int]] = defaultdict(list)
             for partition in partitions:
@@ -205,6 +216,9 @@ class ClusterLinks:
                     if isinstance(error, _NoLeaderError):
                         raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
                     raise _explain(error) from error
+                if not is_told and now_s - began_s > _TOLD_AFTER_S:
+                    is_told = True
+                    self._tell(f"the offsets of {view.name} cannot be had now: {error}; waiting")
             self._sleep(_PAUSE_S)
             view = self.topic(view.name)
 

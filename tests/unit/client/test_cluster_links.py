@@ -247,7 +247,12 @@ def test_the_next_leader_is_waited_for_where_others_may_lead(
     monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
     waited: list[float] = []
     monkeypatch.setattr(cluster_links, "time", SimpleNamespace(monotonic=lambda: sum(waited)))
-    links = ClusterLinks("given:1", sleep=waited.append)
+    told: list[tuple[str, int]] = []
+    links = ClusterLinks(
+        "given:1",
+        tell=lambda sentence: told.append((sentence, int(sum(waited)))),
+        sleep=waited.append,
+    )
 
     def ends() -> dict[int, int]:
         return links.offsets(links.topic("t"), [0], LATEST, awaits_successor=waits)
@@ -258,3 +263,8 @@ def test_the_next_leader_is_waited_for_where_others_may_lead(
         with pytest.raises(ConnectionRefusedError):
             ends()
         assert sum(waited) < 6
+    ((sentence, second),) = told
+    who = "h:2: refused" if brokers > 1 else "broker 2 is not there"
+    assert sentence.startswith(f"the offsets of t cannot be had now: {who}")
+    assert sentence.endswith("; waiting")
+    assert second == 1
