@@ -497,22 +497,3 @@ def test_a_mirror_that_waits_says_for_whom_and_knows_no_lag(
     assert told[1].endswith("lag 0, 0.0 s")
     assert told[2].endswith("in 1 round, waiting: the target is away")
     assert told[3].endswith("lag 0, 0.0 s")
-
-
-def test_offsets_that_the_source_has_no_more_go_from_the_map(
-    source: str, target: str, topic: str, tmp_path: Path
-) -> None:
-    make(source, topic)
-    for start in (0, 10, 20):
-        write(source, topic, numbered(start, start + 10))
-        assert mirror(source, target, topic, tmp_path / "c") == 0
-    trim(source, topic, 15)
-    write(source, topic, numbered(30, 40))
-    assert mirror(source, target, topic, tmp_path / "c") == 0
-
-    entries = [
-        (json.loads(each.key or b""), each.value)
-        for each in records_of(target, "kbroker-mirror-offsets")
-    ]
-    gone = [key["start"] for key, value in entries if key["topic"] == topic and value is None]
-    assert gone == [0]

@@ -22,7 +22,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror.mirrored_records import RecordMarks
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, key_of
 from kbroker.pipeline.mirror.places import Beginning, PlaceNote, SourcePartition
-from kbroker.pipeline.mirror.stretches import Stretch
+from kbroker.pipeline.mirror.stretches import Stretch, parted
 from kbroker.pipeline.mirror.untransacted import UntransactedCopies
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
 from kbroker.record.bulk_records import body_of
@@ -133,12 +133,16 @@ class CopyWriting:
             target_topic=options.target_topic,
             runs=tuple(self._runs()),
         )
-        body = body_of(
-            key_of(options.source_id, self._partition, self._start), msgspec.json.encode(stretch)
-        )
+        bodies = [
+            body_of(
+                key_of(options.source_id, self._partition, part.start), msgspec.json.encode(part)
+            )
+            + b"\0"
+            for part in parted(stretch)
+        ]
         self._producer.add_partitions([OFFSETS_PARTITION])
         now_ms = time.time_ns() // 1_000_000
-        self._map_sender.put(OFFSETS_PARTITION.partition, [body + b"\0"], now_ms)
+        self._map_sender.put(OFFSETS_PARTITION.partition, bodies, now_ms)
         self._finish(self._map_sender, OFFSETS_PARTITION)
 
     def _runs(self) -> list[OffsetRun]:

@@ -4,8 +4,8 @@
     value  {"start": ..., "end": ..., "source_topic": id, "target_topic": id,
             "runs": [[offset in the source, offset in the target, records], ...]}
 
-It is compacted, with a record for each transaction; those of offsets that the source no longer has
-are deleted by a record without a value.
+It is compacted, with a record for each transaction, or several; those of offsets that the source no
+longer has are deleted by a record without a value.
 
 Law: a stretch is written in the transaction of its records. So it is never there without them, nor
 they without it.

@@ -1,8 +1,8 @@
 """Which offset of the target stands for which one of the source, in one partition. Pure.
 
-A stretch is what one transaction copied. Stretches follow each other: one begins where the one
-before ends, and what is between their runs was not copied (markers, aborted records, those that
-come from the target).
+A stretch is what one transaction copied, or a part of it where it has very many runs. Stretches
+follow each other: one begins where the one before ends, and what is between their runs was not
+copied (markers, aborted records, those that come from the target).
 
 Law: nobody who goes on at a translated offset misses a record that was to be copied; some records
 may come again.
@@ -11,7 +11,8 @@ may come again.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -26,6 +27,9 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     source_topic: str = ""  # ids, empty where brokers know none
     target_topic: str = ""
     runs: tuple[OffsetRun, ...] = ()
+
+
+_RUNS = 4_000  # of a stretch, at most: a topic takes no record above max.message.bytes
 
 
 class PartitionOffsets:
@@ -98,6 +102,14 @@ class PartitionOffsets:
             self._start = self._stretches[at].start
             self._runs = [run for each in self._stretches[at:] for run in each.runs]
         return self._runs or ()
+
+
+def parted(stretch: Stretch, most: int = _RUNS) -> Iterator[Stretch]:
+    """The same as stretches that follow each other, none of which has more than so many runs."""
+    cuts = [run.source_offset for run in stretch.runs[most::most]]
+    for number, (start, end) in enumerate(pairwise([stretch.start, *cuts, stretch.end])):
+        runs = stretch.runs[number * most : (number + 1) * most]
+        yield msgspec.structs.replace(stretch, start=start, end=end, runs=runs)
 
 
 def _topics(stretch: Stretch) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 import time
 
-from kbroker.pipeline.mirror.stretches import PartitionOffsets, Stretch
+from kbroker.pipeline.mirror.stretches import PartitionOffsets, Stretch, parted
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 
 
@@ -114,3 +114,20 @@ def test_a_question_costs_no_more_after_weeks() -> None:
     for at in range(2_000):
         assert held.target_offset(at, 0) == 2 * at
     assert time.process_time() - begun_s < 2.0  # ten times that, where all runs are gathered anew
+
+
+def test_a_stretch_of_many_runs_is_parted_and_means_the_same() -> None:
+    runs = [(at, at * 2, 1) for at in range(12, 22, 2)]
+    whole = stretch(10, 30, *runs)
+
+    parts = list(parted(whole, 2))
+
+    assert parts == [
+        stretch(10, 16, *runs[:2]),
+        stretch(16, 20, *runs[2:4]),
+        stretch(20, 30, *runs[4:]),
+    ]
+    for at in range(8, 32):
+        assert offsets(*parts).target_offset(at, 10) == offsets(whole).target_offset(at, 10)
+    assert list(parted(whole, 5)) == list(parted(whole, 6)) == [whole]
+    assert list(parted(stretch(3, 9))) == [stretch(3, 9)]
