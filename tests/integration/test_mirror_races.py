@@ -264,3 +264,27 @@ def test_topics_that_are_created_again_while_they_are_copied_are_not_mixed(
     assert "was created again in the source while it was copied" in refusal(allows_loss=True)
     assert mirror(source, target, topic, tmp_path / "c", allows_loss=True) == 0
     assert values() == [each.value for each in [*numbered(0, 20), *numbered(50, 90)]]
+
+
+def test_no_group_gets_a_place_of_a_topic_in_the_one_that_was_created_in_its_place(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_again() -> None:
+        delete_topic(target, topic)
+        make(target, topic)
+
+    busy = f"{topic}-busy"
+    for name in (topic, busy):
+        make(source, name)
+    for start in range(0, 30, 10):  # in three transactions, so that the offsets are others
+        write(source, topic, numbered(start, start + 10))
+        assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
+    write(source, busy, numbered(0, 10))
+    set_place(source, "late", 25, topic)
+    before_tasks(monkeypatch, made_again)
+    with pytest.raises(PipelineError, match=f"topic {topic} .* created again in the target; run"):
+        mirror(source, target, f"{topic}.*", tmp_path / "c")
+    assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
+
+    (wanted,) = [each.offset for each in records_of(target, topic) if each.value == b"25"]
+    assert place(target, "late", topic) == wanted == 25

@@ -1,7 +1,8 @@
 """Groups of the source whose readers may go on in the target: their offsets, translated.
 
 Law: a place is never moved back, nor for a group that has members in the target; and a group that
-goes on there misses no record of the source that it has not read.
+goes on there misses no record of the source that it has not read. So none gets a place of a topic
+in another one of the same name, which has other offsets.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
+from kbroker.pipeline.mirror.places import is_another
+from kbroker.pipeline.mirror.source_look import id_of
 from kbroker.pipeline.restore.topics.moved_groups import move_group
 
 _GROUP_PREFIX = "kbroker-mirror-"
@@ -46,6 +49,7 @@ class GroupMoves:
         self.refusals, self.notes = [], []
         try:
             groups = listed_groups(readers)
+            starts = self._same(writers, source_starts)
         except (ClientError, KafkaError) as error:
             self.refusals.append(f"groups were not moved: {error}")
             return moved
@@ -56,7 +60,7 @@ class GroupMoves:
             if name.startswith(OF_JOBS) or not reads:
                 continue
             try:
-                wanted = self._wanted(readers, name, source_starts)
+                wanted = self._wanted(readers, name, starts)
                 if not wanted:
                     continue
                 found = move_group(writers, name, wanted)
@@ -69,6 +73,21 @@ class GroupMoves:
                 told = self.notes if found.has_members else self.refusals
                 told.append(f"group {name} was not moved: {found.refusal}")
         return moved
+
+    def _same(self, writers: ClusterLinks, source_starts: Offsets) -> Offsets:
+        """Without the partitions whose topic was created again since they were copied."""
+        names = {partition.topic for partition in source_starts}
+        ids = {view.name: id_of(view) for view in writers.topics(names)} if names else {}
+        found: dict[TopicPartition, int] = {}
+        for partition, start in source_starts.items():
+            newest = self._to_target.partition(partition).newest
+            if newest is None or not is_another(newest.target_topic, ids.get(partition.topic, "")):
+                found[partition] = start
+        for topic in sorted(names - {partition.topic for partition in found}):
+            self.refusals.append(
+                f"groups of topic {topic} were not moved: it was created again in the target"
+            )
+        return found
 
     def _wanted(
         self, readers: ClusterLinks, name: str, source_starts: Offsets
