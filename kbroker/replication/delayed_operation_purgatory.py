@@ -2,7 +2,8 @@
 
 Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands
 for calls `check_and_complete(key)`, or the operation waits until its deadline. One timer, set to
-the earliest deadline, serves all operations, so that a waiting one costs next to nothing.
+the earliest deadline, serves all operations, so that a waiting one costs next to nothing. Where
+very many wait under one key, they are looked at in slices, with other work of the loop in between.
 
 An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody
 waits any more.
@@ -14,6 +15,7 @@ import asyncio
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
@@ -22,6 +24,7 @@ from kbroker.clock import Clock, Timer, TimerHandle
 # it waits for goes with it: this is above any limit of connections.
 OPERATIONS_MAX = 100_000
 PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.requests`
+SLICE_OPERATIONS = 100  # some ten milliseconds, where each is answered
 
 
 class DelayedOperation(ABC):
@@ -80,6 +83,8 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._sequence = 0
         self._size = 0
         self._armed: tuple[float, TimerHandle] | None = None
+        self._to_look_at: dict[Hashable, list[OperationT]] = {}  # by key, where they are many
+        self._changed_again: set[Hashable] = set()  # since the first of those were looked at
 
     def __len__(self) -> int:
         """Operations that wait."""
@@ -122,14 +127,44 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         return future
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something changed for `key`: complete what can be completed. Returns how many were."""
+        """Something changed for `key`: complete what can be completed, or begin to where very many
+        wait. Returns how many were.
+        """
         if self._listeners:
             self.tell(key)
         watching = self._watchers.get(key)
         if watching is None:
             return 0
+        if len(watching) <= SLICE_OPERATIONS:
+            return self._look_at(key, list(watching))
+        if key in self._to_look_at:
+            self._changed_again.add(key)
+            return 0
+        self._to_look_at[key] = list(watching)
+        return self._look_at(key, self._next_slice(key))
+
+    def _next_slice(self, key: Hashable) -> list[OperationT]:
+        left = self._to_look_at[key]
+        some = left[:SLICE_OPERATIONS]
+        del left[:SLICE_OPERATIONS]
+        if left:
+            self._timer.call_later(0, partial(self._go_on, key))
+        else:
+            del self._to_look_at[key]
+        return some
+
+    def _go_on(self, key: Hashable) -> None:
+        self._look_at(key, self._next_slice(key))
+        if key not in self._to_look_at and key in self._changed_again:
+            self._changed_again.remove(key)
+            self._timer.call_later(0, partial(self._look_again, key))
+
+    def _look_again(self, key: Hashable) -> None:
+        self.check_and_complete(key)
+
+    def _look_at(self, key: Hashable, operations: Iterable[OperationT]) -> int:
         completed = 0
-        for operation in list(watching):
+        for operation in operations:
             if not operation.is_completed and operation.try_complete(key):
                 self.drop(operation)
                 operation.on_complete()

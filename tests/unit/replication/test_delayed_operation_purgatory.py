@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import weakref
+from collections import deque
+from itertools import pairwise
 
 import pytest
 
 from kbroker.replication.delayed_operation_purgatory import (
+    SLICE_OPERATIONS,
     DelayedOperation,
     DelayedOperationPurgatory,
 )
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.virtual_time import VirtualTime, VirtualTimerHandle
 
 
 class Waiting(DelayedOperation):
@@ -191,3 +194,53 @@ def test_an_operation_is_watched_once_under_each_of_its_keys(purgatory):
     assert (len(purgatory), purgatory.watched()) == (2, 3)
     purgatory.drop(first)
     assert (len(purgatory), purgatory.watched()) == (1, 1)
+
+
+class Turns:
+    """A timer that keeps what is to run in the next turns of the loop."""
+
+    def __init__(self) -> None:
+        self.to_come = deque()
+
+    def call_later(self, delay_ms, callback) -> VirtualTimerHandle:
+        if not delay_ms:
+            self.to_come.append(callback)
+        return VirtualTimerHandle()
+
+
+def test_where_very_many_wait_others_run_in_between(time):
+    turns = Turns()
+    purgatory = DelayedOperationPurgatory(time, turns)
+    operations = [Waiting() for _ in range(SLICE_OPERATIONS * 2 + 5)]
+    for operation in operations:
+        purgatory.watch(operation, ["a"], 100)
+
+    def looks() -> int:
+        return sum(len(operation.looked_at) for operation in operations)
+
+    purgatory.check_and_complete("a")
+    purgatory.check_and_complete("a")  # once more, behind the others of now
+    found = [0, looks()]
+    while turns.to_come:
+        turns.to_come.popleft()()
+        found.append(looks())
+
+    assert max(after - before for before, after in pairwise(found)) == SLICE_OPERATIONS
+    assert [operation.looked_at for operation in operations] == [["a", "a"]] * len(operations)
+
+
+def test_those_that_ended_meanwhile_are_not_looked_at(purgatory, time):
+    operations = [Waiting() for _ in range(SLICE_OPERATIONS + 2)]
+    for operation in operations:
+        operation.ready = True
+        purgatory.watch(operation, ["a", "b"], 100)
+
+    first = purgatory.check_and_complete("a")
+    purgatory.drop(operations[-1])
+    purgatory.check_and_complete("b")
+    time.advance(1)
+
+    assert first == SLICE_OPERATIONS
+    assert [operation.events for operation in operations[:-1]] == [["completed"]] * (first + 1)
+    assert operations[-1].events == operations[-1].looked_at == []
+    assert (len(purgatory), purgatory.watched()) == (0, 0)
