@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -69,7 +69,24 @@ def create(
             replication_factor=replication_factor,
             may_exist=if_not_exists,
         )
-    refuse(failures)
+    refuse_topics(failures)
+
+
+class Refusal(NamedTuple):
+    """Why a topic was not made, or not grown."""
+
+    sentence: str
+    code: ErrorCode
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it may go away by itself, as when a broker is back that is to hold a replica."""
+        return self.code.retriable or self.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def refuse_topics(refusals: Iterable[Refusal]) -> None:
+    """As `refuse`."""
+    refuse([each.sentence for each in refusals])
 
 
 def made_topics(
@@ -80,8 +97,8 @@ def made_topics(
     partitions: int,
     replication_factor: int = _DEFAULT,
     may_exist: bool = False,
-) -> list[str]:
-    """Make topics and say so; returns a sentence for each that was refused.
+) -> list[Refusal]:
+    """Make topics and say so; returns those that were refused.
 
     Raises ClientError and OSError where no controller answers.
     """
@@ -109,10 +126,11 @@ def made_topics(
         elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:
-            failures.append(
+            sentence = (
                 f"topic {result.name} exists already, which is fine with --if-not-exists "
                 "(TOPIC_ALREADY_EXISTS)"
             )
+            failures.append(Refusal(sentence, ErrorCode.TOPIC_ALREADY_EXISTS))
     return failures
 
 
@@ -148,7 +166,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
         elif result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # since it was described
             missing += _missing(str(result.name), known, if_exists=if_exists)
         else:
-            failures.append(_refusal(result, {}))
+            failures.append(_refusal(result, {}).sentence)
     refuse([*failures, *missing], Trouble.UNKNOWN_TOPIC if missing else None)
 
 
@@ -186,14 +204,14 @@ def alter(
         if name not in known:
             refuse([no_such("topic", name, known)], Trouble.UNKNOWN_TOPIC)
         if partitions is not None:
-            refuse(grown(links, name, partitions))
+            refuse_topics(grown(links, name, partitions))
         if settings or deleted:
             resource = Resource(ResourceType.TOPIC, name)
             refuse(changed(links, [resource], sets=settings, deletes=deleted))
 
 
-def grown(links: ClusterLinks, name: str, partitions: int) -> list[str]:
-    """Add partitions to a topic and say so; returns a sentence where that was refused.
+def grown(links: ClusterLinks, name: str, partitions: int) -> list[Refusal]:
+    """Add partitions to a topic and say so; returns why that was refused, if it was.
 
     Raises ClientError and OSError where no controller answers.
     """
@@ -217,9 +235,9 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
     return []
 
 
-def _refusal(result: Any, settings: Mapping[str, str]) -> str:
+def _refusal(result: Any, settings: Mapping[str, str]) -> Refusal:
     """Return the controller's refusal of a topic, with names close to unknown settings."""
     code = ErrorCode(result.error_code)
     said = f"{result.error_message} ({code.name})" if result.error_message else code.name
     hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""
-    return f"{shown(str(result.name))}: {said}{hint}"
+    return Refusal(f"{shown(str(result.name))}: {said}{hint}", code)

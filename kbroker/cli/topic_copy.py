@@ -32,10 +32,9 @@ from kbroker.cli.record_place import (
     offsets_at,
     parse_place,
 )
-from kbroker.cli.refusals import refuse
 from kbroker.cli.send_report import SendReport
 from kbroker.cli.setting_changes import key_values
-from kbroker.cli.topic_changes import made_topics
+from kbroker.cli.topic_changes import made_topics, refuse_topics
 from kbroker.cli.topic_choice import existing_topic
 from kbroker.client.cluster_configs import Resource, describe_configs, own_settings
 from kbroker.client.cluster_links import ClusterLinks, TopicView
@@ -166,7 +165,7 @@ def _make(
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
         say(f"{target}: {_TIME_TYPE} of {view.name} is not copied: the times of records stay")
     count = len(view.leaders)
-    refuse(made_topics(writers, [target], {**settings, **configs}, partitions=count))
+    refuse_topics(made_topics(writers, [target], {**settings, **configs}, partitions=count))
 
 
 def _check_partitions(view: TopicView, target: TopicView) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kbroker.cli.pipeline import mirror_run
+from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
@@ -22,7 +23,9 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror import copy_writing, group_moves, mirror_job, offsets_topic
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
+from kbroker.pipeline.mirror.source_look import look_at
 from kbroker.pipeline.restore.topics.moved_groups import move_group
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -288,3 +291,56 @@ def test_no_group_gets_a_place_of_a_topic_in_the_one_that_was_created_in_its_pla
 
     (wanted,) = [each.offset for each in records_of(target, topic) if each.value == b"25"]
     assert place(target, "late", topic) == wanted == 25
+
+
+def test_a_mirror_waits_where_the_target_cannot_make_a_topic_for_now(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def between_rounds(*_: object) -> None:
+        rounds.append(len(rounds))
+        if rounds == [0]:
+            make(source, new)
+            write(source, new, numbered(0, 10))
+        elif rounds == [0, 1]:
+            make(target, new)  # as the mirror will, once there are brokers for all replicas
+        else:
+            run.stop()
+
+    new, rounds = f"{topic}-new", list[int]()
+    make(source, topic)
+    assert mirror(source, target, f"{topic}.*", tmp_path / "c") == 0
+    monkeypatch.setattr(mirror_run, "wait_until", between_rounds)
+    wish = MirrorWish(pattern=f"{topic}.*")
+    run = mirror_run.MirrorRun(Bootstrap(source), Bootstrap(target), wish, 2, 0.0)
+
+    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+
+    assert contents(target, new) == contents(source, new)
+
+
+def test_a_topic_that_goes_from_the_target_as_a_round_begins_is_made_in_the_next(
+    source: str, target: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def between_rounds(*_: object) -> None:
+        rounds.append(len(rounds))
+        if rounds == [0]:
+            monkeypatch.setattr(mirror_job, "look_at", gone)
+        elif rounds == [0, 1, 2]:
+            run.stop()
+
+    def gone(*asked: Any) -> Any:
+        monkeypatch.setattr(mirror_job, "look_at", look_at)
+        delete_topic(target, topic)
+        return look_at(*asked)
+
+    rounds = list[int]()
+    make(source, topic)
+    write(source, topic, numbered(0, 10))
+    monkeypatch.setattr(mirror_run, "wait_until", between_rounds)
+    run = mirror_run.MirrorRun(
+        Bootstrap(source), Bootstrap(target), MirrorWish(pattern=topic), -1, 0.0
+    )
+
+    assert run.run(str(tmp_path / "c"), None, None, "json") == 0
+
+    assert contents(target, topic) == contents(source, topic)

@@ -19,7 +19,7 @@ from kbroker.cli.pipeline.task_spread import tasks_spread
 from kbroker.cli.pipeline.watched_line import WatchedLine
 from kbroker.cli.refusals import refuse
 from kbroker.cli.setting_changes import changed
-from kbroker.cli.topic_changes import grown, made_topics
+from kbroker.cli.topic_changes import grown, made_topics, refuse_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource
@@ -186,7 +186,9 @@ class MirrorRun:
         return self._metrics(job, job_id, before, results, seconds)
 
     def _make(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """The topic, or partitions that it lacks. CommandError where the target refuses."""
+        """The topic, or partitions that it lacks. ClientError where the target refuses for now,
+        CommandError where it does for good.
+        """
         if change.is_new:
             failures = made_topics(
                 writers,
@@ -196,9 +198,12 @@ class MirrorRun:
                 replication_factor=self._replication_factor,
                 may_exist=True,
             )
-            refuse(failures)
-            return
-        refuse(grown(writers, change.name, change.partitions))
+        else:
+            failures = grown(writers, change.name, change.partitions)
+        for failure in failures:
+            if failure.may_pass:
+                raise ClientError(failure.sentence)
+        refuse_topics(failures)
 
     def _set(self, writers: ClusterLinks, change: TopicChange) -> None:
         """Settings of a topic that was there. CommandError where the target refuses."""

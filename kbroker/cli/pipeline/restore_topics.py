@@ -10,8 +10,7 @@ from functools import partial
 from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
-from kbroker.cli.refusals import refuse
-from kbroker.cli.topic_changes import made_topics
+from kbroker.cli.topic_changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
@@ -93,7 +92,7 @@ class TopicsRun:
                 partitions=topic.partitions,
                 replication_factor=self._targets.replication_factor,
             )
-            refuse(failures)
+            refuse_topics(failures)
 
 
 def _row(target: TopicPartition, runs: Sequence[OffsetRun]) -> dict[str, object]:

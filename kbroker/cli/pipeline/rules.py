@@ -19,8 +19,7 @@ from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.source_options import CLUSTER_SOURCE_OPTIONS, cluster_source
 from kbroker.cli.pipeline.stream_command import AroundRun, run_stream_job
 from kbroker.cli.pipeline.stream_options import SourceOptions, StreamOptions, run_options
-from kbroker.cli.refusals import refuse
-from kbroker.cli.topic_changes import made_topics
+from kbroker.cli.topic_changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.rule_reading import read_rules
@@ -124,7 +123,7 @@ def _begin(spark: Any, spec: RulesSpec, rules_file: str, source: KafkaSource, ta
     with link_errors(source.bootstrap), closing(ClusterLinks(source.cluster)) as links:
         for name, topic in spec.output_topics().items():
             if links.ready_topic(name) is None:
-                refuse(
+                refuse_topics(
                     made_topics(
                         links,
                         [name],

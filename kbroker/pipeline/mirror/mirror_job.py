@@ -30,6 +30,7 @@ from kbroker.pipeline.mirror.places import (
     NO_EPOCH,
     Beginning,
     PlaceNote,
+    RoundOverError,
     SourcePartition,
     beginning,
 )
@@ -161,7 +162,7 @@ class MirrorJob:
         for name in look.views:
             view = self._writers.ready_topic(name)
             if view is None:
-                raise PipelineError(f"topic {name} is not in the target: run again to make it")
+                raise RoundOverError(f"topic {name} is not in the target: run again to make it")
             found[name] = id_of(view)
         return found
 
