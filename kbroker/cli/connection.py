@@ -143,8 +143,9 @@ def link_errors(bootstrap: str) -> Iterator[None]:
         except BrokenPipeError:
             raise  # of standard output
         except TimeoutError as error:
-            reason = f"{bootstrap} did not answer in time: {error}"
-            raise ClientError(reason, ExitCode.TIMEOUT, Trouble.NO_ANSWER) from error
+            from kbroker.client.link_refusals import unanswered  # help and completion need none
+
+            raise unanswered(bootstrap, error) from error
         except OSError as error:
             if is_of_full_disk(error):
                 raise  # of what is printed: no connection ends so

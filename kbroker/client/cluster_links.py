@@ -17,7 +17,7 @@ from kbroker.client.addresses import addresses_of, check_reachable
 from kbroker.client.bootstrap import option_of, settings_of
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
-from kbroker.client.link_refusals import refused
+from kbroker.client.link_refusals import refused, unanswered
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
@@ -88,6 +88,8 @@ class ClusterLinks:
         self.silent: dict[int, Exception] = {}  # brokers whose last answer did not come, and why
         try:
             self.describe([])
+        except TimeoutError as error:
+            raise unanswered(bootstrap, error) from error
         except OSError as error:
             raise refused(bootstrap, str(error).removeprefix(f"{bootstrap}: ")) from error
 

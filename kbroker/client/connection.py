@@ -11,6 +11,7 @@ from kbroker.client.bootstrap import settings_of
 from kbroker.client.client_error import ClientError, sentence_of
 from kbroker.client.connection_settings import CLIENT_ID, UNSECURED, ConnectionSettings
 from kbroker.client.exit_code import ExitCode
+from kbroker.client.link_refusals import unanswered
 from kbroker.client.patient_client import PatientClient, is_unsent, repeated
 from kbroker.errors import Trouble
 
@@ -112,9 +113,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise cannot_connect(bootstrap, "no broker answered in time") from error
-        raise ClientError(
-            f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
-        ) from error
+        raise unanswered(bootstrap, error) from error
     except errors.KafkaError as error:
         raise ClientError(sentence_of(error)) from error
     except ValueError as error:

@@ -13,6 +13,7 @@ from kbroker.client import cluster_links
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import LATEST, ClusterLinks, GivenAddressError
 from kbroker.client.consumer_groups import delete_group
+from kbroker.client.exit_code import ExitCode
 from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, Trouble, trouble_of
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -125,6 +126,42 @@ def test_an_address_that_a_broker_gave_is_told_with_the_broker_that_gave_it(
     addresses.at["h", 1] = Broker()
     links.ask(1, MetadataRequest())
     assert not links.silent, "it answers again"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "code", "trouble"),
+    [
+        (
+            ConnectionResetError("given:1: it closed the connection"),
+            "cannot connect to given:1: it closed the connection",
+            ExitCode.CANNOT_CONNECT,
+            Trouble.CANNOT_CONNECT,
+        ),
+        (
+            TimeoutError("given:1 gave no answer to ApiVersionsRequest"),
+            "given:1 did not answer in time: given:1 gave no answer to ApiVersionsRequest",
+            ExitCode.TIMEOUT,
+            Trouble.NO_ANSWER,
+        ),
+    ],
+)
+def test_a_given_address_that_hangs_is_told_from_one_at_which_no_broker_is(
+    error: Exception,
+    sentence: str,
+    code: ExitCode,
+    trouble: Trouble,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = Addresses(Broker())
+    addresses.at["given", 1] = error
+    monkeypatch.setattr(cluster_links, "BrokerLink", addresses)
+    monkeypatch.setattr(cluster_links, "check_reachable", lambda *_: None)
+
+    with pytest.raises(ClientError) as raised:
+        ClusterLinks("given:1")
+
+    assert str(raised.value) == sentence
+    assert (raised.value.code, trouble_of(raised.value)) == (code, trouble)
 
 
 class Member(Broker):
