@@ -27,7 +27,12 @@ from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.log_loading import WatchLoading, nobody_watches
 from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
-from kbroker.server.metadata_tree.tree_location import brokers_in, check_own_tree, check_whole
+from kbroker.server.metadata_tree.tree_location import (
+    brokers_in,
+    check_not_of_several,
+    check_own_tree,
+    check_whole,
+)
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -155,6 +160,7 @@ class LocalCluster:
         check_whole(self._file_system, [self._directory])
         self._lock = open_log_directory(self._file_system, self._directory)
         if self._lock.meta is not None:
+            check_not_of_several(self._file_system, self._directory)
             raise LogDirectoryError(
                 f"Data directory {self._directory} belongs to a single broker: start it without "
                 "--brokers, or give the cluster another directory",

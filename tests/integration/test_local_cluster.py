@@ -262,3 +262,15 @@ async def test_the_directory_of_a_single_broker_is_not_made_that_of_a_cluster(
     local = LocalCluster(configs_of_brokers(together, BROKERS), str(tmp_path))
     with pytest.raises((LogDirectoryError, StartError), match="belongs to a single broker"):
         await local.startup()
+
+
+async def test_the_directory_of_one_of_several_brokers_is_told_from_that_of_a_single_one(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    await cluster.local.shutdown()
+    one = str(tmp_path / "broker-0")
+    values = {"log.dirs": one, "listeners": "PLAINTEXT://127.0.0.1:0"}
+    configs = configs_of_brokers(KafkaConfig.for_profile("dev", values), BROKERS)
+
+    with pytest.raises(StartError, match=f"together with --brokers N --data {tmp_path}$"):
+        await LocalCluster(configs, one).startup()

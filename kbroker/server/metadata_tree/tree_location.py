@@ -124,13 +124,18 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
                 f"{directory}`",
                 Trouble.OTHER_METADATA,
             )
-        shared = _shared_directory(file_system, directory)
-        if shared is not None:
-            raise StartError(
-                f"{directory} is one of several brokers whose tree is in {shared}: start them "
-                f"together with --brokers N --data {shared}",
-                Trouble.OTHER_METADATA,
-            )
+        check_not_of_several(file_system, directory)
+
+
+def check_not_of_several(file_system: FileSystem, directory: str) -> None:
+    """Refuse the directory of one of several brokers that share a tree. Raises StartError."""
+    shared = _shared_directory(file_system, directory)
+    if shared is not None:
+        raise StartError(
+            f"{directory} is one of several brokers whose tree is in {shared}: start them "
+            f"together with --brokers N --data {shared}",
+            Trouble.OTHER_METADATA,
+        )
 
 
 def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> None:
