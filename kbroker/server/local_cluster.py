@@ -29,6 +29,7 @@ from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     brokers_in,
+    check_not_of_ensemble,
     check_not_of_several,
     check_own_tree,
     check_whole,
@@ -169,6 +170,9 @@ class LocalCluster:
 
     def _open_store(self) -> None:
         check_own_tree(self._file_system, [self._directory])
+        for config in self._configs:  # before a tree and the first brokers are made
+            for path in config.log.data_directories():
+                check_not_of_ensemble(self._file_system, path)
         self._name_those_left_out()
         files = TreeDirectory(self._file_system, self._directory)
         self._store = EmbeddedTree(self._clock, files)

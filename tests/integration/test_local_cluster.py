@@ -14,6 +14,7 @@ import pytest
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectoryError
+from kbroker.log.file_system import RealFileSystem
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message
@@ -22,6 +23,7 @@ from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
 from kbroker.server.metadata_tree.cluster_tree import SharedTree
+from kbroker.server.metadata_tree.tree_location import TreeLocation, write_location
 from kbroker.server.start_error import BrokerIdInUseError, StartError
 from tests.fakes.waiting import PATIENCE_S, until
 from tests.integration.local_cluster_client import Cluster, running
@@ -274,3 +276,18 @@ async def test_the_directory_of_one_of_several_brokers_is_told_from_that_of_a_si
 
     with pytest.raises(StartError, match=f"together with --brokers N --data {tmp_path}$"):
         await LocalCluster(configs, one).startup()
+
+
+async def test_brokers_of_an_ensemble_are_not_made_those_of_a_cluster_without(
+    tmp_path: Path,
+) -> None:
+    location = TreeLocation("127.0.0.1:1/kafka", "their-cluster")
+    (tmp_path / "broker-1").mkdir()
+    write_location(RealFileSystem(), str(tmp_path / "broker-1"), location)
+    values = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    configs = configs_of_brokers(KafkaConfig.for_profile("dev", values), BROKERS)
+
+    with pytest.raises(StartError, match=f"metadata of {tmp_path}/broker-1 is in ZooKeeper"):
+        await LocalCluster(configs, str(tmp_path)).startup()
+
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", "broker-1"}

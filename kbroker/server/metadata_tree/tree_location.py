@@ -115,16 +115,21 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
     Raises StartError.
     """
     for directory in directories:
-        location = read_location(file_system, directory)
-        if location is not None:
-            raise StartError(
-                f"the metadata of {directory} is in ZooKeeper at {location.zookeeper} (cluster "
-                f"{location.cluster_id}): start with --zookeeper {location.zookeeper}, or bring it "
-                f"back with `kbroker cluster import --zookeeper {location.zookeeper} --data "
-                f"{directory}`",
-                Trouble.OTHER_METADATA,
-            )
+        check_not_of_ensemble(file_system, directory)
         check_not_of_several(file_system, directory)
+
+
+def check_not_of_ensemble(file_system: FileSystem, directory: str) -> None:
+    """Refuse a directory that leaves word of an ensemble. Raises StartError."""
+    location = read_location(file_system, directory)
+    if location is not None:
+        raise StartError(
+            f"the metadata of {directory} is in ZooKeeper at {location.zookeeper} (cluster "
+            f"{location.cluster_id}): start with --zookeeper {location.zookeeper}, or bring it "
+            f"back with `kbroker cluster import --zookeeper {location.zookeeper} --data "
+            f"{directory}`",
+            Trouble.OTHER_METADATA,
+        )
 
 
 def check_not_of_several(file_system: FileSystem, directory: str) -> None:
