@@ -60,7 +60,7 @@ class Broker:
             *([] if data is None else [f"--data={os.fspath(data)}"]),
             *(f"--override={name}={text}" for name, text in texts.items()),
         ]
-        self._listeners = brokers * max(1, texts.get("listeners", "").count("://"))
+        self._listeners = max(1, brokers) * max(1, texts.get("listeners", "").count("://"))
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[bytes] | None = None
         self._addresses: list[str] = []

@@ -118,6 +118,12 @@ def test_a_taken_port_is_the_brokers_own_sentence(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("brokers", [0, -1])
+def test_a_wrong_number_of_brokers_is_the_brokers_own_sentence(brokers: int) -> None:
+    with pytest.raises(BrokerError, match=f"--brokers {brokers} is less than 1"):
+        Broker(brokers=brokers).start()
+
+
 def test_a_wrong_setting_is_the_brokers_own_sentence() -> None:
     with pytest.raises(BrokerError, match=r"num.partitions: Value must be at least 1"):
         Broker(settings={"num.partitions": 0}).start()
