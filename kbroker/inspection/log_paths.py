@@ -5,12 +5,13 @@ partition, or neither.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
 from kbroker.inspection.partition_files import sort_files
 from kbroker.log.directories.unfinished_restore import unfinished_restore
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
 from kbroker.model import TopicPartition
 
@@ -103,6 +104,17 @@ def partition_directories(
         and partition in (None, directory.topic_partition.partition)
         and not is_moved_directory(directory.path)
     ]
+
+
+def topics_below(file_system: FileSystem, paths: Iterable[str]) -> set[str]:
+    """The topics with a partition in these places, for hints: a place that cannot be looked at
+    counts for nothing.
+    """
+    places = []
+    for path in paths:
+        with suppress(NotALogError, StorageError):
+            places.append(log_directory(file_system, path))
+    return {directory.topic_partition.topic for directory in partition_directories(places)}
 
 
 def _has_logs(file_system: FileSystem, view: LogDirectoryView) -> bool:

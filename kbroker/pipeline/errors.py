@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kbroker.client.client_error import EndingError
 from kbroker.client.exit_code import ExitCode
+from kbroker.near_names import did_you_mean
 
-__all__ = ["ExitCode", "PipelineError"]
+__all__ = ["ExitCode", "PipelineError", "no_such_topics"]
 
 
 class PipelineError(EndingError):
     """The job cannot go on; the message says what happened, with which value, and what to do."""
+
+
+def no_such_topics(
+    places: Iterable[str], missing: Iterable[str], there: Iterable[str]
+) -> PipelineError:
+    """Return the error of topics that were named and are in none of the places; `there`: those that
+    are, for hints.
+    """
+    known = sorted(there)
+    names = "; ".join(f"{topic}{did_you_mean(topic, known)}" for topic in missing)
+    return PipelineError(f"no such topic in {', '.join(places)}: {names}")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.inspection.finding import Severity
+from kbroker.inspection.log_paths import topics_below
 from kbroker.inspection.log_walk import CheckTotals
+from kbroker.log.file_system import RealFileSystem
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed
@@ -33,7 +35,7 @@ from kbroker.pipeline.audit.logs.log_side import (
     side_of,
 )
 from kbroker.pipeline.audit.logs.log_tasks import LogResult, LogTask
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import no_such_topics
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.spread import Spread
@@ -74,7 +76,7 @@ def run_plan(plan: AuditPlan, means: Means) -> AuditReport:
         _add_cluster(sides, after)
         if request.is_deep and means.source is not None:
             findings += _count(sides, means, means.source, request.window_ms)
-    _check_topics(request, sides)
+    _check_topics(plan, means.ask, sides)
     return _report(request, findings, sides, _Work(logs, archive, contents))
 
 
@@ -153,14 +155,18 @@ def _other_sides(
     )
 
 
-def _check_topics(request: AuditRequest, sides: Iterable[TopicPartition]) -> None:
+def _check_topics(plan: AuditPlan, ask: Ask, sides: Iterable[TopicPartition]) -> None:
     """A misspelt topic must not pass for one that is sound."""
+    request = plan.request
     missing = sorted(set(request.topics) - {place.topic for place in sides})
     if missing:
+        there = topics_below(RealFileSystem(), request.directories)
+        if plan.archive is not None:
+            there |= {entry.topic for entry in plan.archive.state.files.values()}
+        if request.bootstrap:
+            there |= {place.topic for place in ask(request.bootstrap, None).partitions}
         places = [*request.directories, request.archive, request.bootstrap]
-        raise PipelineError(
-            f"no such topic in {', '.join(filter(None, places))}: {', '.join(missing)}"
-        )
+        raise no_such_topics(filter(None, places), missing, there)
 
 
 def _add_cluster(sides: dict[TopicPartition, PartitionSides], cluster: ClusterOffsets) -> None:

@@ -176,5 +176,7 @@ class LogDirectorySource:
 
     def _logs(self) -> Mapping[Any, Any]:
         logs = self._catalog.by_partition(is_committed=self._wanted.is_committed)
-        check_topics(self._wanted.selection, {topic for topic, _ in logs}, self._wanted.paths)
+        topics = {topic for topic, _ in logs}
+        file_system = real_disk().file_system
+        check_topics(file_system, self._wanted.selection, topics, self._wanted.paths)
         return logs

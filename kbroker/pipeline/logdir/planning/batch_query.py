@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kbroker.log.file_system import FileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk
@@ -44,7 +45,7 @@ class BatchQuery:
 
         def look() -> Splits:
             logs = catalog.logs(is_committed=wanted.is_committed, may_repeat=may_repeat)
-            self._check_named(logs)
+            self._check_named(disk.file_system, logs)
             return planned(disk, [(log, self._range(log)) for log in logs], self.splits)
 
         return look_again(look)
@@ -57,11 +58,11 @@ class BatchQuery:
     def _wants(self, topic_partition: TopicPartition) -> bool:
         return self.wanted.selection.wants(topic_partition) and self.hints.may_hold(topic_partition)
 
-    def _check_named(self, logs: Sequence[ReadableLog]) -> None:
+    def _check_named(self, file_system: FileSystem, logs: Sequence[ReadableLog]) -> None:
         wanted = self.wanted
         found = {log.log.topic_partition: log for log in logs}
         topics = {topic for topic, _ in found}
-        check_topics(wanted.selection, topics, wanted.paths, self.hints.topics)
+        check_topics(file_system, wanted.selection, topics, wanted.paths, self.hints.topics)
         for offsets in (wanted.starting_offsets, wanted.ending_offsets):
             if isinstance(offsets, Mapping):
                 named = {each: 0 for each in offsets if self._wants(each)}

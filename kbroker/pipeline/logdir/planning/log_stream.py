@@ -48,7 +48,7 @@ class LogStream:
             logs = self._logs()
             wanted = self._wanted
             topics = {topic for topic, _ in logs}
-            check_topics(wanted.selection, topics, wanted.paths)
+            check_topics(self._disk.file_system, wanted.selection, topics, wanted.paths)
             starting = wanted.starting_offsets
             if isinstance(starting, Mapping):
                 check_there(logs, starting, fails_on_data_loss=wanted.fails_on_data_loss)

@@ -12,8 +12,10 @@ from collections.abc import Set as AbstractSet
 from typing import Literal
 from uuid import UUID
 
+from kbroker.inspection.log_paths import topics_below
+from kbroker.log.file_system import FileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import PipelineError, no_such_topics
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets
@@ -105,6 +107,7 @@ def check_same_topic(log: PartitionLog, topic_id: UUID | None) -> None:
 
 
 def check_topics(
+    file_system: FileSystem,
     selection: Selection,
     found: AbstractSet[str],
     paths: Sequence[str],
@@ -114,6 +117,6 @@ def check_topics(
     named = selection.topics or frozenset()
     missing = sorted(named - found if looked_for is None else (named & looked_for) - found)
     if missing and (selection.partitions is None or not found):
-        raise PipelineError(f"no such topic in {', '.join(paths)}: {', '.join(missing)}")
+        raise no_such_topics(paths, missing, topics_below(file_system, paths))
     if selection.pattern is not None and not found and looked_for is None:
         raise PipelineError(f"no topic in {', '.join(paths)} matches {selection.pattern}")

@@ -91,7 +91,9 @@ def test_a_topic_that_nobody_has_is_not_taken_for_sound(
     result = audit("--data", directory, "--archive", archive, "--topics", "plain,plian")
 
     assert result.exit_code == 1
-    assert result.stderr.endswith(f"Error: no such topic in {directory}, {archive}: plian\n")
+    assert result.stderr.endswith(
+        f"Error: no such topic in {directory}, {archive}: plian, did you mean plain?\n"
+    )
 
 
 def test_data_at_risk_ends_with_1_and_is_named(

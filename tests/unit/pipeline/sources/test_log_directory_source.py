@@ -66,6 +66,8 @@ def test_a_topic_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(PipelineError, match=r"no such topic in .*: orders"):
         LogDirectorySource([str(tmp_path)], ["orders"]).earliest()
+    with pytest.raises(PipelineError, match=r"no such topic in .*: q; tt, did you mean t\?$"):
+        LogDirectorySource([str(tmp_path)], ["tt", "q"]).earliest()
     with pytest.raises(PipelineError, match=r"no topic in .* matches o\.\*"):
         LogDirectorySource([str(tmp_path)], pattern="o.*").latest()
 

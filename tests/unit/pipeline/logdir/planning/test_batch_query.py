@@ -104,6 +104,8 @@ def test_records_that_were_deleted_end_the_query(tmp_path: Path) -> None:
 def test_a_topic_or_pattern_that_finds_nothing_is_one_sentence(path: Path) -> None:
     with pytest.raises(PipelineError, match=r"no such topic in .*: x"):
         rows(query(path, topics="t,x"))
+    with pytest.raises(PipelineError, match=r"no such topic in .*: uu, did you mean u\?$"):
+        rows(query(path, topics="t,uu"))
     with pytest.raises(PipelineError, match=r"no topic in .* matches x\.\*"):
         rows(query(path, topicsPattern="x.*"))
 
