@@ -8,7 +8,7 @@ from kbroker.client.client_error import EndingError
 from kbroker.client.exit_code import ExitCode
 from kbroker.near_names import did_you_mean
 
-__all__ = ["ExitCode", "PipelineError", "no_such_topics"]
+__all__ = ["ExitCode", "PipelineError", "no_such_topics", "with_hints"]
 
 
 class PipelineError(EndingError):
@@ -21,6 +21,10 @@ def no_such_topics(
     """Return the error of topics that were named and are in none of the places; `there`: those that
     are, for hints.
     """
+    return PipelineError(f"no such topic in {', '.join(places)}: {with_hints(missing, there)}")
+
+
+def with_hints(missing: Iterable[str], there: Iterable[str]) -> str:
+    """Names that nobody knows, each with those that are there and look like it."""
     known = sorted(there)
-    names = "; ".join(f"{topic}{did_you_mean(topic, known)}" for topic in missing)
-    return PipelineError(f"no such topic in {', '.join(places)}: {names}")
+    return "; ".join(f"{name}{did_you_mean(name, known)}" for name in missing)

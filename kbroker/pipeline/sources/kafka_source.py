@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.connection import admin_client
@@ -19,9 +19,12 @@ from kbroker.errors import ErrorCode
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import PipelineError, with_hints
 from kbroker.pipeline.sources.connector_security import settings_of_connector
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _NO_ID = str(ZERO_UUID)
@@ -84,7 +87,7 @@ class KafkaSource:
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
         with cluster_errors(), admin_client(self.cluster) as client:
-            entries = self._chosen(client.describe_topics(self._asked_for()))
+            entries = self._chosen(client)
         ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
         return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
 
@@ -160,7 +163,7 @@ class KafkaSource:
 
         level = IsolationLevel[self.isolation_level.upper()]
         with cluster_errors(), admin_client(self.cluster) as client:
-            partitions = self._partitions(client.describe_topics(self._asked_for()))
+            partitions = self._partitions(client)
             wanted = {ClientPartition(*partition): spec for partition in partitions}
             found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
         return {
@@ -168,17 +171,17 @@ class KafkaSource:
             for partition, at in sorted(found.items())
         }
 
-    def _partitions(self, described: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
+    def _partitions(self, client: KafkaAdminClient) -> list[TopicPartition]:
         return [
             TopicPartition(str(entry["name"]), partition["partition_index"])
-            for entry in self._chosen(described)
+            for entry in self._chosen(client)
             for partition in entry["partitions"]
         ]
 
-    def _chosen(self, described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def _chosen(self, client: KafkaAdminClient) -> list[Mapping[str, Any]]:
         by_name = {
             str(entry["name"]): entry
-            for entry in described
+            for entry in client.describe_topics(self._asked_for())
             if entry.get("error_code", 0) not in _NOT_THERE
         }
         if self.pattern is not None:
@@ -194,11 +197,17 @@ class KafkaSource:
             names = self._names()
             missing = [name for name in names if name not in by_name]
             if missing:
-                raise PipelineError(
-                    f"{self.bootstrap} has no topic {', '.join(missing)}: was it deleted? "
-                    "`kbroker topic list` shows what is there"
-                )
+                raise self._refused(client, missing)
         return [by_name[name] for name in sorted(names)]
+
+    def _refused(self, client: KafkaAdminClient, missing: Iterable[str]) -> PipelineError:
+        there = [str(entry["name"]) for entry in client.describe_topics()]
+        names = with_hints(missing, there)
+        asked = " Or was" if names.endswith("?") else ": was"
+        return PipelineError(
+            f"{self.bootstrap} has no topic {names}{asked} it deleted? `kbroker topic list` shows "
+            "what is there"
+        )
 
 
 def _assignment(ranges: Mapping[TopicPartition, OffsetRange]) -> str:

@@ -90,6 +90,17 @@ def test_a_topic_that_is_not_there_is_named() -> None:
         source.latest()
 
 
+@pytest.mark.parametrize("topics", [("orders", "payments")])
+@pytest.mark.usefixtures("few")
+def test_a_topic_that_is_misspelt_is_told_with_the_one_it_sounds_like() -> None:
+    source = KafkaSource(bootstrap="h:1", topics=("gone", "ordrs"))
+
+    with pytest.raises(
+        PipelineError, match=r"h:1 has no topic gone; ordrs, did you mean orders\? Or was it"
+    ):
+        source.latest()
+
+
 @pytest.mark.usefixtures("few")
 def test_a_pattern_that_nothing_matches_is_told() -> None:
     with pytest.raises(PipelineError, match="no topic at h:1 matches x"):
