@@ -166,7 +166,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
         elif result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # since it was described
             missing += _missing(str(result.name), known, if_exists=if_exists)
         else:
-            failures.append(_refusal(result, {}).sentence)
+            failures.append(deletion_refusal(result))
     refuse([*failures, *missing], Trouble.UNKNOWN_TOPIC if missing else None)
 
 
@@ -235,9 +235,32 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
     return []
 
 
+def deletion_refusal(result: Any) -> str:
+    """Return the controller's refusal to delete a topic."""
+    waits = f"it was not gone within {_TIMEOUT_MS // 1000} s, and goes once its brokers are there"
+    return f"{shown(str(result.name))}: {_said(result, waits)}"
+
+
+def _said(result: Any, waits: str) -> str:
+    """What a controller said, in words where it gave its code alone; `waits`: where it is late."""
+    code = ErrorCode(result.error_code)
+    reason = result.error_message or {
+        ErrorCode.REQUEST_TIMED_OUT: waits,
+        ErrorCode.KAFKA_STORAGE_ERROR: (
+            "a disk of the controller is full, or has failed, as its log says"
+        ),
+    }.get(code)
+    return f"{reason} ({code.name})" if reason else code.name
+
+
 def _refusal(result: Any, settings: Mapping[str, str]) -> Refusal:
     """Return the controller's refusal of a topic, with names close to unknown settings."""
     code = ErrorCode(result.error_code)
-    said = f"{result.error_message} ({code.name})" if result.error_message else code.name
+    said = _said(
+        result,
+        f"its partitions have no leader within {_TIMEOUT_MS // 1000} s: `kbroker topic describe "
+        f"{result.name}` shows whether one comes, and the log of their broker says what it lacks, "
+        "such as space on its disk",
+    )
     hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""
     return Refusal(f"{shown(str(result.name))}: {said}{hint}", code)

@@ -1,0 +1,70 @@
+"""A controller that refuses a topic and gives no reason is told in words."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbroker.cli import topic_changes
+from kbroker.errors import ErrorCode
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "sentence"),
+    [
+        (
+            ErrorCode.REQUEST_TIMED_OUT,
+            None,
+            "t: its partitions have no leader within 20 s: `kbroker topic describe t` shows "
+            "whether one comes, and the log of their broker says what it lacks, such as space on "
+            "its disk (REQUEST_TIMED_OUT)",
+        ),
+        (
+            ErrorCode.REQUEST_TIMED_OUT,
+            "The controller gave no answer within 20 s. Look, or ask again.",
+            "t: The controller gave no answer within 20 s. Look, or ask again. (REQUEST_TIMED_OUT)",
+        ),
+        (
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            None,
+            "t: a disk of the controller is full, or has failed, as its log says "
+            "(KAFKA_STORAGE_ERROR)",
+        ),
+        (ErrorCode.NOT_CONTROLLER, None, "t: NOT_CONTROLLER"),
+    ],
+)
+def test_a_topic_that_was_not_made_is_told_with_the_reason(
+    code: ErrorCode, message: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = SimpleNamespace(name="t", error_code=int(code), error_message=message)
+    answer = SimpleNamespace(topics=[result], results=[result])
+    monkeypatch.setattr(topic_changes, "ask_controller", lambda *_: answer)
+    links: Any = None
+
+    assert topic_changes.made_topics(links, ["t"], {}, partitions=1) == [sentence]
+    assert topic_changes.grown(links, "t", 2) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        (
+            ErrorCode.REQUEST_TIMED_OUT,
+            "t: it was not gone within 20 s, and goes once its brokers are there "
+            "(REQUEST_TIMED_OUT)",
+        ),
+        (
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            "t: a disk of the controller is full, or has failed, as its log says "
+            "(KAFKA_STORAGE_ERROR)",
+        ),
+    ],
+)
+def test_a_topic_that_was_not_deleted_is_told_with_the_reason(
+    code: ErrorCode, sentence: str
+) -> None:
+    result = SimpleNamespace(name="t", error_code=int(code), error_message=None)
+
+    assert topic_changes.deletion_refusal(result) == sentence
