@@ -242,7 +242,7 @@ def deletion_refusal(result: Any) -> str:
 
 
 def _said(result: Any, waits: str) -> str:
-    """What a controller said, in words where it gave its code alone; `waits`: where it is late."""
+    """Return the reason, in words where there is a code alone; `waits`: for one that is late."""
     code = ErrorCode(result.error_code)
     reason = result.error_message or {
         ErrorCode.REQUEST_TIMED_OUT: waits,

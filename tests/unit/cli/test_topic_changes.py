@@ -43,8 +43,9 @@ def test_a_topic_that_was_not_made_is_told_with_the_reason(
     monkeypatch.setattr(topic_changes, "ask_controller", lambda *_: answer)
     links: Any = None
 
-    assert topic_changes.made_topics(links, ["t"], {}, partitions=1) == [sentence]
-    assert topic_changes.grown(links, "t", 2) == [sentence]
+    refusal = topic_changes.Refusal(sentence, code)
+    assert topic_changes.made_topics(links, ["t"], {}, partitions=1) == [refusal]
+    assert topic_changes.grown(links, "t", 2) == [refusal]
 
 
 @pytest.mark.parametrize(
