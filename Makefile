@@ -13,7 +13,7 @@ PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_
 
 .DEFAULT_GOAL := help
 WHERE = $(if $(TARGET),--target $(TARGET),--start $(or $(START),kbroker))
-.PHONY: help run cluster test test-fast test-frameworks compat check format docs bench bench-vs-apache compare tools clean
+.PHONY: help run cluster test test-fast test-frameworks compat check check-types check-tests format docs bench bench-vs-apache compare tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
@@ -68,7 +68,7 @@ tools:
 	@sh .ci/ensure-tools
 
 # Tests start thousands of processes: Python keeps what it has compiled, also where the environment says not to.
-test test-fast: export PYTHONDONTWRITEBYTECODE :=
+test test-fast check-tests: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
@@ -85,8 +85,13 @@ compat: $(VENV)/.test-ready tools
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-tests
+
+check-types:
+	$(BIN)/mypy
+
+check-tests:
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py $(PAGE_TESTS)
 
 format: $(VENV)/.test-ready
