@@ -63,6 +63,8 @@ class OffsetCommits:
         self._retention_ms = config.offsets_retention_minutes * 60_000
         # A member that was there until a load is missed when its session ends.
         self._doubt_ms = self._retention_ms + config.group_max_session_timeout_ms
+        self._gone: set[TopicPartition] = set()  # partitions, until all is forgotten of them
+        self._doomed: dict[str, list[CommittedOffset]] = {}  # by group, what is to be forgotten
 
     # ---- commit
 
@@ -177,6 +179,8 @@ class OffsetCommits:
 
         Raises KafkaError when this broker cannot tell.
         """
+        if group_id in self._doomed:
+            self._forget_doomed_of(group_id)
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
@@ -261,10 +265,29 @@ class OffsetCommits:
         return self._store.runtime.may_forget(home, self._doubt_ms)
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget offsets of partitions that no longer exist."""
+        """Forget the offsets of partitions that no longer exist. Where very many groups have some,
+        others run in between; who reads one before its turn does not find it. What is committed
+        from now on is of another topic of the same name, and stays.
+        """
         gone = frozenset(partitions)
+        self._gone |= gone
         for coordinated in self._store:
-            self._forget(coordinated, coordinated.group.offsets.partitions() & gone)
+            if doomed := coordinated.group.offsets.values(gone):
+                self._doomed.setdefault(coordinated.group.group_id, []).extend(doomed)
+        self._store.runtime.run_sliced(self._forget_doomed(), "offsets of deleted topics")
+
+    def _forget_doomed(self) -> Iterator[None]:
+        while self._doomed:
+            self._forget_doomed_of(next(iter(self._doomed)))
+            yield
+        self._gone.clear()
+
+    def _forget_doomed_of(self, group_id: str) -> None:
+        doomed = self._doomed.pop(group_id)
+        coordinated = self._store.find(group_id)
+        if coordinated is not None:
+            offsets = coordinated.group.offsets
+            self._forget(coordinated, offsets.only_with(self._gone, doomed))
 
     def _forget(
         self,

@@ -10,7 +10,7 @@ of a dict.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, MutableMapping
+from collections.abc import Hashable, ItemsView, Iterator, MutableMapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -109,6 +109,10 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._newest)
+
+    def items(self) -> ItemsView[K, V]:
+        """As of any mapping; all offsets of a broker are gone through in one turn of the loop."""
+        return self._newest.items()
 
     # ---- the stored ones
 

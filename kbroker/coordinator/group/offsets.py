@@ -10,8 +10,9 @@ became empty, or from the commit where there is no such moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from kbroker.coordinator.timeline import Timeline, TimelineDict
@@ -149,6 +150,23 @@ class GroupOffsets:
     def partitions(self) -> set[TopicPartition]:
         """Partitions with an offset that is committed, or in a transaction."""
         return set(self.committed).union(*self.pending_transactional.values())
+
+    def values(self, partitions: Collection[TopicPartition]) -> list[CommittedOffset]:
+        """All offsets of these partitions, those in transactions too."""
+        return [value for partition, value in self._items() if partition in partitions]
+
+    def only_with(
+        self, partitions: Collection[TopicPartition], known: Iterable[CommittedOffset]
+    ) -> list[TopicPartition]:
+        """Those of these partitions that have something, and nothing but these values."""
+        before = set(map(id, known))
+        newer = {partition for partition, value in self._items() if id(value) not in before}
+        return [each for each in self.partitions() if each in partitions and each not in newer]
+
+    def _items(self) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        return chain.from_iterable(
+            within.items() for within in (self.committed, *self.pending_transactional.values())
+        )
 
     def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions that have a record."""

@@ -341,3 +341,35 @@ async def test_an_abort_that_is_not_confirmed_in_time_removes_the_group_when_it_
     assert [value.error for _, value in unstable] == [ErrorCode.UNSTABLE_OFFSET_COMMIT]
     assert known(case.broker, all_of) == {}
     assert case.differences(is_exact=True) == {}
+
+
+async def test_a_deleted_topic_takes_offsets_of_very_many_groups_while_others_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    names = [f"g{number}" for number in range(6)]
+
+    def commit(name: str, offset: int) -> None:
+        value = CommittedOffset(offset=offset, commit_timestamp_ms=0)
+        assert broker.groups.offsets.commit(Committer(name), [(T0, value)]) == [NONE]
+
+    def committed(found: GroupBroker) -> dict[str, list[int]]:
+        return {
+            name: [value.offset for _, value in found.groups.offsets.fetch(name, None, False)]
+            for name in names
+        }
+
+    for name in names:
+        commit(name, 1)
+    written = len(broker.log().batches())
+    with monkeypatch.context() as patched:
+        patched.setattr("kbroker.coordinator.sliced_work.SLICE_MS", 0.0)  # a group each
+        broker.groups.on_partitions_deleted([T0])
+        assert len(broker.log().batches()) == written + 1
+        assert broker.groups.offsets.fetch("g5", None, False) == []  # who asks is not told it
+        commit("g4", 7)  # in another topic of that name
+        for _ in names:
+            await asyncio.sleep(0)
+
+    for found in (broker, broker.restarted()):
+        assert committed(found) == {name: [7] if name == "g4" else [] for name in names}
