@@ -113,14 +113,16 @@ class KafkaServer:
             await self.shutdown()
             raise
 
-    async def shutdown(self) -> None:
-        """Stop cleanly; what a start has done so far is undone."""
+    async def shutdown(self, *, is_with_all: bool = False) -> None:
+        """Stop cleanly; what a start has done so far is undone. `is_with_all`: all other brokers of
+        the cluster stop, too.
+        """
         if self.lifecycle.state in (BrokerState.NOT_RUNNING, BrokerState.BROKER_SHUTTING_DOWN):
             return
         if self.lifecycle.is_running:
             self.lifecycle.transition_to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             if not isinstance(self.failure, StartError):  # then it is registered, and leads
-                await self._hand_over()
+                await self._hand_over(is_with_all=is_with_all)
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._undo.aclose()
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
@@ -148,6 +150,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
         self.lifecycle.on_controller_activity(parts.cluster.controller.is_active)
 
-    async def _hand_over(self) -> None:
+    async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config
-        await ControlledShutdown(config.server, cluster.handover.ask, self._around.clock).run()
+        shutdown = ControlledShutdown(config.server, cluster.handover.ask, self._around.clock)
+        await shutdown.run(is_with_all=is_with_all)

@@ -107,8 +107,11 @@ class LocalCluster:
         running = [number for number, server in enumerate(self.servers) if server is not None]
         last = [n for n in running if self._is_controller(n)] or running[:1]
         others = [n for n in running if n not in last]
-        outcomes = await asyncio.gather(*map(self.stop_broker, others), return_exceptions=True)
-        outcomes += await asyncio.gather(*map(self.stop_broker, last), return_exceptions=True)
+        is_all = self._store is not None  # an ensemble may have brokers of other processes
+        outcomes: list[BaseException | None] = []
+        for numbers in (others, last):
+            stops = [self.stop_broker(number, is_with_all=is_all) for number in numbers]
+            outcomes += await asyncio.gather(*stops, return_exceptions=True)
         if self._store is not None:
             close_store(self._store)
             self._store = None
@@ -137,11 +140,11 @@ class LocalCluster:
         )
         return server
 
-    async def stop_broker(self, number: int) -> None:
-        """Stop one of them cleanly."""
+    async def stop_broker(self, number: int, *, is_with_all: bool = False) -> None:
+        """Stop one of them cleanly; `is_with_all`: the others stop, too."""
         server = self._taken_out(number)
         if server is not None:
-            await server.shutdown()
+            await server.shutdown(is_with_all=is_with_all)
             self.failure = self.failure or server.failure
 
     async def kill_broker(self, number: int) -> None:

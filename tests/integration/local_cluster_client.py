@@ -48,11 +48,13 @@ class Cluster:
         finally:
             client.close()
 
-    async def create(self, topic: str, partitions: int, through: int = 0) -> ErrorCode:
+    async def create(
+        self, topic: str, partitions: int, through: int = 0, *, replicas: int = 1
+    ) -> ErrorCode:
         request = CreateTopicsRequest(
             topics=[
                 CreateTopicsRequest.CreatableTopic(
-                    name=topic, num_partitions=partitions, replication_factor=1
+                    name=topic, num_partitions=partitions, replication_factor=replicas
                 )
             ],
             timeout_ms=20_000,

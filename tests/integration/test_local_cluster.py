@@ -152,6 +152,21 @@ async def test_a_cluster_comes_back_with_all_it_had(tmp_path: Path) -> None:
             assert await cluster.end_offset(leader, "t", partition) == (ErrorCode.NONE, 1)
 
 
+async def test_a_cluster_that_stops_does_not_wait_for_leaders_that_stop_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path, brokers=BROKERS) as cluster:
+        assert await cluster.create("t", 3, replicas=2) is ErrorCode.NONE
+        for partition, leader in (await cluster.leaders(0, "t")).items():
+            assert await cluster.produce(leader, "t", partition, b"v") is ErrorCode.NONE
+        caplog.clear()
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
+
+    async with running(tmp_path, brokers=BROKERS) as cluster:
+        for partition, leader in (await cluster.leaders(2, "t")).items():
+            assert await cluster.end_offset(leader, "t", partition) == (ErrorCode.NONE, 1)
+
+
 async def test_brokers_that_end_are_watched_no_longer(cluster: Cluster) -> None:
     await cluster.local.stop_broker(1)
     await cluster.local.start_broker(1)
@@ -164,7 +179,7 @@ async def test_brokers_that_end_are_watched_no_longer(cluster: Cluster) -> None:
 
 
 async def test_a_broker_whose_stop_fails_keeps_no_other_from_it(tmp_path: Path) -> None:
-    async def fail() -> None:
+    async def fail(**_: object) -> None:
         raise RuntimeError("no stop")
 
     async with running(tmp_path, brokers=BROKERS) as cluster:

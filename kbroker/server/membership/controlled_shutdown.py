@@ -39,12 +39,15 @@ class ControlledShutdown:
         self._clock = clock
         self._sleep = sleep
 
-    async def run(self) -> bool:
-        """True when nothing is led any more that another broker could lead."""
+    async def run(self, *, is_with_all: bool = False) -> bool:
+        """True when nothing is led any more that another broker could lead. `is_with_all`: all
+        brokers stop, so that asking again would move nothing more.
+        """
         if not self._config.controlled_shutdown_enable:
             return False
         remaining: Sequence[TopicPartition] = ()
-        for attempt in range(self._config.controlled_shutdown_max_retries):
+        attempts = 1 if is_with_all else self._config.controlled_shutdown_max_retries
+        for attempt in range(attempts):
             if attempt:
                 await self._sleep(self._config.controlled_shutdown_retry_backoff_ms / 1000)
             answer = await self._answer()
@@ -54,6 +57,8 @@ class ControlledShutdown:
                 return True
             remaining = answer
             _log.info("the controller could not move %d leaderships yet", len(remaining))
+        if is_with_all:
+            return False
         led = ", ".join(map(str, remaining))
         _log.warning("stopping while still leading %d partitions: %.500s", len(remaining), led)
         return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -26,10 +28,9 @@ class Stop:
         names = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = KafkaConfig.for_profile("dev", names).server
 
-    def run(self) -> bool:
-        return asyncio.run(
-            ControlledShutdown(self.config, self._ask, self.clock, self._sleep).run()
-        )
+    def run(self, *, is_with_all: bool = False) -> bool:
+        shutdown = ControlledShutdown(self.config, self._ask, self.clock, self._sleep)
+        return asyncio.run(shutdown.run(is_with_all=is_with_all))
 
     async def _ask(self) -> Sequence[TopicPartition]:
         answer = self.answers[min(self.asked, len(self.answers) - 1)]
@@ -62,6 +63,16 @@ def test_after_the_last_attempt_the_broker_goes_with_what_it_leads() -> None:
 
     assert not stop.run()
     assert (stop.asked, stop.slept_s) == (2, [5.0])
+
+
+def test_where_all_brokers_stop_nobody_waits_for_what_none_of_them_can_lead(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stop = Stop(LEFT, [])
+
+    assert not stop.run(is_with_all=True)
+    assert (stop.asked, stop.slept_s) == (1, [])
+    assert caplog.records == []
 
 
 def test_a_controller_that_is_just_being_replaced_is_waited_for() -> None:
