@@ -123,6 +123,11 @@ def made_topics(
             say(f"{result.name}: created")
         elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures.append(_refusal(result, settings))
+        elif _is_going(links, str(result.name)):
+            failures.append(
+                f"topic {result.name} is still being deleted: it goes once all brokers of its "
+                "replicas are there (TOPIC_ALREADY_EXISTS)"
+            )
         elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:
@@ -235,6 +240,12 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
     return []
 
 
+def _is_going(links: ClusterLinks, name: str) -> bool:
+    """Whether a topic that cannot be made, as there is one, is not told of any more."""
+    is_seen = links.topic(name).code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return not is_seen and links.ready_topic(name) is None
+
+
 def deletion_refusal(result: Any) -> str:
     """Return the controller's refusal to delete a topic."""
     waits = f"it was not gone within {_TIMEOUT_MS // 1000} s, and goes once its brokers are there"
@@ -242,7 +253,9 @@ def deletion_refusal(result: Any) -> str:
 
 
 def _said(result: Any, waits: str) -> str:
-    """Return the reason, in words where there is a code alone; `waits`: for one that is late."""
+    """Return what a controller said, in words where it gave its code alone; `waits` where that is
+    REQUEST_TIMED_OUT.
+    """
     code = ErrorCode(result.error_code)
     reason = result.error_message or {
         ErrorCode.REQUEST_TIMED_OUT: waits,

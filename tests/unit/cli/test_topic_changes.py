@@ -69,3 +69,30 @@ def test_a_topic_that_was_not_deleted_is_told_with_the_reason(
     result = SimpleNamespace(name="t", error_code=int(code), error_message=None)
 
     assert topic_changes.deletion_refusal(result) == sentence
+
+
+@pytest.mark.parametrize("may_exist", [True, False])
+@pytest.mark.parametrize(
+    ("seen", "sentences"),
+    [
+        (ErrorCode.NONE, ["topic t exists already, which is fine with --if-not-exists"]),
+        (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ["topic t is still being deleted: it goes once all brokers of its replicas are there"],
+        ),
+    ],
+)
+def test_a_topic_that_is_being_deleted_is_not_taken_for_one_that_is_there(
+    seen: ErrorCode, sentences: list[str], may_exist: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+    result = SimpleNamespace(name="t", error_code=int(code), error_message=None)
+    answer = SimpleNamespace(topics=[result])
+    monkeypatch.setattr(topic_changes, "ask_controller", lambda *_: answer)
+    view = SimpleNamespace(code=seen)
+    links: Any = SimpleNamespace(topic=lambda _: view, ready_topic=lambda _: None if seen else view)
+
+    said = topic_changes.made_topics(links, ["t"], {}, partitions=1, may_exist=may_exist)
+
+    is_fine = may_exist and not seen
+    assert said == ([] if is_fine else [f"{each} ({code.name})" for each in sentences])
