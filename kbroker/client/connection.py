@@ -103,17 +103,14 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         yield
     except errors.KafkaConnectionError as error:
         if is_unsent(error):
-            raise ClientError(
-                f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
-                "stopped, or the address it advertises cannot be reached from here",
-                ExitCode.CANNOT_CONNECT,
-                Trouble.ADVERTISED_ADDRESS,
-            ) from error
+            raise _behind(bootstrap, str(error)) from error
         raise cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise cannot_connect(bootstrap, "no broker answered in time") from error
         raise unanswered(bootstrap, error) from error
+    except errors.NodeNotReadyError as error:
+        raise _unready(bootstrap, error) from error
     except errors.KafkaError as error:
         raise ClientError(sentence_of(error)) from error
     except ValueError as error:
@@ -121,8 +118,30 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     except RuntimeError as error:
         if "active controller" not in str(error):
             raise
-        raise ClientError(
-            f"the cluster of {bootstrap} has no controller now: check that its brokers reach "
-            "its ZooKeeper, and try again",
-            trouble=Trouble.NO_CONTROLLER,
-        ) from error
+        raise _no_controller(bootstrap) from error
+
+
+def _behind(bootstrap: str, reason: str) -> ClientError:
+    return ClientError(
+        f"{bootstrap} names another broker that cannot be reached ({reason}): it has just "
+        "stopped, or the address it advertises cannot be reached from here",
+        ExitCode.CANNOT_CONNECT,
+        Trouble.ADVERTISED_ADDRESS,
+    )
+
+
+def _unready(bootstrap: str, error: Exception) -> ClientError:
+    """`error` names the broker that the library has just tried, or the controller."""
+    (name,) = error.args or ("",)
+    if name == "controller":
+        return _no_controller(bootstrap)
+    broker = f"broker {name} takes no" if isinstance(name, int) else "no broker takes a"
+    return _behind(bootstrap, f"{broker} connection")
+
+
+def _no_controller(bootstrap: str) -> ClientError:
+    return ClientError(
+        f"the cluster of {bootstrap} has no controller now: check that its brokers reach "
+        "its ZooKeeper, and try again",
+        trouble=Trouble.NO_CONTROLLER,
+    )

@@ -49,11 +49,13 @@ class PatientClient:
 
 def repeated(call: Callable[[], ResultT], sleep: Callable[[float], None] = time.sleep) -> ResultT:
     """The result of a call, repeated while the broker chosen for it refuses the connection."""
-    from kafka.errors import KafkaConnectionError
+    from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
     for _ in range(ATTEMPTS - 1):
         try:
             return call()
+        except NodeNotReadyError:
+            pass  # the library has just tried that broker in vain, and waits before it does again
         except KafkaConnectionError as error:
             if not is_unsent(error):
                 raise

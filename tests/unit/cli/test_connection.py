@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
 from kbroker.cli.connection import CommandError, ExitCode, client_errors, link_errors
 
@@ -25,8 +25,13 @@ def said(address: str, error: Exception) -> CommandError:
     return refused.value
 
 
-def test_a_cluster_without_controller_is_told(address: str) -> None:
-    error = said(address, RuntimeError("Failed to find active controller id!"))
+@pytest.mark.parametrize(
+    "raised",
+    [RuntimeError("Failed to find active controller id!"), NodeNotReadyError("controller")],
+    ids=str,
+)
+def test_a_cluster_without_controller_is_told(address: str, raised: Exception) -> None:
+    error = said(address, raised)
 
     assert str(error).startswith(f"the cluster of {address} has no controller now")
     assert error.code == ExitCode.ITEM_FAILED
@@ -41,8 +46,13 @@ def test_an_error_of_our_own_is_not_dressed_up(address: str) -> None:
 def test_a_broker_behind_the_address_that_cannot_be_reached_is_told_apart(address: str) -> None:
     behind = said(address, KafkaConnectionError("111 ECONNREFUSED"))
     there = said(address, KafkaConnectionError("closed"))
+    again = said(address, NodeNotReadyError(7))
+    nobody = said(address, NodeNotReadyError("No node_id provided"))
 
     assert "names another broker that cannot be reached" in str(behind)
+    assert "another broker that cannot be reached (broker 7 takes no connection)" in str(again)
+    assert "cannot be reached (no broker takes a connection)" in str(nobody)
+    assert again.code == ExitCode.CANNOT_CONNECT
     assert "no Kafka broker answers there" in str(there)
     assert (behind.code, there.code) == (ExitCode.CANNOT_CONNECT, ExitCode.CANNOT_CONNECT)
 

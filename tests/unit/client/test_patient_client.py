@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
 from kbroker.client.patient_client import ATTEMPTS, PatientClient
 
@@ -38,6 +38,12 @@ def test_another_broker_is_asked_where_one_refuses_the_connection() -> None:
 
     assert ask(client) == "all of it"
     assert client.calls == [("t", True)] * 3
+
+
+def test_a_broker_that_the_library_leaves_alone_for_a_while_is_asked_again() -> None:
+    client = Client(NodeNotReadyError(0), "all of it")
+
+    assert ask(client) == "all of it"
 
 
 def test_what_may_have_been_sent_is_not_sent_again() -> None:
