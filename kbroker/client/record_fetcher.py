@@ -192,7 +192,9 @@ class RecordFetcher:
                     found += self._walk(place, data)
                 elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._reset(place)
-                elif code.retriable and code != ErrorCode.CORRUPT_MESSAGE:
+                elif code == ErrorCode.CORRUPT_MESSAGE:
+                    raise self._damaged(place)
+                elif code.retriable:
                     self._stop([place], f"{place}: {code.name}")
                 else:
                     raise KafkaError(code, str(place))
@@ -250,6 +252,13 @@ class RecordFetcher:
         self._tell(f"{place} has no offset {was} any more: reading from {self._positions[place]}")
 
     # What is in the way.
+
+    def _damaged(self, place: TopicPartition) -> KafkaError:
+        return KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{place} has a damaged batch at offset {self._positions[place]}, which its broker "
+            "does not serve; the broker's log says from which offset on it can be read again",
+        )
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         places = link.in_flight[0].context

@@ -242,6 +242,18 @@ def test_a_refusal_for_good_names_the_partition(cluster: FakeCluster) -> None:
         values(fetcher(cluster, Course(starts={A: 0})))
 
 
+def test_a_damaged_batch_is_told_with_its_offset_and_the_way_on(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.CORRUPT_MESSAGE)]
+
+    with pytest.raises(KafkaError) as refused:
+        values(fetcher(cluster, Course(starts={A: 8})))
+
+    assert str(refused.value) == (
+        "CORRUPT_MESSAGE: a-0 has a damaged batch at offset 8, which its broker does not serve; "
+        "the broker's log says from which offset on it can be read again"
+    )
+
+
 def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
     cluster: FakeCluster,
 ) -> None:
