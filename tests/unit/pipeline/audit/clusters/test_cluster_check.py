@@ -12,14 +12,16 @@ T0 = TopicPartition("t", 0)
 Told = list[tuple[str, str, int | None]]
 
 
-def cluster(start: int | None, end: int = 0, committed: int | None = None) -> ClusterOffsets:
+def cluster(
+    start: int | None, end: int = 0, committed: int | None = None, group_id: str = "g"
+) -> ClusterOffsets:
     group = GroupOffsets(
-        name="g", state="Empty", member_count=0, owners={}, committed={T0: committed}
+        name=group_id, state="Empty", member_count=0, owners={}, committed={T0: committed}
     )
     return ClusterOffsets(
         bootstrap="c:9092",
         partitions={} if start is None else {T0: OffsetRange(start, end)},
-        groups={"g": group},
+        groups={group_id: group},
     )
 
 
@@ -91,3 +93,7 @@ def test_a_topic_of_one_side_alone_is_told() -> None:
 def test_a_group_beyond_the_end_is_told() -> None:
     assert told(cluster(0, 10, committed=10)) == []
     assert told(cluster(0, 10, committed=11)) == [("group-beyond-end", "WARNING", 11)]
+
+
+def test_the_groups_of_jobs_count_steps_and_no_records() -> None:
+    assert told(cluster(0, 0, committed=2, group_id="kbroker-rules-errors-1")) == []
