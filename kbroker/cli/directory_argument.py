@@ -1,4 +1,4 @@
-"""The type of options that name a directory to work in."""
+"""The types of arguments that name a directory."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Any
 import click
 
 
-class DirectoryArgument(click.Path):
-    """A directory, there or not. An empty name, as an unset variable of a script gives it, would be
-    the directory that one is in, or the root.
+class PlaceArgument(click.Path):
+    """A directory to look into, or a file. An empty name, as an unset variable of a script gives
+    it, would be the directory that one is in, or the root.
     """
-
-    def __init__(self) -> None:
-        super().__init__(file_okay=False)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -22,3 +19,10 @@ class DirectoryArgument(click.Path):
         if not str(value).strip():
             self.fail(f"'{value}' is empty: give a directory", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class DirectoryArgument(PlaceArgument):
+    """A directory to work in, there or not."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.directory_argument import PlaceArgument
 from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.log_file_rows import UnreadableFileError, kind_of
 from kbroker.cli.log_paths import log_directory, refuse_missing, storage_errors
@@ -42,7 +43,7 @@ class SegmentFile:
 
 
 @click.command(short_help="Show the batches, records or entries of files.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=PlaceArgument(), metavar="PATH...")
 @click.option("--topic", help="In a data directory: this topic.")
 @click.option("--partition", type=int, help="In a data directory: only this partition.")
 @click.option("--records", is_flag=True, help="One row per record instead of one per batch.")

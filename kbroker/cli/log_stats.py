@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kbroker.cli.directory_argument import PlaceArgument
 from kbroker.cli.log_paths import log_directory, refuse_missing, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 
 @click.command(short_help="Print sizes, counts, bounds and codecs.")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.argument("directories", nargs=-1, required=True, type=PlaceArgument(), metavar="DIR...")
 @click.option("--topic", help="Only this topic.")
 @click.option("--by-topic", is_flag=True, help="One row per topic instead of per partition.")
 @click.option(

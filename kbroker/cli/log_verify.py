@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from kbroker.cli.connection import ExitCode
+from kbroker.cli.directory_argument import PlaceArgument
 from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
@@ -26,7 +27,7 @@ _WRITE_PAUSE_S = 0.05
 
 
 @click.command(short_help="Check directories, and print what is wrong.")
-@click.argument("directories", nargs=-1, required=True, metavar="DIR...")
+@click.argument("directories", nargs=-1, required=True, type=PlaceArgument(), metavar="DIR...")
 @click.option("--deep", is_flag=True, help="Unpack every batch and walk its records.")
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Show errors and warnings, no notes.")

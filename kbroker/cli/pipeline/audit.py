@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import ExitCode, security_options
+from kbroker.cli.directory_argument import PlaceArgument
 from kbroker.cli.log_paths import named
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
@@ -46,12 +47,12 @@ def _page_file(text: str) -> Path:
 
 @click.command("audit")
 @click.option(
-    "--data", multiple=True, type=click.Path(), metavar="DIR",
+    "--data", multiple=True, type=PlaceArgument(), metavar="DIR",
     help="A data directory, kbroker's or Apache Kafka's, or one partition of it; the broker may "
     "be running or dead. May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--archive", type=click.Path(), metavar="DIR",
+    "--archive", type=PlaceArgument(), metavar="DIR",
     help="An archive of `kbroker pipeline archive`.",
 )  # fmt: skip
 @click.option(

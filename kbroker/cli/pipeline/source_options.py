@@ -10,6 +10,7 @@ import click
 
 from kbroker.cli.bootstrap_reading import wished_bootstrap
 from kbroker.cli.connection import security_options
+from kbroker.cli.directory_argument import PlaceArgument
 from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
@@ -140,7 +141,7 @@ _OPTIONS = (
     click.option(
         "--data",
         multiple=True,
-        type=click.Path(),
+        type=PlaceArgument(),
         metavar="DIR",
         help="Read this data directory of a broker, live or dead. May be repeated.",
     ),

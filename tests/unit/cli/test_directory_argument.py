@@ -7,6 +7,11 @@ import pytest
 from click.testing import CliRunner
 
 from kbroker.cli.cluster_copy import export_tree, import_tree
+from kbroker.cli.log_dump import dump
+from kbroker.cli.log_stats import stats
+from kbroker.cli.log_verify import verify
+from kbroker.cli.pipeline.archive import archive
+from kbroker.cli.pipeline.audit import audit
 from kbroker.cli.pipeline.mirror import mirror
 from kbroker.cli.pipeline.restore import restore
 from kbroker.cli.usage_errors import sentence_of_usage
@@ -25,6 +30,12 @@ RESTORE = ["--data", "there", "--checkpoint", "c", "--archive"]
         (restore, [*RESTORE[:2], "--archive", "a", "--checkpoint"], "--checkpoint"),
         (restore, RESTORE, "--archive"),
         (restore, ["--archive", "a", "--checkpoint", "c", "--data"], "--data"),
+        (audit, ["--archive"], "--archive"),
+        (audit, ["--data", "there", "--data"], "--data"),
+        (archive, ["--topics", "t", "--to", "there", "--checkpoint", "c", "--data"], "--data"),
+        (verify, [], "DIR..."),
+        (stats, ["there"], "DIR..."),
+        (dump, [], "PATH..."),
     ],
 )
 @pytest.mark.parametrize("name", ["", " "])
