@@ -362,4 +362,6 @@ def _refusal(code: ErrorCode, answer: ProduceResponse.PartitionProduceResponse) 
         message = answer.record_errors[0].batch_index_error_message or message
     if code is ErrorCode.INVALID_RECORD and message and _WITHOUT_KEY in message:
         message = "the topic is compacted, so each record needs a key"
+    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:  # the name was good enough to find leaders
+        message = message or "only the brokers write to this topic"
     return f"{message} ({code.name})" if message else code.name

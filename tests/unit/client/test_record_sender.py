@@ -184,14 +184,19 @@ def test_one_refused_record_stops_no_other() -> None:
             "Timestamp 1 of message with offset 0 is out of range",
             "Timestamp 1 of message with offset 0 is out of range (INVALID_TIMESTAMP)",
         ),
+        (
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            None,
+            "only the brokers write to this topic (INVALID_TOPIC_EXCEPTION)",
+        ),
     ],
 )
 def test_a_refused_record_is_told_with_its_own_reason(
-    code: ErrorCode, reason: str, refusal: str
+    code: ErrorCode, reason: str | None, refusal: str
 ) -> None:
     setting = Setting()
     setting.broker.codes = [code]
-    setting.broker.reasons = [reason]
+    setting.broker.reasons = [reason] if reason else []
 
     setting.put(b"a")
     setting.run()
