@@ -15,6 +15,8 @@ from kbroker.near_names import did_you_mean
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+# What shells call a command that has a name here which does not look like it.
+_OTHER_NAMES = {"rm": "delete", "remove": "delete", "ls": "list"}
 _LINE = 80  # characters of a help text that stand in a list
 
 
@@ -37,7 +39,9 @@ class CommandGroup(click.Group):
         is_option = name.startswith("-")
         known = self.list_commands(ctx)
         if name not in known and not is_option and not ctx.resilient_parsing:
-            ctx.fail(f"no such command: {name}{did_you_mean(name, known)}")
+            meant = _OTHER_NAMES.get(name)
+            near = known if meant is None else [each for each in known if each == meant]
+            ctx.fail(f"no such command: {name}{did_you_mean(meant or name, near)}")
         return super().resolve_command(ctx, args)
 
 

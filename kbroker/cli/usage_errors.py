@@ -20,7 +20,16 @@ _FORMS = (
     (r"(File|Directory|Path) ('.*') is a (file|directory)\.", r"\2 is a \3"),
 )
 # What other programs call an option that has a name here that does not look like it.
-_OTHER_NAMES = {"--port": "--listen", "--host": "--listen", "--address": "--listen"}
+_OTHER_NAMES = {
+    "--port": "--listen",
+    "--host": "--listen",
+    "--address": "--listen",
+    "--log-dir": "--data",
+    "--log-dirs": "--data",
+    "--from-beginning": "--from",
+    "--offset": "--from",
+    "--max-messages": "--count",
+}
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _NO_VALUE = re.compile(r"Option '(.*)' requires an argument\.")
 _NO_FLAG = re.compile(r"Option '(.*)' does not take a value\.")
@@ -63,7 +72,20 @@ def _nearest_option(error: click.NoSuchOption) -> str:
     meant = _OTHER_NAMES.get(error.option_name)
     if meant in known:
         return did_you_mean(meant, [meant])
+    for argument in _arguments_of(error.ctx):
+        if argument.human_readable_name.strip("[].") == error.option_name.lstrip("-").upper():
+            return f", as it is an argument ({_usage(error.ctx)})"
     return did_you_mean(error.option_name, known)
+
+
+def _arguments_of(ctx: click.Context | None) -> list[click.Argument]:
+    parameters = [] if ctx is None else ctx.command.get_params(ctx)
+    return [parameter for parameter in parameters if isinstance(parameter, click.Argument)]
+
+
+def _usage(ctx: click.Context | None) -> str:
+    assert ctx is not None, "it has the arguments"
+    return "usage: " + " ".join(ctx.get_usage().removeprefix("Usage: ").split())
 
 
 def _options_of(ctx: click.Context | None) -> Iterator[str]:
@@ -78,8 +100,7 @@ def _missing(error: click.MissingParameter) -> str:
         return error.format_message()
     value = error.param.make_metavar(error.ctx)
     if isinstance(error.param, click.Argument):
-        usage = " ".join(error.ctx.get_usage().removeprefix("Usage: ").split())
-        return f"missing argument: {value} (usage: {usage})"
+        return f"missing argument: {value} ({_usage(error.ctx)})"
     return f"missing option: {max(error.param.opts, key=len)} {value}"
 
 

@@ -15,6 +15,23 @@ from kbroker.cli.usage_errors import sentence_of_usage
         ("topic list --internl", "no such option: --internl, did you mean --internal?"),
         ("start --port 9092", "no such option: --port, did you mean --listen?"),
         ("start --host 0.0.0.0", "no such option: --host, did you mean --listen?"),
+        ("start --log-dirs d", "no such option: --log-dirs, did you mean --data?"),
+        ("consume t --max-messages 1", "no such option: --max-messages, did you mean --count?"),
+        ("consume t --from-beginning", "no such option: --from-beginning, did you mean --from?"),
+        ("consume t --offset 1", "no such option: --offset, did you mean --from?"),
+        (
+            "consume --topic orders",
+            "no such option: --topic, as it is an argument "
+            "(usage: kbroker consume [OPTIONS] [TOPIC]...)",
+        ),
+        (
+            "group describe --group billing",
+            "no such option: --group, as it is an argument "
+            "(usage: kbroker group describe [OPTIONS] GROUP...)",
+        ),
+        ("topic rm orders", "no such command: rm, did you mean delete?"),
+        ("group ls", "no such command: ls, did you mean list?"),
+        ("cluster rm", "no such command: rm"),
         ("topic list orders", "unexpected argument: orders"),
         ("topic list --output", "--output needs a value"),
         ("topic list --internal=3", "--internal takes no value"),
