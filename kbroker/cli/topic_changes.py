@@ -124,10 +124,11 @@ def made_topics(
         elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures.append(_refusal(result, settings))
         elif _is_going(links, str(result.name)):
-            failures.append(
+            sentence = (
                 f"topic {result.name} is still being deleted: it goes once all brokers of its "
                 "replicas are there (TOPIC_ALREADY_EXISTS)"
             )
+            failures.append(Refusal(sentence, ErrorCode.TOPIC_ALREADY_EXISTS))
         elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:

@@ -92,7 +92,8 @@ def test_a_topic_that_is_being_deleted_is_not_taken_for_one_that_is_there(
     view = SimpleNamespace(code=seen)
     links: Any = SimpleNamespace(topic=lambda _: view, ready_topic=lambda _: None if seen else view)
 
-    said = topic_changes.made_topics(links, ["t"], {}, partitions=1, may_exist=may_exist)
+    refused = topic_changes.made_topics(links, ["t"], {}, partitions=1, may_exist=may_exist)
 
+    said = [refusal.sentence for refusal in refused]
     is_fine = may_exist and not seen
     assert said == ([] if is_fine else [f"{each} ({code.name})" for each in sentences])
