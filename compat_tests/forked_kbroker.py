@@ -56,8 +56,9 @@ class ForkedKbroker(subprocess.Popen[Any]):
         self._child_created = True
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
-        timeout_s = 0 if wait_flags & os.WNOHANG else None
-        if not select.select([self._ended], [], [], timeout_s)[0]:
+        ended = select.poll()  # which takes descriptors of any number
+        ended.register(self._ended, select.POLLIN)
+        if not ended.poll(0 if wait_flags & os.WNOHANG else None):
             return 0, 0
         (status,) = STATUS.unpack(os.read(self._ended, STATUS.size))
         os.close(self._ended)

@@ -33,7 +33,8 @@ def addresses_of(bootstrap: str, name: str = OPTION) -> Iterator[tuple[str, int]
     """Hosts and ports of `HOST:PORT[,HOST:PORT ...]`; ClientError at the first that is none."""
     for address in bootstrap.split(","):
         host, separator, port = address.strip().rpartition(":")
-        if not separator or not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
+        is_port = port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT
+        if not separator or "/" in host or not is_port:
             raise ClientError(f"{name} '{address}' is not HOST:PORT", ExitCode.USAGE)
         yield host.strip("[]"), int(port)
 

@@ -20,8 +20,11 @@ class Bootstrap(str):
     def __new__(
         cls, address: str, settings: ConnectionSettings = UNSECURED, option: str = OPTION
     ) -> Self:
-        """Two with the same text are equal."""
-        found = super().__new__(cls, address)
+        """Two with the same text are equal. What is empty between commas, or behind the last, is
+        ignored, as by clients of Kafka.
+        """
+        parts = [part.strip() for part in address.split(",")]
+        found = super().__new__(cls, ",".join(filter(None, parts)) or address)
         found.settings, found.option = settings, option
         return found
 

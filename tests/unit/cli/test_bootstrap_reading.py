@@ -158,3 +158,15 @@ def test_an_address_is_blamed_on_the_option_that_gave_it() -> None:
         ClusterLinks(other_bootstrap("nowhere", None, "--from"))
     with pytest.raises(ClientError, match=r"^--bootstrap 'nowhere' is not HOST:PORT"):
         ClusterLinks("nowhere")
+    with pytest.raises(ClientError, match=r"^--bootstrap 'http://h:1' is not HOST:PORT"):
+        ClusterLinks("http://h:1")
+
+
+@pytest.mark.parametrize("given", ["h:1,h:2,", "h:1, h:2", " h:1,,h:2"])
+def test_nothing_between_commas_is_no_address(given: str) -> None:
+    assert address("--bootstrap", given) == "h:1,h:2"
+
+
+def test_commas_alone_are_refused() -> None:
+    with pytest.raises(ClientError, match=r"^--from '' is not HOST:PORT"):
+        ClusterLinks(other_bootstrap(",", None, "--from"))
