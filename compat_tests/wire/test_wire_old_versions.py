@@ -27,7 +27,8 @@ from compat_tests.wire.wire_client import WireClient, code, stored_at
 
 pytestmark = pytest.mark.usefixtures("served")
 
-A, B, C = (Message(value=b"%d" % index, timestamp_ms=1_795_000_000_000) for index in range(3))
+HOUR_AGO_MS = int(time.time() * 1000) - 3_600_000
+A, B, C = (Message(value=b"%d" % index, timestamp_ms=HOUR_AGO_MS) for index in range(3))
 A0, B0 = Message(magic=0, value=b"0"), Message(magic=0, value=b"1", offset=1)
 
 
@@ -152,7 +153,7 @@ def test_the_brokers_time(wire: WireClient) -> None:
 
 
 def test_settings_of_the_topic_count(wire: WireClient) -> None:
-    hour_ago = Message(timestamp_ms=int(time.time() * 1000) - 3_600_000)
+    hour_ago = Message(timestamp_ms=HOUR_AGO_MS)
     keyless = Message(key=None)
     bounds = {"message_timestamp_before_max_ms": "10000"}
 
@@ -167,7 +168,7 @@ def test_settings_of_the_topic_count(wire: WireClient) -> None:
 def three_batches(wire: WireClient) -> str:
     """A topic with three equal batches of five records."""
     topic = wire.create_topic()
-    five = batch(5, value_bytes=20, timestamp_ms=1_795_000_000_000)
+    five = batch(5, value_bytes=20, timestamp_ms=HOUR_AGO_MS)
     assert [wire.produce(topic, five) for _ in range(3)] == [stored_at(n) for n in (0, 5, 10)]
     return topic
 

@@ -39,6 +39,8 @@ def opened(directory: Path, policy: str) -> dict[TopicPartition, tuple[int, list
         log.topic_partition: (log.log_end_offset, [data for _, data in stored_batches(log)])
         for log in logs.all_logs()
     }
+    for log in logs.all_logs():
+        log.close_files()  # as a kill does
     logs.release()
     return found
 

@@ -48,6 +48,8 @@ SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
+# Records have the times that sessions show, which retention would look at soon after the start.
+_KEEPS_ALL = {"log.initial.task.delay.ms": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +354,8 @@ def playing() -> Iterator[Player]:
     time.tzset()
     with (
         tempfile.TemporaryDirectory() as temporary,
-        Broker(data=Path(temporary, "data")) as broker,
-        Broker() as other,
+        Broker(data=Path(temporary, "data"), settings=_KEEPS_ALL) as broker,
+        Broker(settings=_KEEPS_ALL) as other,
     ):
         os.chdir(temporary)
         _import_commands()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity
 from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
 
-BEGIN_MS = 1_795_300_000_000
+BEGIN_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)
 
 

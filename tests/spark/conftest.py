@@ -22,7 +22,8 @@ def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def bootstrap(kafka_connector: str, broker_data: Path) -> Iterator[str]:
     """Address of a broker for all tests; skips them where Spark's Kafka connector is missing."""
-    broker = BrokerProcess(broker_data)
+    # Some records have fixed times, which are those of files in an archive.
+    broker = BrokerProcess(broker_data, ("--override", "log.retention.ms=-1"))
     broker.start()
     yield broker.bootstrap
     assert broker.stop() == 0, broker.log_text()[-3000:]
