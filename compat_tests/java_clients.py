@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from compat_tests import apache_kafka
 from compat_tests.class_archive import SHORT_LIVED
 from compat_tests.clients import run
-from compat_tests.prerequisites import maven_jars, require_program
+from compat_tests.prerequisites import cached_folder, maven_jars, require_program
 
 SOURCES = Path(__file__).parent / "java"
 _WITH_TOOLS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
@@ -32,6 +33,16 @@ def compiled(source: str, version: str, folder: Path) -> Path:
     """The folder with the classes of a program, compiled against kafka-clients of a version."""
     compile_java([SOURCES / source], jars(version), folder, release=8)
     return folder
+
+
+def kept_classes(program: str, version: str) -> Path:
+    """The folder with the classes of a program here, which are made where its source has changed."""
+    source = SOURCES / f"{program}.java"
+    known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    return cached_folder(
+        f"{program.lower()}-{known_by}",
+        lambda folder: compile_java([source], jars(version), folder, release=11),
+    )
 
 
 def java_command(classes: Path, version: str, main_class: str, *args: str) -> list[str]:

@@ -7,19 +7,14 @@ time of the tests that use tools. Where there is no compiler, each does have a p
 from __future__ import annotations
 
 import functools
-import hashlib
 import shutil
 import struct
 import subprocess
 import threading
-from pathlib import Path
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.java_clients import compile_java, java_command
-from compat_tests.prerequisites import cached_folder
-
-_SOURCE = Path(__file__).parent / "java" / "Tools.java"
+from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.java_clients import java_command, kept_classes
 
 
 def run_tool(
@@ -42,7 +37,7 @@ class ToolRunner:
 
     def __init__(self, version: str) -> None:
         self._process = subprocess.Popen(
-            java_command(_compiled(), version, "Tools"),
+            java_command(kept_classes("Tools", ZOOKEEPER_LINE), version, "Tools"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -83,15 +78,6 @@ class ToolRunner:
 @functools.cache
 def _runner(version: str) -> ToolRunner:
     return ToolRunner(version)
-
-
-def _compiled() -> Path:
-    """The folder with the compiled program."""
-    known_by = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]
-    jars = apache_kafka.jars(apache_kafka.ZOOKEEPER_LINE)
-    return cached_folder(
-        f"tools-{known_by}", lambda folder: compile_java([_SOURCE], jars, folder, release=11)
-    )
 
 
 def _string(text: str) -> bytes:

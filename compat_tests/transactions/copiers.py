@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
 import json
 import random
 import subprocess
@@ -18,16 +17,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from compat_tests.apache_kafka import NEWEST, jars
-from compat_tests.java_clients import SOURCES, compile_java, java_command
-from compat_tests.prerequisites import cached_folder
+from compat_tests.apache_kafka import NEWEST
+from compat_tests.java_clients import java_command, kept_classes
 from compat_tests.writers import PARTITIONS
 
 CALL_TIMEOUT_S, _OFFSETS_TIMEOUT_S = 10.0, 6.0
@@ -83,7 +80,7 @@ class JavaCopier:
         places = (plan.bootstrap, plan.source, plan.sink, plan.name, plan.name)
         numbers = (plan.timeout_ms, plan.records, plan.aborts, plan.seed)
         process = subprocess.Popen(
-            java_command(_compiled(), NEWEST, "Copier", *places, *map(str, numbers)),
+            java_command(kept_classes("Copier", NEWEST), NEWEST, "Copier", *places, *map(str, numbers)),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         atexit.register(process.kill)
@@ -114,16 +111,6 @@ class JavaCopier:
         self._stopping = True
         self._process.kill()
         self._thread.join(_JOIN_S)
-
-
-def _compiled() -> Path:
-    """The folder with the classes of `Copier.java`, which are made where it has changed."""
-    source = SOURCES / "Copier.java"
-    known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    return cached_folder(
-        f"copier-{known_by}",
-        lambda folder: compile_java([source], jars(NEWEST), folder, release=11),
-    )
 
 
 class _ThreadCopier:
