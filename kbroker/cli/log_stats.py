@@ -63,6 +63,9 @@ def stats(
         for directory in partitions:
             progress.begin(str(directory.topic_partition))
             found = partition_stats(file_system, directory.path, directory.topic_partition)
+            if found is None:
+                say(f"{directory.path} was deleted meanwhile")
+                continue
             progress.add(found.size_bytes)
             key = found.topic if by_topic else directory.path
             if key in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from errno import ENOENT
 from itertools import chain, repeat
 from typing import NamedTuple
 from uuid import UUID
@@ -88,7 +89,7 @@ def check_partition(
     file_system: FileSystem, partition: CheckedPartition, options: CheckOptions, findings: Findings
 ) -> CheckedLog:
     """Check one partition, again where a running broker may have changed it under the check. A disk
-    that refuses to read is a finding.
+    that refuses to read is a finding; a partition that was deleted meanwhile is but noted.
     """
     path = f"{partition.data_directory}/{partition.name}"
     views = chain([partition.view], repeat(None))
@@ -100,6 +101,9 @@ def check_partition(
         try:
             return PartitionCheck(file_system, path, view, options, found).run()
         except StorageError as error:
+            if error.errno == ENOENT and not file_system.exists(path):
+                _gone(found, path, options)
+                return CheckedLog(CheckTotals())
             what = f"cannot be read: {error}"
             advice = advice_on(error, OFFLINE)
             found.add(Finding(Severity.ERROR, FindingCode.FILE_UNREADABLE, path, what, advice))
@@ -107,6 +111,12 @@ def check_partition(
 
     pause = None if partition.view.was_clean or not options.waits else options.pause
     return check_until_settled(attempt, pause, findings)
+
+
+def _gone(findings: Findings, path: str, options: CheckOptions) -> None:
+    if not options.is_at_work:
+        what, advice = "was deleted while it was checked", "its topic was, or the partition moved"
+        findings.add(Finding(Severity.INFO, FindingCode.GONE, path, what, advice))
 
 
 def check_partition_directory(

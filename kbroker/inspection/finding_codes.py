@@ -243,7 +243,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     GONE = (
         "gone", Severity.INFO,
-        "A segment was deleted while it was checked.",
+        "A segment or a partition was deleted while it was checked.",
     )  # fmt: skip
     LEFTOVER = (
         "leftover", Severity.INFO,

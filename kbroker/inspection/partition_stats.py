@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from errno import ENOENT
 
 from kbroker.inspection.partition_files import sort_files
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import log_file
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import CODEC_NAMES, NONE
@@ -86,15 +87,37 @@ class LogStats:
 
 def partition_stats(
     file_system: FileSystem, directory: str, topic_partition: TopicPartition
-) -> LogStats:
-    """Read the headers of all batches of a partition. Raises StorageError."""
-    stats = LogStats(topic_partition.topic, topic_partition.partition)
-    for base_offset in sort_files(file_system.list(directory)).base_offsets:
-        path = log_file(directory, base_offset)
-        scan = SegmentScan(file_system, path, checks_crc=False)
-        for batch in scan.batches():
-            stats.add(batch.header)
-        stats.segments += 1
-        stats.size_bytes += scan.size_bytes
-        stats.unreadable_bytes += scan.tail.size_bytes if scan.tail else 0
+) -> LogStats | None:
+    """Read the headers of all batches of a partition, again where a running broker deletes or
+    cleans segments meanwhile; None where it deletes the partition. Raises StorageError.
+    """
+    for is_last in (False, False, True):
+        stats = LogStats(topic_partition.topic, topic_partition.partition)
+        try:
+            base_offsets = sort_files(file_system.list(directory)).base_offsets
+        except StorageError as error:
+            if error.errno == ENOENT:
+                return None
+            raise
+        is_whole = True
+        for base_offset in base_offsets:
+            try:
+                _count_segment(file_system, log_file(directory, base_offset), stats)
+            except StorageError as error:
+                if error.errno != ENOENT:
+                    raise
+                is_whole = False
+                if not is_last:
+                    break
+        if is_whole:
+            break
     return stats
+
+
+def _count_segment(file_system: FileSystem, path: str, stats: LogStats) -> None:
+    scan = SegmentScan(file_system, path, checks_crc=False)
+    for batch in scan.batches():
+        stats.add(batch.header)
+    stats.segments += 1
+    stats.size_bytes += scan.size_bytes
+    stats.unreadable_bytes += scan.tail.size_bytes if scan.tail else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import ENOENT
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.batch_check import (
@@ -16,7 +17,7 @@ from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
     LOG_SUFFIX,
@@ -328,6 +329,8 @@ class SegmentCheck:
         """The entries; what a start finds by itself and repairs is said here."""
         path = self._beside(suffix)
         if not self._file_system.exists(path):
+            if not self._file_system.exists(self._path):  # a broker renames it first
+                raise StorageError(self._path, "open", ENOENT)
             self._walk.say(
                 Finding(Severity.WARNING, FindingCode.INDEX_MISSING, path, "is missing", REBUILT)
             )
