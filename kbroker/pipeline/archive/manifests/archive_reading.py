@@ -21,6 +21,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     Manifest,
     ManifestError,
     check_paths,
+    check_topics,
     decode_manifest,
     unseal,
 )
@@ -132,6 +133,7 @@ def _read_snapshot(path: str, number: int, disk: FileSystem) -> Snapshot | None:
         content = unseal(disk.read_bytes(snapshot_path(path, number)))
         snapshot = msgspec.json.decode(content, type=Snapshot)
         check_paths([*(entry.path for entry in snapshot.files), *snapshot.waiting])
+        check_topics(snapshot.files, snapshot.ranges)
     except (ManifestError, msgspec.DecodeError, StorageError):
         return None  # the manifests say the same, only slower
     return snapshot

@@ -42,8 +42,10 @@ from kbroker.pipeline.archive.manifests.manifest import (
     GroupOffsets,
     HoleEntry,
     Manifest,
+    ManifestError,
     ManifestKind,
     RangeEntry,
+    check_names,
     encode_manifest,
     seal,
     unbalanced_partition,
@@ -233,6 +235,12 @@ class ArchiveWriter:
         )
 
     def _refuse(self, manifest: Manifest) -> None:
+        try:
+            check_names(manifest)  # before a file has its place, or the archive cannot be read
+        except ManifestError as error:
+            raise PipelineError(
+                f"nothing was written to the archive {self._path}: its manifest {error}"
+            ) from error
         self.state.refuse_other_topics(manifest.topic_ids)
         for entry in manifest.ranges:
             self._refuse_overlap(entry)

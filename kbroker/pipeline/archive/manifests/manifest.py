@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.model import TopicPartition
+from kbroker.replication.topic_name import topic_name_fault
 
 LAYOUT_VERSION: Final = 1
 NO_HOUR: Final = "no-time"  # of records without a time, or with one that no calendar has
@@ -196,9 +198,15 @@ def decode_manifest(data: bytes) -> Manifest:
         manifest = msgspec.json.decode(unseal(data), type=Manifest)
     except msgspec.DecodeError as error:
         raise ManifestError(f"is not a manifest ({error})") from error
+    check_names(manifest)
+    return manifest
+
+
+def check_names(manifest: Manifest) -> None:
+    """ManifestError for a path that leads out of the archive, and for what no topic is called."""
     paths = [entry.path for entry in manifest.added]
     check_paths([*paths, *manifest.removed, *manifest.deleted])
-    return manifest
+    check_topics(manifest.added, manifest.ranges)
 
 
 def check_paths(paths: list[str]) -> None:
@@ -206,6 +214,17 @@ def check_paths(paths: list[str]) -> None:
     for path in paths:
         if not is_file_path(path):
             raise ManifestError(f"names '{path}', which is not a file of an archive")
+
+
+def check_topics(files: Iterable[FileEntry], ranges: Iterable[RangeEntry]) -> None:
+    """ManifestError for a name that no topic has: files are made by these names, and whoever makes
+    an archive may write what he likes into it.
+    """
+    names = {each.topic for each in files} | {each.topic for each in ranges}
+    for name in sorted(names):
+        fault = topic_name_fault(name)
+        if fault is not None:
+            raise ManifestError(f"names '{name}', which no topic is called: {fault}")
 
 
 def is_file_path(path: str) -> bool:

@@ -533,3 +533,16 @@ def test_a_snapshot_of_a_version_that_kept_no_settings_is_used() -> None:
     manifests_read = [path for what, path in read.log if what == "read" and "manifests" in path]
     assert manifests_read == [snapshot(SNAPSHOT_EVERY - 1)]
     assert (state.topic_settings, state.partition_counts) == ({}, {})
+
+
+def test_nothing_gets_a_place_outside_of_the_archive() -> None:
+    disk = new_disk()
+    two_batches(disk)
+    before = [path for path, _ in disk.files("/")]
+
+    with writer(disk) as hand, pytest.raises(PipelineError, match="nothing was written to"):
+        publish_batch(hand, disk, 2, ranges=(offsets(0, 5, topic="../../../elsewhere"),))
+
+    assert [path for path, _ in disk.files("/") if "elsewhere" in path] == []
+    assert read_archive(PATH, disk).topics() == ["t"]
+    assert set(before) <= {path for path, _ in disk.files("/")}

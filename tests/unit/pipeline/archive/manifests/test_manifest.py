@@ -108,6 +108,16 @@ def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
         decode_manifest(encode_manifest(manifest(removed=(path,))))
 
 
+@pytest.mark.parametrize("name", ["../../x", "..", "", "a b", "/etc", "t" * 250])
+@pytest.mark.parametrize("where", ["added", "ranges"])
+def test_a_name_that_no_topic_has_is_refused(name: str, where: str) -> None:
+    file = msgspec.structs.replace(file_entry(0, 11, rows=10), topic=name)
+    named = {"added": (file,), "ranges": (offsets(0, 12, topic=name),)}
+
+    with pytest.raises(ManifestError, match="which no topic is called"):
+        decode_manifest(encode_manifest(manifest(**{where: named[where]})))
+
+
 def test_files_live_below_topic_date_and_hour() -> None:
     assert (
         file_path("data", "a.b", "2026-11-21T07", "f.parquet") == "data/a.b/2026-11-21/07/f.parquet"
