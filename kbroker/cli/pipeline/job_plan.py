@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from click.core import ParameterSource
 from kbroker.cli.output import counted, print_rows
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.pipeline.spark_job.checkpoint import JobRecord
+from kbroker.pipeline.spark_job.secret_names import names_secret
 from kbroker.pipeline.spark_job.stream_job import StreamJob
 
 _ORIGINS = {
@@ -18,12 +18,6 @@ _ORIGINS = {
     ParameterSource.ENVIRONMENT: "environment",
     ParameterSource.DEFAULT_MAP: "configuration file",
 }
-# Keys of options of Kafka and Spark, and of stores that Spark is given the keys of.
-_SECRET = re.compile(
-    r"password|passphrase|secret|token|jaas|credential|(access|account|api|private)[._-]?key|"
-    r"ssl\.key(store\.key|\.pem)",
-    re.IGNORECASE,
-)
 _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "records")
 
 
@@ -90,7 +84,7 @@ def setting_rows(ctx: click.Context) -> list[dict[str, Any]]:
 
 def _pair_text(key: str, value: str) -> str:
     """A plan is shown to others, and kept in logs: without what lets one in."""
-    return f"{key}={'(hidden)' if _SECRET.search(key) else value}"
+    return f"{key}={'(hidden)' if names_secret(key) else value}"
 
 
 def _text(value: Any) -> str:

@@ -15,10 +15,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from kbroker.pipeline.spark_job.secret_names import names_secret
+
 
 def start_java(conf: Mapping[str, str], output: IO[bytes] | None, home: Path | None = None) -> None:
     """Give this process its Java, with its words in `output`; nothing if it has one. `home` is the
     one of Spark, in place of what pyspark finds.
+
+    Others can read how Java was started (`ps`): it is not told secrets before it runs, so whoever
+    opens a session gives them again.
 
     Raises pyspark's error if Java ends before it answers.
     """
@@ -32,7 +37,8 @@ def start_java(conf: Mapping[str, str], output: IO[bytes] | None, home: Path | N
     if output is not None:
         options |= {"stdout": output, "stderr": output}
     with _ended_if_interrupted({} if home is None else {"SPARK_HOME": str(home)}):
-        gateway = launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), options)
+        told = [(name, value) for name, value in conf.items() if not names_secret(name)]
+        gateway = launch(SparkConf(loadDefaults=False).setAll(told), options)
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 
-from kbroker.pipeline.spark_job.java_start import _ended_if_interrupted
+from kbroker.pipeline.spark_job.java_start import _ended_if_interrupted, start_java
 
 SLEEPING = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -48,3 +49,19 @@ def test_spark_gets_the_home_it_is_told_and_the_rest_of_the_environment() -> Non
         )
 
     assert process.communicate()[0] == b"/ours a\n"
+
+
+def test_nobody_reads_a_secret_in_the_list_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def launched(conf: Any, _options: object) -> object:
+        told.update(conf.getAll())
+        return object()
+
+    told: dict[str, str] = {}
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda gateway: None)
+    monkeypatch.setattr(java_gateway, "launch_gateway", launched)
+    secrets = dict.fromkeys(("spark.hadoop.fs.s3a.secret.key", "spark.ssl.keyPassword"), "S")
+
+    start_java({"spark.driver.memory": "1g", **secrets}, None)
+
+    assert told == {"spark.driver.memory": "1g"}
