@@ -242,6 +242,31 @@ def test_logs_give_their_truth_though_job_and_broker_end_at_every_step(
     assert all(results.values())
 
 
+def test_records_count_once_where_the_notes_of_spark_are_older_than_the_state(
+    spark: Any, kafka_connector: str, own_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    generator = load_generator("logs-errors")
+    spec = read_rules(HERE / "logs-errors" / "rules.toml")
+    bootstrap = own_broker.bootstrap
+    events = generator.events(seed=4, count=400)
+    for topic, partitions in (*generator.TOPICS.items(), *((t, 2) for t in spec.output_topics())):
+        create_topic(bootstrap, topic, partitions)
+    checkpoint = tmp_path / "checkpoint"
+    write(bootstrap, events[:300])
+    run_to_end(spark, spec, bootstrap, checkpoint)
+
+    for number in (1, 2):  # which a power loss takes, or a copy that was made while the job ran
+        for log in ("offsets", "commits"):
+            for name in (f"{number}", f".{number}.crc"):
+                (checkpoint / log / name).unlink(missing_ok=True)
+    write(bootstrap, events[300:])
+    rules, job_id = run_to_end(spark, spec, bootstrap, checkpoint)
+    rules.close_windows(spark, job_id)
+
+    results = {topic: read(bootstrap, topic) for topic in generator.truth(events)}
+    assert differences(generator, events, results) == []
+
+
 def test_keys_are_kept_points_summed_tables_loaded_again_and_broken_records_put_aside(
     spark: Any, bootstrap: str, tmp_path: Path
 ) -> None:

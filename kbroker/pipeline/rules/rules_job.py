@@ -1,7 +1,8 @@
 """The work of a job of rules on one batch: tell rows apart, close windows, keep state, write out.
 
 A batch that is run again after a crash finds its step in the journal, or makes it from the step
-before; a step that is there is written out, if it was not yet.
+before; a step that is there is written out, if it was not yet. What of a batch is new is told by
+the offsets in the state, not by its number.
 """
 
 from __future__ import annotations
@@ -72,14 +73,18 @@ class RulesJob:
                 f"{self.journal.directory} at {latest.batch}: restore the checkpoint from a copy, "
                 "or begin with a new --checkpoint"
             )
+        frame = self._rest_of(batch, latest)
         self._settle(batch.job_id, latest, is_new=False)
-        if latest.batch >= batch.number:
+        if frame is None:
             return BatchResult(rows=0, notes=(f"batch {batch.number} was done before",))
         spark = batch.frame.sparkSession
         making = self._making(spark, latest)
         with _one_sentence():
-            ends = making.ends | {str(each): within.end for each, within in batch.ranges.items()}
-            step = making.of_batch(batch.frame, batch.number, ends, self._look(ends))
+            ends = dict(making.ends)
+            for partition, within in batch.ranges.items():
+                ends[str(partition)] = max(within.end, ends.get(str(partition), 0))
+            number = max(batch.number, latest.batch)
+            step = making.of_batch(frame, number, ends, self._look(ends))
         self._publish(batch.job_id, step)
         self.counts += making.counts
         return BatchResult(
@@ -87,6 +92,35 @@ class RulesJob:
             rows_by_partition=making.rows_by_partition,
             notes=tuple(making.notes),
         )
+
+    def _rest_of(self, batch: Batch, latest: Step) -> Any:
+        """The records of a batch that the state has not taken in; None where it has them all.
+
+        Spark does not sync its notes of batches: after a power loss they may be older than the
+        state, as they are in a copy that was made while the job ran. It then plans other batches of
+        the same numbers, which begin before the end of the state or go beyond it. PipelineError
+        where records are missing between the state and the batch.
+        """
+        ends = {
+            each: latest.ends.get(str(each), within.start) for each, within in batch.ranges.items()
+        }
+        for partition, within in batch.ranges.items():
+            if within.start > ends[partition]:
+                raise PipelineError(
+                    f"batch {batch.number} of the checkpoint reads {partition} from offset "
+                    f"{within.start} on, and the state of the rules in {self.journal.directory} "
+                    f"ends at {ends[partition]}: it is older; restore all of the checkpoint from a "
+                    "copy, or begin with a new --checkpoint",
+                    trouble=Trouble.CHECKPOINT,
+                )
+        is_known = latest.batch >= batch.number
+        if is_known and all(within.end <= ends[each] for each, within in batch.ranges.items()):
+            return None
+        frame = batch.frame
+        for partition, within in batch.ranges.items():
+            if within.start < ends[partition]:
+                frame = records_from(frame, partition, ends[partition])
+        return frame
 
     def close_windows(self, spark: Any, job_id: str) -> None:
         """End all windows that are open, as a step of its own."""
@@ -123,6 +157,15 @@ class RulesJob:
             place = TopicPartition(self._spec.place_topic(), 0)
             self._writer = StepWriter(self._bootstrap, group, place)
         return self._writer
+
+
+def records_from(frame: Any, partition: TopicPartition, start_offset: int) -> Any:
+    """The records of a frame but for those of a partition before an offset."""
+    from pyspark.sql import functions
+
+    column = functions.col
+    is_there = (column("topic") == partition.topic) & (column("partition") == partition.partition)
+    return frame.filter(~(is_there & (column("offset") < start_offset)))
 
 
 @contextmanager
