@@ -20,6 +20,7 @@ from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.batch_audit import BatchAudit, Damage
+from kbroker.log.format import MAX_RELATIVE_OFFSET
 from kbroker.log.index.index_making import IndexMaking
 from kbroker.log.index.time_index import TimestampOffset
 from kbroker.log.segment_files import SegmentFiles
@@ -198,6 +199,17 @@ class FoundRecords:
         self.damages[-1] = self.damages[-1]._replace(next_offset=header.base_offset)
 
     def _tell(self, damage: Damage) -> None:
+        if damage.next_offset > self._segment.base_offset + MAX_RELATIVE_OFFSET:
+            # No record has this offset: it is the bound of a log that is being opened.
+            _log.error(
+                "Damaged batch in %s at positions %d to %d: offsets from %d on cannot be served, "
+                "all others are. `kbroker log verify` shows it",
+                self._records.path,
+                damage.position,
+                damage.end_position,
+                damage.offset,
+            )
+            return
         _log.error(
             "Damaged batch in %s at positions %d to %d: offsets %d to %d cannot be served, all "
             "others are. `kbroker log verify` shows it; consumers can seek to offset %d",

@@ -95,6 +95,24 @@ def test_what_lies_before_the_damage_is_served_and_the_damage_said_once(
     assert "offsets 10 to 10" in said[0]
 
 
+def test_the_opening_of_a_log_that_was_cut_names_no_offset_that_it_never_had(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end is known only once it is open: until then nothing says where to go on."""
+    positions = stopped(tmp_path)
+    path = tmp_path / f"{FIRST}.log"
+    path.write_bytes(path.read_bytes()[: positions[10] + HEADER_SIZE + 1])
+    log = reopened(tmp_path)
+
+    opening = [record.getMessage() for record in caplog.records]
+    assert any("offsets from 10 on cannot be served" in said for said in opening)
+    assert not any(str(2**31) in said or str(2**31 - 1) in said for said in opening)
+    caplog.clear()
+    with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
+        fetched(log, 10)
+    assert f"seek to offset {COUNT}" in caplog.text
+
+
 def test_a_length_that_leads_onto_a_later_batch_hides_none_between(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for number in range(8):
