@@ -26,7 +26,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_health import health_of
 from kbroker.client.reassignments import moves_under_way
 from kbroker.config.config_resources import ResourceType
-from kbroker.errors import KafkaError, Trouble
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -139,7 +139,13 @@ def _moves(
     try:
         return moves_under_way(links, controller_id)
     except (OSError, KafkaError) as error:
-        say(f"broker {controller_id} does not tell which partitions are reassigning: {error}")
+        if isinstance(error, KafkaError) and error.code == ErrorCode.NOT_CONTROLLER:
+            say(
+                f"broker {controller_id} is named as controller and does not act as one now (its "
+                "log says why), so that it is not known which partitions are reassigning"
+            )
+        else:
+            say(f"broker {controller_id} does not tell which partitions are reassigning: {error}")
         return None
 
 

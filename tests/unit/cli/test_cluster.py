@@ -144,6 +144,15 @@ class ControllerIsGone(Lacking):
     moves = ConnectionRefusedError("broker 1 is not there")
 
 
+class GaveUp(Lacking):
+    """A cluster whose controller has failed, and is named until another one is elected."""
+
+    moves = ListPartitionReassignmentsResponse(
+        error_code=ErrorCode.NOT_CONTROLLER,
+        error_message="This is not the correct controller for this cluster.",
+    )
+
+
 def status(monkeypatch: pytest.MonkeyPatch, client: OneIsGone, *options: str) -> Result:
     @contextmanager
     def connected(_bootstrap: str) -> Iterator[OneIsGone]:
@@ -210,6 +219,20 @@ def test_a_controller_that_has_died_costs_its_figure_only(monkeypatch: pytest.Mo
     told = "broker 1 does not tell which partitions are reassigning: broker 1 is not there"
     assert told in shown.stderr
     assert shown.stderr.splitlines()[-1] == "3 under-replicated, 1 under min.insync.replicas"
+
+
+def test_a_controller_that_has_given_up_its_seat_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a full disk does not let it write."""
+    shown = status(monkeypatch, GaveUp())
+    assert shown.exception is None
+    told = (
+        "broker 1 is named as controller and does not act as one now (its log says why), so that "
+        "it is not known which partitions are reassigning"
+    )
+    assert told in shown.stderr.splitlines()
+    assert "NOT_CONTROLLER" not in shown.stderr
 
 
 def test_a_broker_that_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
