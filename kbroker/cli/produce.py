@@ -22,10 +22,12 @@ from kbroker.cli.send_report import SendReport
 from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
+from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
+from kbroker.config.config_resources import ResourceType
 from kbroker.config.config_values import MAX_INT
-from kbroker.errors import Trouble
+from kbroker.errors import KafkaError, Trouble
 from kbroker.near_names import did_you_mean
 from kbroker.record.compression import CODEC_IDS
 
@@ -161,6 +163,13 @@ def _stamp(text: str | None) -> Callable[[], int]:
 def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
     """Have the topic made where the broker does so, and say so."""
     view = cluster.ready_topic(topic, creates=True)
+    if view is None and _creates_topics(cluster):
+        raise CommandError(
+            f"the broker could not create the topic {topic} now: its log says why, most often a "
+            "full disk",
+            ExitCode.ITEM_FAILED,
+            Trouble.UNKNOWN_TOPIC,
+        )
     if view is None:
         hint = did_you_mean(topic, names_of_topics(cluster))
         raise CommandError(
@@ -170,6 +179,17 @@ def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
         )
     say(f"{topic}: created by the broker, with {counted(len(view.leaders), 'partition')}")
     return view
+
+
+def _creates_topics(cluster: ClusterLinks) -> bool:
+    """Whether the brokers make topics at their first use, as far as they tell."""
+    broker = cluster.describe([]).brokers[0]
+    resource = Resource(ResourceType.BROKER, str(broker.node_id))
+    try:
+        found = describe_configs(cluster, [resource], ["auto.create.topics.enable"])
+    except (OSError, KafkaError):
+        return False  # a user may not be told
+    return any(setting.value == "true" for setting in found[resource])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,12 @@ import pytest
 from kbroker.cli import produce as module
 from kbroker.cli.connection import CommandError
 from kbroker.client.client_error import ClientError
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kbroker.protocol.messages.metadata import MetadataResponse
 
 MADE = "the topic was made"
 
@@ -28,9 +34,52 @@ class NoTopic:
         pass
 
 
-def end_of(monkeypatch: pytest.MonkeyPatch, given: bytes, *options: str) -> str:
+class NeverMade(NoTopic):
+    """A cluster that does not make the topic, whatever `auto.create.topics.enable` of it says."""
+
+    creates_topics: str | None = "true"
+
+    def ready_topic(self, _name: str, *, creates: bool = False) -> None:
+        assert creates in (False, True)
+
+    def describe(self, _names: object) -> MetadataResponse:
+        broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=9092)
+        topic = MetadataResponse.MetadataResponseTopic(name="orders-old")
+        return MetadataResponse(brokers=[broker], topics=[topic])
+
+    def ask(self, node_id: int, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        (asked,) = request.resources
+        assert (node_id, asked.resource_name) == (1, "1")
+        name = "auto.create.topics.enable"
+        setting = DescribeConfigsResponse.DescribeConfigsResourceResult(
+            name=name, value=self.creates_topics
+        )
+        refusal = ErrorCode.NONE if self.creates_topics else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResponse.DescribeConfigsResult(
+                    error_code=refusal,
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                    configs=[setting] if asked.configuration_keys == [name] else [],
+                )
+            ]
+        )
+
+
+class Forbidden(NeverMade):
+    creates_topics = "false"
+
+
+class Secretive(NeverMade):
+    creates_topics = None
+
+
+def end_of(
+    monkeypatch: pytest.MonkeyPatch, given: bytes, *options: str, cluster: type = NoTopic
+) -> str:
     """Produce these lines, and return the sentence that ends it."""
-    monkeypatch.setattr(module, "ClusterLinks", NoTopic)
+    monkeypatch.setattr(module, "ClusterLinks", cluster)
     theirs, ours = os.pipe()
     os.write(ours, given)
     os.close(ours)
@@ -81,3 +130,22 @@ def test_a_topic_is_made_for_a_first_line_that_may_be_a_record(
     monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], given: bytes
 ) -> None:
     assert end_of(monkeypatch, given, *options) == MADE
+
+
+def test_a_broker_that_makes_topics_but_has_no_room_is_not_told_as_a_wrong_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "names_of_topics", lambda _: ["orders-old"])
+    said = end_of(monkeypatch, b"v\n", cluster=NeverMade)
+
+    assert said == (
+        "the broker could not create the topic orders now: its log says why, most often a full disk"
+    )
+
+
+@pytest.mark.parametrize("cluster", [Forbidden, Secretive])
+def test_a_topic_that_no_broker_makes_is_a_wrong_name(
+    monkeypatch: pytest.MonkeyPatch, cluster: type
+) -> None:
+    monkeypatch.setattr(module, "names_of_topics", lambda _: ["orders-old"])
+    assert end_of(monkeypatch, b"v\n", cluster=cluster).startswith("no such topic: orders")
