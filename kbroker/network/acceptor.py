@@ -46,6 +46,16 @@ _HINTS = {
 }
 
 
+def check_address(wanted: EndPoint) -> None:
+    """Raises ConfigError where nothing can listen there now, as `Acceptor.bind` would."""
+    try:
+        sock, address = _opened(wanted)
+        with sock:
+            sock.bind(address)
+    except OSError as error:
+        raise _refusal(wanted, error) from error
+
+
 class Acceptor:
     """One listening socket."""
 
@@ -89,14 +99,7 @@ class Acceptor:
         try:
             self._socket = self._listen(wanted)
         except OSError as error:
-            reason = error.strerror or str(error)
-            where = f"{wanted.host or '*'}:{wanted.port}"
-            trouble = Trouble.PORT_IN_USE if error.errno == errno.EADDRINUSE else None
-            hint = _HINTS.get(error.errno or 0, "")
-            if error.errno == errno.EACCES and 0 < wanted.port <= _LAST_PRIVILEGED_PORT:
-                hint = f": choose a port above {_LAST_PRIVILEGED_PORT}"
-            sentence = f"listeners: cannot listen on {where}: {reason}{hint}"
-            raise ConfigError(sentence, trouble) from error
+            raise _refusal(wanted, error) from error
         self._socket.setblocking(False)
         return EndPoint(
             listener_name=wanted.listener_name,
@@ -122,24 +125,8 @@ class Acceptor:
             task.cancel()
 
     def _listen(self, wanted: EndPoint) -> socket.socket:
-        if not wanted.host:
-            dual = socket.has_dualstack_ipv6()
-            family = socket.AF_INET6 if dual else socket.AF_INET
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            address: tuple[str, int] = ("::" if dual else "0.0.0.0", wanted.port)  # noqa: S104  as configured
-            if dual:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        else:
-            host = _host_name(wanted.host)
-            found = socket.getaddrinfo(host, wanted.port, type=socket.SOCK_STREAM)
-            family, kind, protocol, _, resolved = min(
-                found, key=lambda info: info[0] != socket.AF_INET
-            )
-            sock = socket.socket(family, kind, protocol)
-            address = (str(resolved[0]), wanted.port)
+        sock, address = _opened(wanted)
         try:
-            if sys.platform != "win32":
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self._receive_buffer_bytes > 0:
                 # Before listen: the window scale of accepted connections is fixed in the handshake.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
@@ -230,6 +217,36 @@ class Acceptor:
             if not channel.was_opened:
                 self._quotas.decrement(connection.peer_host)
                 sock.close()
+
+
+def _opened(wanted: EndPoint) -> tuple[socket.socket, tuple[str, int]]:
+    """A socket, and the address to bind it to. Raises OSError."""
+    if not wanted.host:
+        dual = socket.has_dualstack_ipv6()
+        family = socket.AF_INET6 if dual else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        address: tuple[str, int] = ("::" if dual else "0.0.0.0", wanted.port)  # noqa: S104  as configured
+        if dual:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    else:
+        host = _host_name(wanted.host)
+        found = socket.getaddrinfo(host, wanted.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, resolved = min(found, key=lambda info: info[0] != socket.AF_INET)
+        sock = socket.socket(family, kind, protocol)
+        address = (str(resolved[0]), wanted.port)
+    if sys.platform != "win32":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return sock, address
+
+
+def _refusal(wanted: EndPoint, error: OSError) -> ConfigError:
+    reason = error.strerror or str(error)
+    where = f"{wanted.host or '*'}:{wanted.port}"
+    trouble = Trouble.PORT_IN_USE if error.errno == errno.EADDRINUSE else None
+    hint = _HINTS.get(error.errno or 0, "")
+    if error.errno == errno.EACCES and 0 < wanted.port <= _LAST_PRIVILEGED_PORT:
+        hint = f": choose a port above {_LAST_PRIVILEGED_PORT}"
+    return ConfigError(f"listeners: cannot listen on {where}: {reason}{hint}", trouble)
 
 
 def _host_name(host: str) -> str | bytes:

@@ -202,6 +202,19 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     )
 
 
+def _refuse_taken_addresses(settings: LoadedSettings) -> None:
+    """Before a new data directory is made: a wrong port shall leave none behind. Over one that is
+    there, what it says of itself comes first. Raises ConfigError.
+    """
+    config = settings.config
+    if all(os.path.exists(path) for path in config.log.data_directories()):
+        return
+    from kbroker.network.acceptor import check_address
+
+    for end_point in config.end_points():
+        check_address(end_point)
+
+
 async def _serve_until_signal(
     launch: Launch, hearer: Hearer, wait_for_end: Callable[[], None] | None
 ) -> None:
@@ -211,6 +224,7 @@ async def _serve_until_signal(
         loop.add_signal_handler(number, stop.set)
     if wait_for_end is not None:
         _set_after(wait_for_end, stop)
+    _refuse_taken_addresses(launch.settings)
     server = server_of(launch, hearer)
 
     def ready() -> None:

@@ -118,6 +118,14 @@ def test_a_taken_port_is_the_brokers_own_sentence(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.parametrize("brokers", [1, 2])
+def test_a_taken_port_leaves_no_new_directory_behind(tmp_path: Path, brokers: int) -> None:
+    with Broker() as first, pytest.raises(BrokerError, match="Address already in use"):
+        Broker(port=port_of(first.bootstrap), data=tmp_path / "data", brokers=brokers).start()
+
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("brokers", [0, -1])
 def test_a_wrong_number_of_brokers_is_the_brokers_own_sentence(brokers: int) -> None:
     with pytest.raises(BrokerError, match=f"--brokers {brokers} is less than 1"):
