@@ -123,6 +123,27 @@ def test_a_zookeeper_that_does_not_start_is_not_waited_for(tmp_path: Path) -> No
     assert log.read_text() == "no such class\n"
 
 
+def test_a_broker_that_does_not_start_is_told_with_its_own_sentence(tmp_path: Path) -> None:
+    settings = without_java(tmp_path, "exec sleep 600")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        done = subprocess.run(
+            ["sh", str(THREE_BROKERS), "here"],
+            cwd=tmp_path,
+            env={**settings, "PORTS": port},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    log = tmp_path / "here" / "broker-1.log"
+    assert done.returncode == ITEM_FAILED
+    assert done.stderr.startswith(
+        f"Error: broker 1 did not start: listeners: cannot listen on 127.0.0.1:{port}: "
+    )
+    assert done.stderr.endswith(f" (its log is {log})\n")
+
+
 def _said_by_broker_1(folder: Path, settings: dict[str, str]) -> str:
     """Start and stop it: its first line, none while the one before it still ends."""
     again = subprocess.Popen(
