@@ -396,3 +396,23 @@ def test_sql_that_does_not_fit_is_one_sentence(
     assert [s for s, row in zip(said, WRONG, strict=True) if not s.startswith(f"f, {row[2]}")] == []
     assert not any("\n" in sentence for sentence in said)
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("having", "near"), [("spnt > 9", "spent"), ("windw_end > now()", "window_end")]
+)
+def test_a_condition_on_groups_is_told_of_the_columns_that_its_rule_makes(
+    spark: Any, having: str, near: str
+) -> None:
+    quiet_query_errors()
+    rule = f"""
+[rules.spenders]
+from = "orders"
+window = "20s"
+by = "user"
+select = {{ spent = "sum(amount)" }}
+having = "{having}"
+to = "spenders"
+"""
+    with pytest.raises(PipelineError, match=f"did you mean {near}[?]"):
+        check_rules(spark, parse_rules(SHOP + rule, "f"), "f")

@@ -77,6 +77,8 @@ class _Check:
 
     def _result(self, rule: RuleSpec, step: RowsOfStep, results: Results) -> Any:
         place = f"[rules.{rule.name}]"
+        if rule.having:  # it may name them, and so a wrong name may be near to them
+            self._columns[rule.name] = [*rule.select, *(WINDOW_COLUMNS if rule.window_us else ())]
         if rule.is_update:
             for expression in rule.select.values():
                 try:
