@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.command_line import HEEDING
+from compat_tests.matrix.__main__ import main
 from compat_tests.matrix.cells import Cell, Result, State, kept, load, save
 from compat_tests.matrix.client import Client, clients
 from compat_tests.matrix.pages import markdown, page
@@ -96,6 +97,17 @@ def test_an_interrupted_run_leaves_no_topics(bootstrap: str, tmp_path: Path) -> 
     topics = [entry.name for entry in client.call(METADATA, 5, topics=None).topics]
     client.close()
     assert [name for name in topics if name.startswith("kafka-python")] == []
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:", "host:abc", ":9092", ""])
+def test_an_address_that_is_none_is_told_before_a_broker_is_asked(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--target", address])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"--target: '{address}' is not HOST:PORT\n")
 
 
 def test_brokers_stand_side_by_side_where_they_differ(tmp_path: Path) -> None:

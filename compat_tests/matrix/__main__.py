@@ -58,10 +58,20 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if result.failed else 0
 
 
+def _address(text: str) -> str:
+    """HOST:PORT, as the clients of all languages take it."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal()):
+        raise argparse.ArgumentTypeError(f"'{text}' is not HOST:PORT")
+    return text
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m compat_tests.matrix", description=__doc__)
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--target", metavar="HOST:PORT", help="a broker that runs already")
+    where.add_argument(
+        "--target", type=_address, metavar="HOST:PORT", help="a broker that runs already"
+    )
     where.add_argument("--start", choices=targets.STARTS, help="a broker to start")
     known = sorted({each.name for each in clients()})
     parser.add_argument("--clients", nargs="+", metavar="CLIENT", help=", ".join(known))
