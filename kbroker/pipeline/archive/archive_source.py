@@ -103,7 +103,8 @@ class ContinuedSource:
 
     def check_checkpoint(self, start: Offsets, position: Offsets) -> None:
         """Raises PipelineError where a checkpoint that began at `start` goes on beyond the end of
-        the archive: what is between was archived elsewhere, or the archive is an older copy.
+        the archive: what is between was archived elsewhere, or the archive is an older copy. The
+        same for what the source has lost since of a partition that the archive has nothing of.
         """
         for partition, offset in sorted(position.items()):
             end_offset = self._state.end_offset(partition) if self._state is not None else None
@@ -114,6 +115,21 @@ class ContinuedSource:
                     f"{has}: give the archive that belongs to the checkpoint, or begin with a new "
                     "--checkpoint, which continues where the archive ends",
                     trouble=Trouble.CHECKPOINT,
+                )
+
+        has_nothing = [
+            partition
+            for partition in sorted(position)
+            if self._state is None or self._state.end_offset(partition) is None
+        ]
+        if not has_nothing or self._allows_loss:
+            return
+        earliest = self.inner.earliest()
+        for partition in has_nothing:
+            if (first := earliest.get(partition, 0)) > position[partition]:
+                raise PipelineError(
+                    loss_sentence(partition, position[partition], first - 1),
+                    trouble=Trouble.ARCHIVE,
                 )
 
     def _check_offsets(self, state: ArchiveState, ends: Offsets) -> None:

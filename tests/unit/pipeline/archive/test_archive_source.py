@@ -181,3 +181,17 @@ def test_a_checkpoint_at_the_end_of_the_archive_or_before_it_fits(position: Offs
     source = ContinuedSource(Log(), archive(20), allows_loss=False, identity=NOTHING_KNOWN)
 
     source.check_checkpoint({T1: 3}, position)
+
+
+@pytest.mark.parametrize("state", [None, archive(20)])
+def test_what_was_deleted_after_a_first_batch_was_cut_off_is_named(
+    state: ArchiveState | None,
+) -> None:
+    """Its checkpoint begins there, and the archive has nothing of the partition yet."""
+    position = {T1: 5} if state else {T0: 20, T1: 5}
+    source = ContinuedSource(Log(8), state, allows_loss=False, identity=NOTHING_KNOWN)
+
+    with pytest.raises(PipelineError, match="offsets 5 to 7 of t-1 were deleted at the source"):
+        source.check_checkpoint(position, position)
+    allowed = ContinuedSource(Log(8), state, allows_loss=True, identity=NOTHING_KNOWN)
+    allowed.check_checkpoint(position, position)
