@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.replication.topic_name import topic_name_fault
+from kbroker.topic_name import topic_name_fault
 
 
 def validate_topic_name(name: str) -> None:

@@ -23,7 +23,7 @@ from kbroker.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
-from kbroker.replication.topic_name import is_valid_topic_name
+from kbroker.topic_name import is_valid_topic_name
 
 _NO_TRANSACTION = -1
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."

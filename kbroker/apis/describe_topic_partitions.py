@@ -27,7 +27,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from kbroker.replication.metadata_cache import PartitionState
-from kbroker.replication.topic_name import is_valid_topic_name
+from kbroker.topic_name import is_valid_topic_name
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition

@@ -23,7 +23,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
-from kbroker.replication.topic_name import is_valid_topic_name
+from kbroker.topic_name import is_valid_topic_name
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_BY_ID = 12

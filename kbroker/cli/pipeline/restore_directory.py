@@ -33,9 +33,9 @@ from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
 from kbroker.pipeline.restore.task_board import BOARD, TaskBoard
 from kbroker.pipeline.restore.task_result import TaskResult
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
-from kbroker.replication.topic_name import topic_name_fault
 from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
 from kbroker.server.metadata_tree.written_tree import write_tree
+from kbroker.topic_name import topic_name_fault
 from kbroker.zk.tree import TreeUnavailableError
 
 

@@ -19,7 +19,7 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kbroker.replication.topic_name import is_valid_topic_name
+from kbroker.topic_name import is_valid_topic_name
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse

@@ -23,7 +23,7 @@ import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.model import TopicPartition
-from kbroker.replication.topic_name import topic_name_fault
+from kbroker.topic_name import topic_name_fault
 
 LAYOUT_VERSION: Final = 1
 NO_HOUR: Final = "no-time"  # of records without a time, or with one that no calendar has
