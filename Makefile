@@ -71,7 +71,7 @@ tools:
 test test-fast check-tests: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/.test-ready tools
-	$(BIN)/python -m pytest -n 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 5 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/unit tests/properties tests/scenarios $(ARGS)

@@ -3,8 +3,10 @@ where temporary directories are.
 
 A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
 folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
-because it is the longest; all others go file by file as `--dist loadfile` says, short ones last, so
-that no process is without work while another one is amid a long file.
+because it is the longest; all others go file by file as `--dist loadfile` says, long ones first and
+short ones last, so that no process is without work while another one is amid a long file. Every
+other process begins with the files that compute, the rest with those that wait for programs they
+have started: as long as there are both, no processor is idle.
 """
 
 from __future__ import annotations
@@ -29,8 +31,16 @@ pytest_plugins = ["compat_tests.spark.session"]
 settings.register_profile("hunt", max_examples=2_000, deadline=None)
 
 SPARK_FOLDER = "spark"
-LONG_FILES = ("tests/faults/test_replication_seeds.py",)
+LONG_FILES = (
+    "tests/faults/test_replication_seeds.py",
+    "compat_tests/pipeline/test_pipeline_rounds.py",
+    "compat_tests/test_clients.py",
+    "compat_tests/transactions/test_copiers.py",
+    "tests/docs/test_pipeline_commands.py",
+    "tests/docs/test_rules_page.py",
+)
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
+COMPUTING_FOLDERS = ("tests/faults/", "tests/golden/", *SHORT_FOLDERS)
 COLLECTIONS = (200_000, 20, 20)  # objects, and collections of the generation before
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 # Half of what tests of files take is waiting for a disk to sync; a power loss is never real here.
@@ -87,8 +97,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadfile`, with one unit for all that shares the Spark session, and
-    files of the short folders after all others.
+    """The scheduler of `--dist loadfile`: all that shares the Spark session is one unit, a process
+    takes files of its own kind before others, and of these long ones first.
     """
     if config.getvalue("dist") != "loadfile":
         return None
@@ -100,11 +110,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return SPARK_FOLDER if SPARK_FOLDER in Path(file).parts[:-1] else file
 
         def _assign_work_unit(self, node: Any) -> None:
-            def length(unit: str) -> int:
-                is_long = unit == SPARK_FOLDER or unit in LONG_FILES
-                return 2 if is_long else not unit.startswith(SHORT_FOLDERS)
+            computes = self.nodes.index(node) % 2 == 1  # the first one waits for Spark
 
-            self.workqueue.move_to_end(max(self.workqueue, key=length), last=False)
+            def urgency(unit: str) -> tuple[bool, bool, bool, bool]:
+                is_own = unit.startswith(COMPUTING_FOLDERS) == computes
+                is_short = unit.startswith(SHORT_FOLDERS)
+                return unit == SPARK_FOLDER, is_own, unit in LONG_FILES, not is_short
+
+            self.workqueue.move_to_end(max(self.workqueue, key=urgency), last=False)
             super()._assign_work_unit(node)
 
     return LongFirst(config, log)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import request_class
+from tests.source_trees import MODULES, ROOT, parsed, trees_of_kbroker
 
-ROOT = Path(__file__).resolve().parent.parent
-MODULES = sorted((ROOT / "kbroker").rglob("*.py"))
 TEST_MODULES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "compat_tests").rglob("*.py")])
 
 MAX_FILE_LINES = 500
@@ -40,7 +40,7 @@ PURE_FILES = (
     "replication/follower_parts.py",
     "replication/high_watermark.py",
     "replication/partition_state.py",
-    "replication/topic_name.py",
+    "topic_name.py",
     "coordinator/timeline.py",
     "model.py",
     "errors.py",
@@ -84,13 +84,13 @@ REACH_PRIVATE_NAMES = (
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[Path, ast.Module]:
+def trees() -> Mapping[Path, ast.Module]:
     """The parsed modules; every rule looks at all of them."""
-    return {path: ast.parse(path.read_text()) for path in MODULES}
+    return trees_of_kbroker()
 
 
 @pytest.fixture(scope="module")
-def imports(trees: dict[Path, ast.Module]) -> dict[Path, set[str]]:
+def imports(trees: Mapping[Path, ast.Module]) -> dict[Path, set[str]]:
     """Top-level packages that each module imports, anywhere in it."""
     return {path: top_level_packages(tree) for path, tree in trees.items()}
 
@@ -143,7 +143,7 @@ def test_test_files_stay_small() -> None:
     assert longer_than(MAX_TEST_FILE_LINES, TEST_MODULES) == []
 
 
-def test_functions_stay_short(trees: dict[Path, ast.Module]) -> None:
+def test_functions_stay_short(trees: Mapping[Path, ast.Module]) -> None:
     too_long = [
         f"{node.name} of {relative(path)} has {length} lines"
         for path, tree in trees.items()
@@ -155,7 +155,7 @@ def test_functions_stay_short(trees: dict[Path, ast.Module]) -> None:
     assert not too_long
 
 
-def test_every_module_with_code_says_what_lives_in_it(trees: dict[Path, ast.Module]) -> None:
+def test_every_module_with_code_says_what_lives_in_it(trees: Mapping[Path, ast.Module]) -> None:
     silent = [path for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
     assert [relative(path) for path in silent] == []
 
@@ -220,7 +220,7 @@ NUMBERS_THAT_COUNT_NOTHING = {
 }
 
 
-def test_what_a_broker_counts_is_a_counter(trees: dict[Path, ast.Module]) -> None:
+def test_what_a_broker_counts_is_a_counter(trees: Mapping[Path, ast.Module]) -> None:
     found: dict[str, set[str]] = {}
     for path, tree in trees.items():
         place = inside(path)
@@ -296,7 +296,7 @@ def import_circles(imports: dict[str, set[str]]) -> list[set[str]]:
     return circles
 
 
-def test_no_modules_import_each_other_in_a_circle(trees: dict[Path, ast.Module]) -> None:
+def test_no_modules_import_each_other_in_a_circle(trees: Mapping[Path, ast.Module]) -> None:
     """Not even lazily or for types alone: who reads one of a circle has to read them all."""
     named = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): tree
@@ -339,7 +339,7 @@ def late_attributes(tree: ast.AST) -> Iterator[str]:
 
 
 def test_what_puts_a_broker_together_has_all_its_attributes_from_the_start(
-    trees: dict[Path, ast.Module],
+    trees: Mapping[Path, ast.Module],
 ) -> None:
     server = [tree for path, tree in trees.items() if inside(path).startswith("server/")]
     assert [name for tree in server for name in late_attributes(tree)] == []
@@ -356,7 +356,7 @@ class Server:
     def start(self):
         self.early, self.late, self.name = 2, 3, ""
 """
-    assert list(late_attributes(ast.parse(source))) == ["Server.late"]
+    assert list(late_attributes(parsed(source))) == ["Server.late"]
 
 
 def is_self(node: ast.AST) -> bool:
@@ -373,7 +373,7 @@ def names_made(node: ast.AST) -> Iterator[str]:
         yield from [node.attr] if is_self(node.value) else []
 
 
-def private_names(trees: dict[Path, ast.Module]) -> set[str]:
+def private_names(trees: Mapping[Path, ast.Module]) -> set[str]:
     """Return the names that kbroker defines for itself alone."""
     made = {
         name
@@ -400,12 +400,12 @@ def names_reached(tree: ast.Module) -> Iterator[str]:
             yield from (str(a.value) for a in node.args[1:2] if isinstance(a, ast.Constant))
 
 
-def test_tests_reach_no_private_names(trees: dict[Path, ast.Module]) -> None:
+def test_tests_reach_no_private_names(trees: Mapping[Path, ast.Module]) -> None:
     """And the list of those who do is true."""
     private = private_names(trees)
     reaching: set[str] = set()
     for path in TEST_MODULES:
-        tree = ast.parse(path.read_text())
+        tree = parsed(path.read_text())
         reached = {*names_reached(tree)} & private
         if reached and reached - {name for node in ast.walk(tree) for name in names_made(node)}:
             reaching.add(relative(path))
@@ -419,8 +419,28 @@ def test_builders_take_more_than_three_arguments_by_keyword() -> None:
     builders = [
         node
         for path in (ROOT / "tests" / "fakes").glob("*.py")
-        for node in ast.parse(path.read_text()).body
+        for node in parsed(path.read_text()).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("_")
     ]
     assert not [node.name for node in builders if len(node.args.args) > 3]
+
+
+def test_a_source_is_parsed_whole_though_garbage_has_a_source_parsed() -> None:
+    class Lost:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            ast.parse("((((((((1))))))))")
+
+    source = max((path.read_text() for path in MODULES), key=len)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        Lost()
+        tree = parsed(source)
+    finally:
+        gc.set_threshold(*thresholds)
+
+    assert ast.unparse(tree)

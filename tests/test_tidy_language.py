@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.source_trees import ROOT, parsed
+
 TEXTS = [
     *sorted((ROOT / "kbroker").rglob("*.py")),
     *sorted((ROOT / "docs").glob("*.md")),
@@ -81,7 +81,7 @@ def functions_that_begin_with_what(source: str) -> list[str]:
         return []
     return [
         node.name
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parsed(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (ast.get_docstring(node) or "").startswith("What ")
     ]

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.test_tidy import MODULES, ROOT
+from tests.source_trees import ROOT, trees_of_kbroker
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
@@ -56,7 +56,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def test_every_name_is_used_in_kbroker_or_says_what_will_use_it() -> None:
-    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    trees = trees_of_kbroker()
     used = {name for tree in trees.values() for name in names_read(tree)}
     overriding = classes_that_override(list(trees.values()))
     unused = {

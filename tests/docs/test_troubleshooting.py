@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.errors import Trouble
 from tests.docs.pages import ROOT, headings, section, text_of
+from tests.source_trees import parsed
 
 PAGE = text_of("troubleshooting")
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "kbroker").rglob("*.py")}
@@ -18,7 +19,7 @@ def sentences() -> str:
     """Every text of the code, with dots for what is put in, a line each."""
     found = []
     for source in SOURCES.values():
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(parsed(source)):
             if isinstance(node, ast.JoinedStr):
                 found.append("".join(
                     str(part.value) if isinstance(part, ast.Constant) else "..."
