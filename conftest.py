@@ -4,9 +4,9 @@ where temporary directories are.
 A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
 folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
 because it is the longest; all others go file by file as `--dist loadfile` says, long ones first and
-short ones last, so that no process is without work while another one is amid a long file. Every
-other process begins with the files that compute, the rest with those that wait for programs they
-have started: as long as there are both, no processor is idle.
+short ones last, so that no process is without work while another one is amid a long file. One
+process begins with the files that compute, the others with those that wait for programs they have
+started: as long as there are both, no processor is idle.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return SPARK_FOLDER if SPARK_FOLDER in Path(file).parts[:-1] else file
 
         def _assign_work_unit(self, node: Any) -> None:
-            computes = self.nodes.index(node) % 2 == 1  # the first one waits for Spark
+            computes = self.nodes.index(node) == 1  # the one before it waits for Spark
 
             def urgency(unit: str) -> tuple[bool, bool, bool, bool]:
                 is_own = unit.startswith(COMPUTING_FOLDERS) == computes
