@@ -140,15 +140,22 @@ def read_meta_properties(file_system: FileSystem, log_dir: str) -> MetaPropertie
         for line in _read_text(file_system, path).splitlines()
         if line.strip() and not line.lstrip().startswith(("#", "!"))
     )
-    try:
-        version = int(pairs["version"])
-        identity = pairs.get("node.id" if version == 1 else "broker.id")
-        broker_id = int(identity) if identity is not None else None
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(f"Malformed {path}: {pairs}") from error
+    version = _number(pairs, "version", path)
+    if version is None:
+        raise CheckpointError(f"Malformed {path}: it has no line 'version=0'")
     if version not in (0, 1):
         raise CheckpointError(f"Unknown version {version} in {path}")
+    broker_id = _number(pairs, "node.id" if version == 1 else "broker.id", path)
     return MetaProperties(version, pairs.get("cluster.id"), broker_id, pairs.get("directory.id"))
+
+
+def _number(pairs: Mapping[str, str], name: str, path: str) -> int | None:
+    """A property, None where it is not there. Raises CheckpointError."""
+    value = pairs.get(name)
+    try:
+        return int(value) if value is not None else None
+    except ValueError as error:
+        raise CheckpointError(f"Malformed {path}: {name} is '{value}', not a number") from error
 
 
 def write_meta_properties(

@@ -120,11 +120,21 @@ def test_meta_properties_of_kraft_mode_are_read(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["broker.id=1\n", "version=zero\n", "version=7\nbroker.id=1\n"])
-def test_malformed_meta_properties_are_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("broker.id=1\n", "it has no line 'version=0'"),
+        ("no properties", "it has no line 'version=0'"),
+        ("version=zero\n", "version is 'zero', not a number"),
+        ("version=0\nbroker.id=one\n", "broker.id is 'one', not a number"),
+        ("version=1\nnode.id=\n", "node.id is '', not a number"),
+        ("version=7\nbroker.id=1\n", "Unknown version 7"),
+    ],
+)
+def test_malformed_meta_properties_are_refused(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / "meta.properties").write_text(text)
 
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError, match=fault):
         checkpoint.read_meta_properties(DISK, str(tmp_path))
 
 
