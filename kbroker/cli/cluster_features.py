@@ -12,7 +12,13 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links, tell_silent
+from kbroker.cli.connection import (
+    CONTROLLER_MOVED,
+    CommandError,
+    bootstrap_option,
+    cluster_links,
+    tell_silent,
+)
 from kbroker.cli.output import named, output_option, print_rows, say
 from kbroker.cli.refusals import refuse
 from kbroker.client.cluster_features import ClusterFeatures, features_of, update_features
@@ -156,7 +162,7 @@ def _reason(error: KafkaError) -> str:
     if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return f"you may not alter the cluster ({error.code.name})"
     if error.code == ErrorCode.NOT_CONTROLLER:
-        return f"the controller has just moved: try again ({error.code.name})"
+        return f"{CONTROLLER_MOVED} ({error.code.name})"
     if error.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.FEATURE_UPDATE_FAILED):
         return f"{error.message or 'no answer in time'}: see {_HOW_ALL_ARE_SHOWN}, and try again"
     return str(error)

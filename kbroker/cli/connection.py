@@ -14,7 +14,7 @@ import click
 
 from kbroker.client.client_error import ClientError, sentence_of
 from kbroker.client.exit_code import ExitCode
-from kbroker.errors import KafkaError, Trouble
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbroker.client.cluster_links import ClusterLinks
 
 __all__ = [
+    "CONTROLLER_MOVED",
     "CommandError",
     "ExitCode",
     "admin_client",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CONTROLLER_MOVED = "the controller has just moved: try again; where it stays so, its log says why"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -154,7 +156,9 @@ def link_errors(bootstrap: str) -> Iterator[None]:
                 reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
             ) from error
         except KafkaError as error:
-            raise ClientError(str(error)) from error
+            is_bare = error.code == ErrorCode.NOT_CONTROLLER and not error.message
+            sentence = f"{CONTROLLER_MOVED} ({error.code.name})" if is_bare else str(error)
+            raise ClientError(sentence) from error
 
 
 def is_of_full_disk(error: OSError) -> bool:

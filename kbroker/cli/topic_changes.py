@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from kbroker.cli.completion import topic_names
-from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.connection import CONTROLLER_MOVED, bootstrap_option, cluster_links
 from kbroker.cli.output import counted, say
 from kbroker.cli.refusals import no_such, refuse, shown
 from kbroker.cli.setting_changes import changed, key_values, near_setting, topic_settings
@@ -260,6 +260,7 @@ def _said(result: Any, waits: str) -> str:
     code = ErrorCode(result.error_code)
     reason = result.error_message or {
         ErrorCode.REQUEST_TIMED_OUT: waits,
+        ErrorCode.NOT_CONTROLLER: CONTROLLER_MOVED,
         ErrorCode.KAFKA_STORAGE_ERROR: (
             "a disk of the controller is full, or has failed, as its log says"
         ),

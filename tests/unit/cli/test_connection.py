@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import pytest
 from kafka.errors import KafkaConnectionError, NodeNotReadyError
 
-from kbroker.cli.connection import CommandError, ExitCode, client_errors, link_errors
+from kbroker.cli.connection import (
+    CONTROLLER_MOVED,
+    CommandError,
+    ExitCode,
+    client_errors,
+    link_errors,
+)
+from kbroker.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture
@@ -88,3 +95,20 @@ def test_what_ends_a_link_is_told_with_its_exit_code(
         raise error
 
     assert (refused.value.message, refused.value.code) == (sentence, code)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sentence"),
+    [
+        (KafkaError(ErrorCode.NOT_CONTROLLER), f"{CONTROLLER_MOVED} (NOT_CONTROLLER)"),
+        (KafkaError(ErrorCode.NOT_CONTROLLER, "why"), "NOT_CONTROLLER: why"),
+        (KafkaError(ErrorCode.INVALID_REQUEST), "INVALID_REQUEST"),
+    ],
+    ids=str,
+)
+def test_a_controller_that_is_none_now_is_told_in_words(refusal: KafkaError, sentence: str) -> None:
+    with pytest.raises(CommandError) as refused, link_errors("h:1"):
+        raise refusal
+
+    assert str(refused.value) == sentence
+    assert refused.value.code == ExitCode.ITEM_FAILED

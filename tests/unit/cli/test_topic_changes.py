@@ -32,7 +32,13 @@ from kbroker.errors import ErrorCode
             "t: a disk of the controller is full, or has failed, as its log says "
             "(KAFKA_STORAGE_ERROR)",
         ),
-        (ErrorCode.NOT_CONTROLLER, None, "t: NOT_CONTROLLER"),
+        (
+            ErrorCode.NOT_CONTROLLER,
+            None,
+            "t: the controller has just moved: try again; where it stays so, its log says why "
+            "(NOT_CONTROLLER)",
+        ),
+        (ErrorCode.INVALID_CONFIG, None, "t: INVALID_CONFIG"),
     ],
 )
 def test_a_topic_that_was_not_made_is_told_with_the_reason(
