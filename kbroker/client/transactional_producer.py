@@ -113,8 +113,8 @@ class TransactionalProducer:
         }
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Position]) -> None:
-        """End the transaction: what was written in it is visible from now on, and the offsets are
-        those of the group. Raises as `add_partitions`.
+        """End the transaction: what was written in it is committed, as are the group's offsets, and
+        readers see it a moment later, when its markers are written. Raises as `add_partitions`.
         """
         added = AddOffsetsToTxnRequest(
             transactional_id=self._id,

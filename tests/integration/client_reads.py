@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from contextlib import closing
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -17,7 +18,10 @@ from confluent_kafka import (
 from confluent_kafka import (
     TopicPartition as ClientPartition,
 )
+from kafka import KafkaConsumer
+from kafka.structs import TopicPartition as LibraryPartition
 
+from compat_tests.waiting import until
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import Row, Rows
 
@@ -27,6 +31,26 @@ _NOT_YET = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
 )
+
+
+def settled_end(bootstrap: str, place: TopicPartition) -> int:
+    """The end of a partition, once no transaction is open in it: who commits is answered when that
+    is decided, and those who read what is committed see it when its markers are written.
+    """
+    library = LibraryPartition(*place)
+    with (
+        closing(KafkaConsumer(bootstrap_servers=bootstrap)) as all_,
+        closing(
+            KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+        ) as committed,
+    ):
+
+        def ends() -> tuple[int, ...]:
+            found = [each.end_offsets([library])[library] for each in (committed, all_)]
+            return (found[1],) if found[0] == found[1] else ()
+
+        (end,) = until(ends, f"an open transaction in {place}")
+    return end
 
 
 def read_rows(bootstrap: str, places: Collection[TopicPartition], isolation: str) -> Rows:

@@ -21,12 +21,14 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.command_line import PROGRAM, completed
 from compat_tests.waiting import until
+from kbroker import model
 from kbroker.cli.__main__ import cli
 from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
 from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
+from tests.integration.client_reads import settled_end
 
 ROWS = [record(offset, key=b"k%d" % (offset % 3)) for offset in range(0, 600, 2)]
 ROWS[9]["key"] = b"\xff"
@@ -58,13 +60,13 @@ def run(broker: Broker, archive: Path, *options: str) -> subprocess.CompletedPro
 
 
 def values(broker: Broker, topic: str) -> list[bytes]:
+    end = settled_end(broker.bootstrap, model.TopicPartition(topic, 0))
     with closing(
         KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
     ) as consumer:
         place = TopicPartition(topic, 0)
         consumer.assign([place])
         consumer.seek_to_beginning()
-        (end,) = consumer.end_offsets([place]).values()
         found = []
         while consumer.position(place) < end:
             for records in consumer.poll(500).values():

@@ -32,6 +32,7 @@ from kbroker.pipeline.restore.topics.topic_writer import TopicWriter, WriterOpti
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.produce import ProduceResponse
 from kbroker.testing import Broker
+from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)
 SCHEMA = pa.schema(
@@ -76,13 +77,13 @@ def rows_from(rows: list[Row], offset: int, size: int = 7) -> Iterator[pa.Record
 
 def written(broker: Broker) -> dict[int, Row]:
     """All that readers of committed records find, by offset."""
+    end = settled_end(broker.bootstrap, PLACE)
     with closing(
         KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
     ) as consumer:
         place = LibraryPartition(*PLACE)
         consumer.assign([place])
         consumer.seek_to_beginning()
-        (end,) = consumer.end_offsets([place]).values()
         found: dict[int, Row] = {}
         while consumer.position(place) < end:
             for records in consumer.poll(500).values():
