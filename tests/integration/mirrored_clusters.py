@@ -26,6 +26,7 @@ from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Headers, Record
+from tests.integration.client_reads import settled_end
 
 BASE_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 
@@ -106,11 +107,11 @@ def write(bootstrap: str, topic: str, records: Sequence[Record], partition: int 
 def records_of(bootstrap: str, topic: str, *partitions: int) -> list[Found]:
     """All that is committed, of partition 0 where none is named."""
     places = [TopicPartition(topic, number) for number in partitions or (0,)]
+    ends = {place: settled_end(bootstrap, Place(*place)) for place in places}
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
     with closing(consumer):
         consumer.assign(places)
         consumer.seek_to_beginning()
-        ends = consumer.end_offsets(places)
         found = []
         while any(consumer.position(place) < ends[place] for place in places):
             for some in consumer.poll(200).values():

@@ -28,6 +28,7 @@ from kbroker.pipeline.restore.topics.topic_task import restore_partition
 from kbroker.pipeline.spark_job.spread import OverSpark
 from tests.fakes.archived_directory import JOB, archive_directory
 from tests.golden import golden_logs
+from tests.integration.client_reads import settled_end
 
 Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
 
@@ -78,6 +79,7 @@ def archived_rows(path: str, plan: PartitionPlan) -> dict[int, Row]:
 
 
 def written_rows(bootstrap: str, plan: PartitionPlan) -> dict[int, Row]:
+    settled_end(bootstrap, plan.target)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
