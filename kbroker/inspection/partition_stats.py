@@ -91,26 +91,27 @@ def partition_stats(
     """Read the headers of all batches of a partition, again where a running broker deletes or
     cleans segments meanwhile; None where it deletes the partition. Raises StorageError.
     """
-    for is_last in (False, False, True):
-        stats = LogStats(topic_partition.topic, topic_partition.partition)
+    for skips_gone in (False, False, True):
         try:
-            base_offsets = sort_files(file_system.list(directory)).base_offsets
+            return _stats(file_system, directory, topic_partition, skips_gone=skips_gone)
         except StorageError as error:
-            if error.errno == ENOENT:
+            if error.errno != ENOENT:
+                raise
+            if not file_system.exists(directory):
                 return None
-            raise
-        is_whole = True
-        for base_offset in base_offsets:
-            try:
-                _count_segment(file_system, log_file(directory, base_offset), stats)
-            except StorageError as error:
-                if error.errno != ENOENT:
-                    raise
-                is_whole = False
-                if not is_last:
-                    break
-        if is_whole:
-            break
+    return None
+
+
+def _stats(
+    file_system: FileSystem, directory: str, topic_partition: TopicPartition, *, skips_gone: bool
+) -> LogStats:
+    stats = LogStats(topic_partition.topic, topic_partition.partition)
+    for base_offset in sort_files(file_system.list(directory)).base_offsets:
+        try:
+            _count_segment(file_system, log_file(directory, base_offset), stats)
+        except StorageError as error:
+            if error.errno != ENOENT or not skips_gone:
+                raise
     return stats
 
 

@@ -89,18 +89,23 @@ def without_java(tmp_path: Path, program: str) -> dict[str, str]:
     return {**plain, "PATH": f"{java.parent}:{plain['PATH']}", "PORTS": str(free_port())}
 
 
+def three_brokers(folder: Path, settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the script with its data below a folder, until it ends by itself."""
+    return subprocess.run(
+        ["sh", str(THREE_BROKERS), "here"],
+        cwd=folder,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def test_no_broker_joins_the_zookeeper_of_somebody_else(tmp_path: Path) -> None:
     settings = without_java(tmp_path, "exec sleep 600")
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        done = subprocess.run(
-            ["sh", str(THREE_BROKERS), "here"],
-            cwd=tmp_path,
-            env={**settings, "ZOOKEEPER_PORT": port},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = three_brokers(tmp_path, {**settings, "ZOOKEEPER_PORT": port})
 
     assert done.returncode == ITEM_FAILED
     assert done.stderr.startswith(f"Error: ZooKeeper cannot listen on 127.0.0.1:{port}: stop what ")
@@ -108,14 +113,7 @@ def test_no_broker_joins_the_zookeeper_of_somebody_else(tmp_path: Path) -> None:
 
 
 def test_a_zookeeper_that_does_not_start_is_not_waited_for(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", str(THREE_BROKERS), "here"],
-        cwd=tmp_path,
-        env=without_java(tmp_path, "echo no such class; exit 1"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = three_brokers(tmp_path, without_java(tmp_path, "echo no such class; exit 1"))
 
     log = tmp_path / "here" / "zookeeper.log"
     assert done.returncode == ITEM_FAILED
@@ -127,14 +125,7 @@ def test_a_broker_that_does_not_start_is_told_with_its_own_sentence(tmp_path: Pa
     settings = without_java(tmp_path, "exec sleep 600")
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
-        done = subprocess.run(
-            ["sh", str(THREE_BROKERS), "here"],
-            cwd=tmp_path,
-            env={**settings, "PORTS": port},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = three_brokers(tmp_path, {**settings, "PORTS": port})
 
     log = tmp_path / "here" / "broker-1.log"
     assert done.returncode == ITEM_FAILED

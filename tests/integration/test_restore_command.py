@@ -21,8 +21,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.command_line import PROGRAM, completed
 from compat_tests.waiting import until
-from kbroker import model
 from kbroker.cli.__main__ import cli
+from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
@@ -60,7 +60,7 @@ def run(broker: Broker, archive: Path, *options: str) -> subprocess.CompletedPro
 
 
 def values(broker: Broker, topic: str) -> list[bytes]:
-    end = settled_end(broker.bootstrap, model.TopicPartition(topic, 0))
+    end = settled_end(broker.bootstrap, Place(topic, 0))
     with closing(
         KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
     ) as consumer:
