@@ -69,9 +69,11 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
 
     # Of a damaged journal it says what a broker does at its start: an export refuses it instead.
     logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
-    move = _run(
-        directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
-    )
+    ends = f"source: {directory}, target: ZooKeeper at {connect}"
+    with _sentences(ends):
+        move = _run(
+            directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
+        )
     _tell(move, connect, dry_run=dry_run)
     if not dry_run:
         brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
@@ -91,7 +93,9 @@ def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
         return await home.import_from(tree, connect, options)
 
     # What is copied from is not written, not even at a path that was mistyped.
-    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
+    ends = f"source: ZooKeeper at {connect}, target: {directory}"
+    with _sentences(ends):
+        move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
     _tell(move, directory, dry_run=dry_run)
     if move.partitions_elsewhere:
         say(
@@ -123,11 +127,10 @@ def _run(
             finally:
                 await tree.close()
 
-    with _sentences():
-        try:
-            return asyncio.run(main())
-        finally:
-            progress.end()
+    try:
+        return asyncio.run(main())
+    finally:
+        progress.end()
 
 
 async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
@@ -156,7 +159,8 @@ async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
+def _sentences(ends: str) -> Iterator[None]:
+    """Errors as one sentence each; `ends` names what a refusal calls the source and the target."""
     from kbroker.server.start_error import StartError
     from kbroker.zk.embedded.tree_journal import CorruptTreeError
     from kbroker.zk.tree import TreeUnavailableError
@@ -164,7 +168,9 @@ def _sentences() -> Iterator[None]:
 
     try:
         yield
-    except (StartError, CopyRefusedError, CorruptTreeError) as error:
+    except CopyRefusedError as error:
+        raise CommandError(f"{error} ({ends})", ExitCode.ITEM_FAILED) from error
+    except (StartError, CorruptTreeError) as error:
         raise CommandError(str(error), ExitCode.ITEM_FAILED, trouble_of(error)) from error
     except TreeUnavailableError as error:
         raise CommandError(

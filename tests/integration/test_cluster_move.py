@@ -197,6 +197,7 @@ def test_a_path_that_was_mistyped_is_not_made(tmp_path: Path, servers: ZooKeeper
 
     assert (imported[0], looked_at[0]) == (1, 0)
     assert "the source holds no cluster" in imported[1]
+    assert f"(source: ZooKeeper at {mistyped}, target: {broker.data})" in imported[1]
     client = KazooClient(servers.connect())
     client.start(30)
     try:
