@@ -23,7 +23,10 @@ NOT_REBUILT = (
     "a start does not rebuild it: remove the file while no broker runs, and the next start "
     "rebuilds the segment's indexes"
 )
-CUT = "the next start cuts the log here; what follows is lost"
+CUT = (
+    "the next start cuts the log here, unless a broker that runs now stops cleanly before; what "
+    "follows is lost"
+)
 NOT_CUT = (
     "a clean start does not look at it: readers fail here until the records are deleted, or the "
     "segment is copied from another replica"

@@ -6,6 +6,7 @@ asks that file first.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from kbroker.pipeline.restore.task_result import TaskResult
 from kbroker.pipeline.restore.wanted_rows import wanted_rows
 
 _WHOLE_FILE: Final = "kbroker-restored.json"
+_NOBODY: Final = logging.NullHandler()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ def restore_log(task: LogTask, file_system: FileSystem | None = None) -> TaskRes
     """Write what is not there yet. Trouble is a result: Spark would try it again, and say it in
     Java's words.
     """
+    # What a log says of its disk is for those who run a broker: lower retention, start it again.
+    logging.getLogger("kbroker.log").addHandler(_NOBODY)
     try:
         return _restored(task, file_system or RealFileSystem())
     except EndingError as error:

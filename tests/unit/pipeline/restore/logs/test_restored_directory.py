@@ -5,6 +5,7 @@ nobody else's.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 from pathlib import Path
 from random import Random
@@ -291,6 +292,25 @@ def test_a_full_disk_ends_in_a_sentence_and_is_gone_on_with(archive: str, board:
 
     assert result.rows_before + result.rows == 90
     assert rows_in(disk) == shown(ROWS)
+
+
+def test_what_a_log_tells_a_broker_of_its_disk_is_told_to_nobody(
+    archive: str, board: TaskBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    class Last(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    monkeypatch.setattr(logging, "lastResort", Last())
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # as in a process that logs nothing
+    disk: Any = MemoryFileSystem(capacity_bytes=4_000)
+
+    (result,) = restored(disk, archive, board)
+
+    assert "space" in str(result.refusal)
+    assert said == []
 
 
 def test_a_log_that_is_gone_is_not_taken_for_one_that_was_placed(
