@@ -37,13 +37,19 @@ class PowerLossError(Exception):
 
 @dataclass
 class Outcome:
-    """What a hunt came to."""
+    """What a hunt came to; a violation of one of the kinds in `wanted` is all it was made for."""
 
+    wanted: frozenset[str] = frozenset()
     images: int = 0
     acknowledged: int = 0
     second_losses: int = 0
     seconds: float = 0.0
     violations: list[tuple[int, str, Violation]] = field(default_factory=list)  # history, mode
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether what was wanted is found."""
+        return any(violation.kind in self.wanted for _, _, violation in self.violations)
 
     def line(self) -> str:
         found = summary([violation for _, _, violation in self.violations])
@@ -68,20 +74,20 @@ class History:
         self._next_image()
 
     def run(self, images: int) -> None:
-        """Work until so many images have been taken."""
-        load = self.load
+        """Work until so many images have been taken, or what was wanted is found."""
+        load, outcome = self.load, self.outcome
         load.on_moment = self._on_moment
-        enough = self.outcome.images + images
+        enough = outcome.images + images
         try:
-            while self.outcome.images < enough:
+            while outcome.images < enough and not outcome.is_enough:
                 load.step()
                 if self.adopted is not None:
                     adopted, self.adopted = self.adopted, None
                     load.adopt(*adopted)
         except (KafkaError, StorageError, AssertionError) as error:
             violation = Violation("broker failed", repr(error))
-            self.outcome.violations.append((self.number, "at work", violation))
-        self.outcome.acknowledged += load.acked
+            outcome.violations.append((self.number, "at work", violation))
+        outcome.acknowledged += load.acked
         load.close()
 
     def _next_image(self) -> None:
@@ -144,10 +150,12 @@ def hunt(
     *,
     history: int | None = None,
     progress: bool = False,
-    stops: bool = False,
+    wanted: frozenset[str] = frozenset(),
 ) -> Outcome:
-    """Check so many images, or those of one history; `stops` at the first history that is wrong."""
-    outcome = Outcome()
+    """Check so many images, or those of one history, or until a `wanted` kind of violation is
+    found.
+    """
+    outcome = Outcome(wanted)
     started = time.monotonic()
     number = history or 0
     while outcome.images < images:
@@ -158,7 +166,7 @@ def hunt(
         if history is not None:
             break
         number += 1
-        if outcome.violations and stops:
+        if outcome.is_enough:
             break
         if progress and number % 10 == 0:
             _say(outcome.line())
