@@ -230,12 +230,11 @@ class MemoryFileSystem:
     # Finding
 
     def _find(self, path: str) -> Node | None:
-        node = self.root
+        node: Node | None = self.root
         for name in _names(path):
-            found = node.entries.get(name) if node.entries is not None else None
-            if found is None:
+            if node is None or node.entries is None:
                 return None
-            node = found
+            node = node.entries.get(name)
         return node
 
     def _node(self, path: str, operation: str) -> Node:
@@ -366,8 +365,8 @@ def _content(node: Node) -> bytes:
 
 
 def _names(path: str) -> Iterator[str]:
-    assert path.startswith("/") or not path, f"{path} is not absolute"
-    return (name for name in path.split("/") if name)
+    assert path[:1] in {"/", ""}, f"{path} is not absolute"
+    return filter(None, path.split("/"))
 
 
 def _check_replacement(node: Node, replaced: Node, path: str, operation: str) -> None:
