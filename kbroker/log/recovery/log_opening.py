@@ -47,9 +47,10 @@ def open_logs(
         finally:
             progress.log_done(path)
 
-    if len(by_directory) == 1 and threads_per_directory == 1:
-        return [open_log(path, r) for path, requests in by_directory for r in requests]
-    return list(_in_threads(by_directory, open_log, threads_per_directory))
+    used = [(path, requests) for path, requests in by_directory if requests]
+    if len(used) <= 1 and threads_per_directory == 1:
+        return [open_log(path, request) for path, requests in used for request in requests]
+    return list(_in_threads(used, open_log, threads_per_directory))
 
 
 def _in_threads(
