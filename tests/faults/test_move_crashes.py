@@ -13,6 +13,7 @@ import pytest
 from kbroker.log.file_system import StorageError
 from tests.fakes import moving_broker
 from tests.fakes.log_maker import PARTITION
+from tests.fakes.memory_file_system import Node
 from tests.fakes.moving_broker import A, B, MovingBroker, values_of
 from tests.fakes.power_disk import PowerDisk
 from tests.fakes.recording_file_system import MODES
@@ -66,19 +67,40 @@ async def moved(take: Callable[[PowerDisk, list[bytes]], None]) -> MovingBroker:
     return broker
 
 
+class Taken:
+    """Images with what was promised by then and how each was made; of equal ones, one."""
+
+    def __init__(self) -> None:
+        self.images: list[tuple[PowerDisk, list[bytes], str]] = []
+        self._seen: set[object] = set()
+
+    def add(self, image: PowerDisk, promised: list[bytes], which: str) -> None:
+        found = _content(image.root), tuple(promised)
+        if found not in self._seen:
+            self._seen.add(found)
+            self.images.append((image, promised, which))
+
+
+def _content(node: Node) -> object:
+    """All that a start can find."""
+    if node.entries is None:
+        return bytes(node.data), node.size, node.modified_ms
+    return frozenset((name, _content(child)) for name, child in node.entries.items())
+
+
 async def images(each: int, seed: int) -> list[tuple[PowerDisk, list[bytes], str]]:
     random = Random(seed)
-    taken: list[tuple[PowerDisk, list[bytes], str]] = []
+    taken = Taken()
 
     def take(disk: PowerDisk, promised: list[bytes]) -> None:
         for _ in range(each):
             image = disk.image(random, random.choice(MODES))
-            taken.append((image, promised, f"{image.made_as} after change {disk.sequence}"))
+            taken.add(image, promised, f"{image.made_as} after change {disk.sequence}")
 
     broker = await moved(take)
     broker.disk.before_change = None
     await broker.stop()
-    return taken
+    return taken.images
 
 
 async def check(image: PowerDisk, promised: list[bytes], which: str) -> None:
@@ -123,13 +145,13 @@ async def test_a_power_loss_at_any_moment_loses_nothing(seed: int) -> None:
 
 
 async def test_a_process_that_is_killed_at_any_moment_loses_nothing() -> None:
-    taken: list[tuple[PowerDisk, list[bytes], str]] = []
+    taken = Taken()
 
     def take(disk: PowerDisk, promised: list[bytes]) -> None:
-        taken.append((disk.image(Random(1), "killed"), promised, f"change {disk.sequence}"))
+        taken.add(disk.image(Random(1), "killed"), promised, f"change {disk.sequence}")
 
     await moved(take)
-    for image, promised, which in taken:
+    for image, promised, which in taken.images:
         await check(image, promised, which)
 
 
