@@ -5,7 +5,6 @@ partition.
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ from kbroker.replication.controller_requests.request_shapes import ControlReques
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.loop_turns import until_idle
 from tests.fakes.memory_tree_files import FixedClock
 
 Cluster = TypeVar("Cluster", bound="ControllerCluster")
@@ -204,12 +204,8 @@ class ControllerCluster:
         return next(b for b in self.brokers.values() if b.controller.is_active)
 
     async def settle(self) -> None:
-        """Run until nothing is left to do.
-
-        Everything here answers at once, so a number of turns is enough.
-        """
-        for _ in range(400):
-            await asyncio.sleep(0)
+        """Run until nothing is left to do: everything here answers at once."""
+        await until_idle(400)
 
     async def stop(self) -> None:
         for broker in [*self.brokers.values(), *self.dead]:

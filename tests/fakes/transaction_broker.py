@@ -33,6 +33,7 @@ from tests.fakes.group_broker import (
     OffsetsReplicas,
     metadata_of,
 )
+from tests.fakes.loop_turns import until_idle
 from tests.fakes.replication import Replication
 from tests.fakes.virtual_time import VirtualTime
 
@@ -227,8 +228,7 @@ class TransactionBroker:
 
 async def turns() -> None:
     """Let all that can go on do so."""
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
+    await until_idle(_TURNS)
 
 
 async def code_of(work: Awaitable[object]) -> ErrorCode:

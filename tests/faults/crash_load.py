@@ -28,6 +28,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
+from tests.fakes.loop_turns import run_ready
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
 from tests.fakes.verified_batches import verified
@@ -502,8 +503,7 @@ class CrashLoad:
                 raise KafkaError(ErrorCode(error.error_code), f"{topic_partition} is not led")
 
     def _spin(self) -> None:
-        for _ in range(2):
-            self.loop.run_until_complete(asyncio.sleep(0))
+        run_ready(self.loop)
 
 
 def _do_now(work: Callable[[], None], done: Callable[[StorageError | None], None]) -> None:

@@ -34,6 +34,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
 from kbroker.zk.tree import TreeUnavailableError
+from tests.fakes.loop_turns import run_ready
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, update_metadata
 from tests.fakes.virtual_time import VirtualTime
@@ -250,8 +251,7 @@ class Round:
         self._spin()
 
     def _spin(self) -> None:
-        for _ in range(2):
-            self.loop.run_until_complete(asyncio.sleep(0))
+        run_ready(self.loop)
         self.time.advance(0)
         waiting, self._waiting = self._waiting, []
         for future, where, batch in waiting:
