@@ -12,6 +12,8 @@ from kbroker.log.log import Log
 from kbroker.log.log_state import PendingFlush
 from tests.faults import fsync_errors
 
+ROUNDS = 60
+
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
@@ -21,12 +23,16 @@ def _quiet() -> Iterator[None]:
 
 
 def test_nothing_is_acknowledged_over_a_failed_sync() -> None:
-    outcome = fsync_errors.run(60)
+    outcome = fsync_errors.run(ROUNDS)
 
     assert outcome.findings == []
     assert outcome.acknowledged > 1_000
     assert sum(outcome.struck.values()) > 50
     assert len(outcome.struck) > 6
+
+
+def is_found() -> bool:
+    return any(fsync_errors.run(1, seed).findings for seed in range(ROUNDS))
 
 
 def test_the_rounds_find_a_broker_that_takes_a_failed_sync_for_done(
@@ -41,7 +47,7 @@ def test_the_rounds_find_a_broker_that_takes_a_failed_sync_for_done(
 
     monkeypatch.setattr(PendingFlush, "sync", sync)
 
-    assert fsync_errors.run(60).findings
+    assert is_found()
 
 
 def test_the_rounds_find_a_broker_that_tries_a_failed_sync_again(
@@ -52,4 +58,4 @@ def test_the_rounds_find_a_broker_that_tries_a_failed_sync_again(
 
     monkeypatch.setattr(Log, "flush_failed", flush_failed)
 
-    assert fsync_errors.run(60).findings
+    assert is_found()
