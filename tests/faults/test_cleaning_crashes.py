@@ -105,18 +105,18 @@ def check_crash(
     assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
 
 
-def hunt(rounds: int) -> dict[str, int]:
-    """Take `rounds` images at random steps; how many of each kind."""
+def hunt(rounds: int, first_seed: int = 0) -> dict[str, int]:
+    """Take `rounds` images at random steps of three cleanings; how many of each kind."""
     modes: dict[str, int] = {}
-    for seed in range(3):
+    for seed in range(first_seed, first_seed + 3):
         steps = changes_of_a_cleaning(seed)
         wanted: dict[int, list[Random]] = {}
-        for number in range(seed, rounds, 3):
+        for number in range(seed - first_seed, rounds, 3):
             wanted.setdefault(1 + number * 37 % steps, []).append(Random(f"{seed} {number}"))
         broker = written(Random(seed))
         log = broker.log()
         expected, end_offset = last_values(log), log.log_end_offset
-        for _, random, image in crashes_of_a_cleaning(broker, wanted):
+        for _, random, image in reversed(crashes_of_a_cleaning(broker, wanted)):  # the swap first
             modes[image.made_as] = modes.get(image.made_as, 0) + 1
             check_crash(image, random, expected, end_offset)
     return modes
