@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from kbroker.apis.kafka_apis import KafkaApis
@@ -13,7 +12,7 @@ from kbroker.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Request
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 from kbroker.protocol.schema import Message, response_class
 
 CORRELATION_ID = 4711
@@ -31,13 +30,15 @@ async def answer_to(apis: KafkaApis, frame: bytearray, connection: ConnectionInf
     view = memoryview(frame)
     header, offset = decode_request_header(view)
     answer = apis.handle(Request(header, view, offset, connection, len(view)))
-    if inspect.isawaitable(answer):
+    if not isinstance(answer, (Response, NoResponse)):
         answer = await answer
     if isinstance(answer, NoResponse):
         return b""
     return b"".join(
-        bytes(piece) if isinstance(piece, (bytes, bytearray, memoryview)) else bytes(piece.read())
-        for piece in answer.pieces
+        [
+            piece if isinstance(piece, (bytes, bytearray, memoryview)) else piece.read()
+            for piece in answer.pieces
+        ]
     )
 
 

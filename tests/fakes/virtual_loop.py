@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any
 
 MAX_TURNS_AT_ONE_TIME = 20_000  # time that does not go on any more is a program that spins
+SWEPT_TASKS = 64
 
 
 class OwnerState(Enum):
@@ -40,6 +41,12 @@ class Owner:
         self._context = Context()
         self._context.run(_OWNER.set, self)
 
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """It is this process that works on a task."""
+        self.tasks.append(task)
+        if len(self.tasks) > SWEPT_TASKS:
+            self.tasks = [each for each in self.tasks if not each.done()]
+
     @property
     def context(self) -> Context:
         """To schedule callbacks of this process in; a new one each time, to be entered once."""
@@ -47,7 +54,6 @@ class Owner:
 
 
 _OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
-_SWEEP_TASKS = 64
 
 
 def _make_task(
@@ -59,9 +65,7 @@ def _make_task(
     task = asyncio.Task(coroutine, loop=loop, context=context)
     owner = context.get(_OWNER) if context is not None else _OWNER.get()
     if owner is not None:
-        owner.tasks.append(task)
-        if len(owner.tasks) > _SWEEP_TASKS:
-            owner.tasks = [each for each in owner.tasks if not each.done()]
+        owner.add(task)
     return task
 
 
@@ -107,7 +111,7 @@ class _Call(asyncio.TimerHandle):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """`on_turn` is called after each round of callbacks."""
+    """Calls whoever looks on between rounds of callbacks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,10 +119,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._sequence = 0
         self._timers: list[tuple[float, int, _Call]] = []
         self._turns = 0
-        self.on_turn: Callable[[], None] = lambda: None
+        self.look_on(lambda: None, MAX_TURNS_AT_ONE_TIME)
         self.set_task_factory(_make_task)
         self.set_exception_handler(lambda _loop, context: self.on_exception(context))
         self.on_exception: Callable[[dict[str, Any]], None] = lambda _: None
+
+    def look_on(self, look: Callable[[], None], every_turns: int = 1) -> None:
+        """From now on call `look` after so many rounds of callbacks, again and again."""
+        self._look = look
+        self._look_every = self._until_look = every_turns
 
     def time(self) -> float:
         return self._now
@@ -155,7 +164,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, coroutine: Coroutine[Any, Any, Any], owner: Owner, name: str
     ) -> asyncio.Task[Any]:
         """Run a coroutine as a task of a process."""
-        return owner.context.run(self.create_task, coroutine, name=name)
+        task = asyncio.Task(coroutine, loop=self, name=name, context=owner.context)
+        owner.add(task)
+        return task
 
     def pause(self, owner: Owner) -> None:
         assert owner.state is OwnerState.RUNNING
@@ -195,7 +206,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     self._tell(call, error)
             elif owner.state is OwnerState.PAUSED:
                 owner.held.append(call)
-        self.on_turn()
+        self._until_look -= 1
+        if not self._until_look:
+            self._until_look = self._look_every
+            self._look()
 
     def _tell(self, call: _Call, error: BaseException) -> None:
         source = format_helpers._format_callback_source(call._callback, call._args)

@@ -124,7 +124,7 @@ class ClusterHistory:
         self.model.trace = [] if traced else None
         self.model.tolerated = tolerated
         self.model.on_topic_gone = self._on_topic_gone
-        self.loop.on_turn = self._on_turn
+        self.loop.look_on(self._on_turn)
         self.loop.on_exception = self._on_exception
         self._starts = 0
         self._is_healing = False

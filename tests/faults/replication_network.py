@@ -178,7 +178,7 @@ class Connection:
             return future
         self._in_flight[future] = None
         link = (self.source, self.target.broker_id)
-        network.on_request(link, int.from_bytes(frame[:2]))
+        network.on_request(link, _api_key(frame))
         network.carry(link, self._there, lambda: self._arrive(frame, future), self.end)
         return future
 
@@ -224,8 +224,7 @@ class Connection:
 
     async def _answer(self, frame: bytearray) -> bytes:
         target = self.target
-        header, _ = decode_request_header(memoryview(frame))
-        if header.api_key not in _ORDERS:
+        if _api_key(frame) not in _ORDERS:
             return await target.answer(frame, self._info)
         epoch = target.broker_epoch
         data = await target.answer(frame, self._info)
@@ -374,6 +373,10 @@ def order_of(frame: bytearray, answer: bytes) -> tuple[ControlRequest, ControlRe
     cls = registry.registered()[header.api_key].request_class
     request, _ = decode(cls, header.api_version, view, offset)
     return request, response_of(request, header.api_version, answer)
+
+
+def _api_key(frame: bytearray) -> int:
+    return int.from_bytes(frame[:2])
 
 
 def _info(source: int, broker_id: int, number: int) -> ConnectionInfo:

@@ -92,7 +92,7 @@ class ReplicationHistory(ClusterHistory):
         self.producers: list[Producer] = []
         self.consumers: list[Consumer] = []
         self.committers: list[Committer] = []
-        self._turns = 0
+        self.loop.look_on(self._on_turn, LOOK_EVERY_TURNS)
 
     # ---- the story
 
@@ -371,11 +371,6 @@ class ReplicationHistory(ClusterHistory):
         return zk_paths.decode_partition_state("", node.data, 0).leader_and_isr
 
     # ---- watching
-
-    def _on_turn(self) -> None:
-        self._turns += 1
-        if self._turns % LOOK_EVERY_TURNS == 0:
-            super()._on_turn()
 
     def _holders(self, partition: TopicPartition, offset: int) -> int:
         """Brokers that have an offset; those that are away, or have lost power or a disk, may have
