@@ -191,6 +191,10 @@ class MemoryFileSystem:
             else:
                 yield from self.files(path)
 
+    def content(self) -> object:
+        """All that can be found here: the same of two disks that are alike."""
+        return _shown(self.root)
+
     # Every change there is
 
     def _change_write(self, node: Node, data: Bytes, position: int, path: str) -> None:
@@ -362,6 +366,12 @@ def truncate_to(node: Node, size: int, volume: MemoryFileSystem) -> None:
 
 def _content(node: Node) -> bytes:
     return bytes(node.data) + bytes(node.size - len(node.data))
+
+
+def _shown(node: Node) -> object:
+    if node.entries is None:
+        return bytes(node.data), node.size, node.modified_ms
+    return frozenset((name, _shown(child)) for name, child in node.entries.items())
 
 
 def _names(path: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ import pytest
 from kbroker.log.file_system import StorageError
 from tests.fakes import moving_broker
 from tests.fakes.log_maker import PARTITION
-from tests.fakes.memory_file_system import Node
 from tests.fakes.moving_broker import A, B, MovingBroker, values_of
 from tests.fakes.power_disk import PowerDisk
 from tests.fakes.recording_file_system import MODES
@@ -75,17 +74,10 @@ class Taken:
         self._seen: set[object] = set()
 
     def add(self, image: PowerDisk, promised: list[bytes], which: str) -> None:
-        found = _content(image.root), tuple(promised)
+        found = image.content(), tuple(promised)
         if found not in self._seen:
             self._seen.add(found)
             self.images.append((image, promised, which))
-
-
-def _content(node: Node) -> object:
-    """All that a start can find."""
-    if node.entries is None:
-        return bytes(node.data), node.size, node.modified_ms
-    return frozenset((name, _content(child)) for name, child in node.entries.items())
 
 
 async def images(each: int, seed: int) -> list[tuple[PowerDisk, list[bytes], str]]:
