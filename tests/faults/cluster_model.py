@@ -261,14 +261,16 @@ class ClusterModel:
 
     def check_controllers(self, processes: Sequence[BrokerProcess], store: EmbeddedTree) -> None:
         """At most one broker is controller and can write."""
+        reigning = [
+            (process, controller, context)
+            for process in processes
+            if (context := (controller := process.controller).context) is not None
+        ]
+        node = store._tree.find(EPOCH) if reigning else None
         able = []
-        for process in processes:
-            context = process.controller.context
-            if context is None:
-                continue
-            if process.controller.is_active and process.tree.state is not SessionState.CONNECTED:
+        for process, controller, context in reigning:
+            if controller.is_active and process.tree.state is not SessionState.CONNECTED:
                 self.violate("controller without session", f"{process}: {process.tree.state}")
-            node = store._tree.find(EPOCH)
             if node is not None and node.version == context.epoch_version:
                 able.append(process)
         if len(able) > 1:

@@ -130,6 +130,8 @@ RequestWatcher = Callable[["BrokerProcess", ControlRequest, int, ControlResponse
 class BrokerProcess:
     """From the start of a process to its end."""
 
+    controller: KafkaController  # once it listens
+
     def __init__(self, machine: Machine, number: int) -> None:
         self.broker_id = machine.broker_id
         self.number = number  # of all processes there have been
@@ -188,10 +190,6 @@ class BrokerProcess:
         return self._parts
 
     @property
-    def controller(self) -> KafkaController:
-        return self.parts.cluster.controller
-
-    @property
     def metadata(self) -> MetadataCache:
         return self.parts.data.metadata
 
@@ -230,6 +228,7 @@ class BrokerProcess:
         if self._flushes is not None:
             around = replace(around, flush_threads=cast(FlushThreads, self._flushes))
         self._parts = parts = assemble(storage, around)
+        self.controller = parts.cluster.controller
         self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
         await parts.data.dynamic_configs.start()
