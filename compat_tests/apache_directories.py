@@ -3,10 +3,9 @@ again, with ZooKeeper (3.9.2) or with KRaft (both), and what they logged.
 
 Knows nothing of kbroker.
 
-    with zookeeper() as connect:
-        broker = ApacheBroker(tmp_path / "data", connect)
-        broker.start()              # broker.bootstrap; broker.stop(); broker.stop(signal.SIGKILL)
-        broker.complaints()         # lines of its log that speak of damage
+    broker = ApacheBroker(tmp_path / "data", fresh_chroot())
+    broker.start()              # broker.bootstrap; broker.stop(); broker.stop(signal.SIGKILL)
+    broker.complaints()         # lines of its log that speak of damage
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +29,6 @@ from compat_tests.apache_kafka import (
 from compat_tests.class_archive import ClassArchive
 from compat_tests.tool_runner import run_tool
 from compat_tests.wire.wire_client import METADATA, WireClient
-from compat_tests.zookeeper_servers import zookeeper_servers
 
 BROKER_ID = 1
 CLUSTER_ID = "kbrokerCompareRun00000"
@@ -64,13 +60,6 @@ log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
-
-
-@contextmanager
-def zookeeper() -> Iterator[str]:
-    """A ZooKeeper server with an empty tree: yields `host:port`."""
-    with zookeeper_servers() as servers:
-        yield servers.connect()
 
 
 @dataclass

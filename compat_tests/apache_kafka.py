@@ -26,6 +26,8 @@ ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 
 BROKER = "kafka.Kafka"  # its main class
 FIRST_PORT, PORTS = 15_000, 17_000
+# Of the 50 partitions of each, whose logs take time to make and to close.
+_SMALL = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
 
 
 def jars(version: str = NEWEST) -> Path:
@@ -100,7 +102,8 @@ def broker(
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap,
     process). `listeners`: ports of further ones by security protocol. A `quick` one starts with a
-    third of the processor's time; for measuring take the Java options that Kafka ships.
+    third of the processor's time, and has few partitions of internal topics; what is measured takes
+    the Java options and the partitions that Kafka ships.
     """
     directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     port, controller_port = free_port(), free_port()
@@ -121,6 +124,7 @@ def broker(
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
+        **(_SMALL if quick else {}),
         **(settings or {}),
     }
     properties = directory / "server.properties"

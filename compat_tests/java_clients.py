@@ -29,18 +29,14 @@ def compile_java(sources: list[Path], jars: Path, folder: Path, release: int) ->
     run([javac, *options, "-cp", f"{jars}/*", *map(str, sources)])
 
 
-def compiled(source: str, version: str, folder: Path) -> Path:
-    """The folder with the classes of a program, compiled against kafka-clients of a version."""
-    compile_java([SOURCES / source], jars(version), folder, release=8)
-    return folder
-
-
 def kept_classes(program: str, version: str) -> Path:
-    """The folder with the classes of a program here, which are made where its source has changed."""
+    """The folder with the classes of a program here, compiled against kafka-clients of a version; they
+    are made where its source has changed.
+    """
     source = SOURCES / f"{program}.java"
     known_by = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     return cached_folder(
-        f"{program.lower()}-{known_by}",
+        f"{program.lower()}-{version}-{known_by}",
         lambda folder: compile_java([source], jars(version), folder, release=11),
     )
 

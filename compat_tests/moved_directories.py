@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import ZOOKEEPER_LINE
 from compat_tests.conftest import BrokerProcess
+from compat_tests.shared_zookeeper import fresh_chroot
 
 
 @contextmanager
@@ -17,16 +18,15 @@ def started_apache(line: str, data: Path) -> Iterator[ApacheBroker]:
     """Apache Kafka of that line over an empty directory; it has written nothing yet. In the end it is
     killed.
     """
-    with ExitStack() as stack:
-        if line == ZOOKEEPER_LINE:
-            broker = ApacheBroker(data, stack.enter_context(zookeeper()))
-        else:
-            broker = ApacheBroker(data, settings={"metadata.log.dir": str(data)})
-        broker.start()
-        yield broker
-        assert broker.process is not None
-        broker.process.kill()
-        broker.process.wait()
+    if line == ZOOKEEPER_LINE:
+        broker = ApacheBroker(data, fresh_chroot())
+    else:
+        broker = ApacheBroker(data, settings={"metadata.log.dir": str(data)})
+    broker.start()
+    yield broker
+    assert broker.process is not None
+    broker.process.kill()
+    broker.process.wait()
 
 
 @contextmanager

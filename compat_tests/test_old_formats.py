@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -23,7 +22,7 @@ from confluent_kafka.admin import (
 
 from compat_tests.clients import FIRST_TIMESTAMP_MS
 from compat_tests.conftest import BrokerProcess
-from compat_tests.java_clients import compiled, run_java
+from compat_tests.java_clients import kept_classes, run_java
 from compat_tests.wire.old_versions import formats
 from compat_tests.wire.wire_client import WireClient
 
@@ -47,47 +46,29 @@ class Found(NamedTuple):
     value: bytes | None
 
 
-class JavaPrograms:
-    """The two programs, compiled against each version as its own calls need."""
+def java_writes(
+    version: str, bootstrap: str, topic: str, acks: str = "all", count: int = COUNT
+) -> None:
+    """OldProducer writes to the topics `topic-CODEC` of all old codecs."""
+    args = (bootstrap, topic, str(count), acks, *OLD_CODECS)
+    run_java(kept_classes("OldProducer", version), version, "OldProducer", *args)
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
 
-    def write(
-        self, version: str, bootstrap: str, topic: str, acks: str = "all", count: int = COUNT
-    ) -> None:
-        """Write to the topics `topic-CODEC` of all old codecs."""
-        classes = self._compiled("OldProducer", version)
-        args = (bootstrap, topic, str(count), acks, *OLD_CODECS)
-        run_java(classes, version, "OldProducer", *args)
-
-    def read(
-        self, version: str, bootstrap: str, *topics: str, count: int, group: str = "g", at: int = 0
-    ) -> dict[str, list[Found]]:
-        """`count` records of the topics together, by topic."""
-        classes = self._compiled("OldConsumer", version)
-        args = (bootstrap, group, str(count), str(at), *topics)
-        found: dict[str, list[Found]] = {topic: [] for topic in topics}
-        for line in run_java(classes, version, "OldConsumer", *args).decode().splitlines():
-            name, offset, time_ms, key, value = line.split("\t")
-            found[name].append(Found(int(offset), int(time_ms), _bytes(key), _bytes(value)))
-        return found
-
-    def _compiled(self, program: str, version: str) -> Path:
-        folder = self._folder / f"{program}-{version}"
-        if not folder.exists():
-            folder.mkdir()
-            compiled(f"{program}.java", version, folder)
-        return folder
+def java_reads(
+    version: str, bootstrap: str, *topics: str, count: int, group: str = "g", at: int = 0
+) -> dict[str, list[Found]]:
+    """`count` records of the topics together, by topic, as OldConsumer reads them."""
+    args = (bootstrap, group, str(count), str(at), *topics)
+    said = run_java(kept_classes("OldConsumer", version), version, "OldConsumer", *args)
+    found: dict[str, list[Found]] = {topic: [] for topic in topics}
+    for line in said.decode().splitlines():
+        name, offset, time_ms, key, value = line.split("\t")
+        found[name].append(Found(int(offset), int(time_ms), _bytes(key), _bytes(value)))
+    return found
 
 
 def _bytes(text: str) -> bytes | None:
     return None if text == "null" else b64decode(text)
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> JavaPrograms:
-    return JavaPrograms(tmp_path_factory.mktemp("old-java-clients"))
 
 
 @pytest.fixture(autouse=True)
@@ -200,30 +181,28 @@ def stored_formats(bootstrap: str, topic: str) -> set[tuple[int, int]]:
 @java
 @pytest.mark.parametrize("version", PRODUCERS)
 def test_what_old_java_clients_write_everyone_reads(
-    bootstrap: str, topic: str, programs: JavaPrograms, version: str
+    bootstrap: str, topic: str, version: str
 ) -> None:
     topics = [f"{topic}-{codec}" for codec in OLD_CODECS]
     create(bootstrap, *topics)
 
-    programs.write(version, bootstrap, topic)
+    java_writes(version, bootstrap, topic)
 
     for codec in OLD_CODECS:
         name = f"{topic}-{codec}"
         assert pairs(read(bootstrap, name, COUNT)) == written_by_java()
         assert stored_formats(bootstrap, name) == {(2, CODEC_BITS[codec])}
     for consumer in CONSUMERS:
-        found = programs.read(consumer, bootstrap, *topics, count=COUNT * len(topics))
+        found = java_reads(consumer, bootstrap, *topics, count=COUNT * len(topics))
         assert all(pairs(found[name]) == written_by_java() for name in topics)
 
 
 @java
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_old_java_clients_write_with_any_acks(
-    bootstrap: str, topic: str, programs: JavaPrograms, acks: str
-) -> None:
+def test_old_java_clients_write_with_any_acks(bootstrap: str, topic: str, acks: str) -> None:
     create(bootstrap, *(f"{topic}-{codec}" for codec in OLD_CODECS))
 
-    programs.write("0.9.0.1", bootstrap, topic, acks)
+    java_writes("0.9.0.1", bootstrap, topic, acks)
 
     assert pairs(read(bootstrap, f"{topic}-gzip", COUNT)) == written_by_java()
 
@@ -231,15 +210,15 @@ def test_old_java_clients_write_with_any_acks(
 @java
 @pytest.mark.parametrize("version", CONSUMERS)
 def test_old_java_clients_read_what_new_ones_write(
-    bootstrap: str, topic: str, programs: JavaPrograms, version: str
+    bootstrap: str, topic: str, version: str
 ) -> None:
     topics = [f"{topic}-{codec}" for codec in OLD_CODECS]
     create(bootstrap, *topics)
     for codec, name in zip(OLD_CODECS, topics, strict=True):
         write(bootstrap, name, sample(), compression_type=codec, headers=[("h", b"1"), ("n", None)])
 
-    whole = programs.read(version, bootstrap, *topics, count=COUNT * 4)
-    rest = programs.read(version, bootstrap, *topics, count=(COUNT - 37) * 4, at=37)
+    whole = java_reads(version, bootstrap, *topics, count=COUNT * 4)
+    rest = java_reads(version, bootstrap, *topics, count=(COUNT - 37) * 4, at=37)
 
     timed = version == FIRST_WITH_TIME
     wanted = [one if timed else one._replace(timestamp_ms=-1) for one in sample()]
@@ -250,7 +229,7 @@ def test_old_java_clients_read_what_new_ones_write(
 @java
 @pytest.mark.parametrize("version", CONSUMERS)
 def test_what_the_broker_compressed_at_a_level_is_read(
-    bootstrap: str, topic: str, programs: JavaPrograms, version: str
+    bootstrap: str, topic: str, version: str
 ) -> None:
     levels = {"gzip": ("1", "9"), "lz4": ("1", "17")}
     topics = []
@@ -262,7 +241,7 @@ def test_what_the_broker_compressed_at_a_level_is_read(
             write(bootstrap, topics[-1], sample())
             assert stored_formats(bootstrap, topics[-1]) == {(2, CODEC_BITS[codec])}
 
-    found = programs.read(version, bootstrap, *topics, count=COUNT * len(topics))
+    found = java_reads(version, bootstrap, *topics, count=COUNT * len(topics))
 
     assert all(read(bootstrap, name, COUNT) == sample() for name in topics)
     assert all(pairs(found[name]) == written_by_java() for name in topics)
@@ -271,14 +250,14 @@ def test_what_the_broker_compressed_at_a_level_is_read(
 @java
 @pytest.mark.parametrize("version", CONSUMERS)
 def test_groups_of_old_java_clients_go_on_where_they_stopped(
-    bootstrap: str, topic: str, group: str, programs: JavaPrograms, version: str
+    bootstrap: str, topic: str, group: str, version: str
 ) -> None:
     create(bootstrap, topic)
     write(bootstrap, topic, sample())
-    first = programs.read(version, bootstrap, topic, count=COUNT, group=group, at=-1)
+    first = java_reads(version, bootstrap, topic, count=COUNT, group=group, at=-1)
     write(bootstrap, topic, sample(5))
 
-    second = programs.read(version, bootstrap, topic, count=5, group=group, at=-1)
+    second = java_reads(version, bootstrap, topic, count=5, group=group, at=-1)
 
     assert pairs(first[topic]) == written_by_java()
     assert [one.offset for one in second[topic]] == list(range(COUNT, COUNT + 5))
@@ -286,14 +265,12 @@ def test_groups_of_old_java_clients_go_on_where_they_stopped(
 
 @java
 @pytest.mark.parametrize("version", CONSUMERS)
-def test_big_batches_come_to_old_java_clients(
-    bootstrap: str, topic: str, programs: JavaPrograms, version: str
-) -> None:
+def test_big_batches_come_to_old_java_clients(bootstrap: str, topic: str, version: str) -> None:
     create(bootstrap, topic)
     big = [Found(i, FIRST_TIMESTAMP_MS + i, None, b"%d" % i * 300) for i in range(4_000)]
     write(bootstrap, topic, big, compression_type="gzip", linger_ms=200, batch_size=900_000)
 
-    found = programs.read(version, bootstrap, topic, count=len(big))[topic]
+    found = java_reads(version, bootstrap, topic, count=len(big))[topic]
 
     assert [(one.offset, one.value) for one in found] == [(one.offset, one.value) for one in big]
 
@@ -355,23 +332,23 @@ def raise_format(bootstrap: str, topic: str, version: str) -> None:
 
 @java
 def test_a_topic_whose_format_was_raised_twice_is_read_by_everyone(
-    of_old_protocol: tuple[str, str], topic: str, programs: JavaPrograms
+    of_old_protocol: tuple[str, str], topic: str
 ) -> None:
     bootstrap, _ = of_old_protocol
     name = f"{topic}-none"
     topics = [f"{topic}-{codec}" for codec in OLD_CODECS]
     create(bootstrap, *topics, message_format_version="0.9.0")
-    programs.write("0.8.2.2", bootstrap, topic)
+    java_writes("0.8.2.2", bootstrap, topic)
     for each in topics:
         raise_format(bootstrap, each, "0.10.0")
-    programs.write("0.10.2.2", bootstrap, topic)
+    java_writes("0.10.2.2", bootstrap, topic)
     for each in topics:
         raise_format(bootstrap, each, "2.8")
-    programs.write("0.9.0.1", bootstrap, topic)
+    java_writes("0.9.0.1", bootstrap, topic)
 
     assert stored_formats(bootstrap, name) == {(0, 0), (1, 0), (2, 0)}
     for each in topics:
         assert pairs(read(bootstrap, each, 3 * COUNT)) == written_by_java() * 3
     for consumer in CONSUMERS:
-        found = programs.read(consumer, bootstrap, *topics, count=3 * COUNT * len(topics))
+        found = java_reads(consumer, bootstrap, *topics, count=3 * COUNT * len(topics))
         assert all(pairs(found[each]) == written_by_java() * 3 for each in topics)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -21,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 from compat_tests import apache_kafka
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
-from compat_tests.java_clients import compiled, run_java
+from compat_tests.java_clients import kept_classes, run_java
 from compat_tests.waiting import PATIENCE_S, until
 
 BOTH = ("read_committed", "read_uncommitted")
@@ -229,11 +228,11 @@ def test_kafka_python_writes_and_commits_in_transactions(
 @pytest.mark.java
 @pytest.mark.parametrize("version", ["2.8.2", apache_kafka.NEWEST])
 def test_java_programs_read_and_write_in_transactions(
-    bootstrap: str, topic: str, tmp_path: Path, version: str
+    bootstrap: str, topic: str, version: str
 ) -> None:
     for each in (topic, f"{topic}-out"):
         create_topic(bootstrap, each, 1)
-    classes = compiled("Transactions.java", "2.8.2", tmp_path)
+    classes = kept_classes("Transactions", "2.8.2")
 
     told = run_java(classes, version, "Transactions", bootstrap, topic)
 

@@ -13,7 +13,7 @@ import pytest
 from compat_tests import apache_kafka
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
-from compat_tests.java_clients import compiled, run_java
+from compat_tests.java_clients import kept_classes, run_java
 
 pytestmark = pytest.mark.java
 
@@ -51,9 +51,9 @@ def levels_in_log(broker: BrokerProcess) -> list[int]:
 
 
 def test_javas_clients_of_all_ages_write_in_transactions_at_every_level(
-    own_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+    own_broker: Callable[..., BrokerProcess], topic: str
 ) -> None:
-    classes = compiled("Transactions.java", OLD, tmp_path)
+    classes = kept_classes("Transactions", OLD)
     broker = own_broker()
 
     def story(version: str, name: str) -> None:

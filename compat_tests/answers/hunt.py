@@ -17,8 +17,9 @@ from compat_tests.answers import changes, fetches, lookups, old_versions, sessio
 from compat_tests.answers.allowed import unexplained
 from compat_tests.answers.asking import Answer, Caller, Target
 from compat_tests.answers.preparing import TOPICS, go_on, prepare
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.shared_zookeeper import fresh_chroot
 
 KBROKER, OLD, NEW = "kbroker", "3.9.2", "4.3.1"
 _SETTINGS = {"auto.create.topics.enable": "false"}
@@ -48,9 +49,8 @@ def running(
         if KBROKER in names:
             brokers[KBROKER] = BrokerProcess(root / "own" / "data", tuple(options))
         if OLD in names:
-            connect = stack.enter_context(zookeeper())
             brokers[OLD] = ApacheBroker(
-                root / "old" / "data", connect, settings=_SETTINGS | _PATIENT
+                root / "old" / "data", fresh_chroot(), settings=_SETTINGS | _PATIENT
             )
         if NEW in names:
             brokers[NEW] = ApacheBroker(root / "new" / "data", settings=_SETTINGS)

@@ -10,7 +10,8 @@ from typing import TypeVar
 import pytest
 
 from compat_tests.cluster.processes import Cluster
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.shared_zookeeper import shared_zookeeper
+from compat_tests.zookeeper_servers import ZooKeeperServers
 
 T = TypeVar("T")
 KINDS = {"kbroker": "kbroker", "kafka": "apache"}
@@ -31,10 +32,9 @@ def either(kind: str) -> Callable[[T, T], T]:
 
 
 @pytest.fixture(scope="session")
-def zookeeper() -> Iterator[ZooKeeperServers]:
+def zookeeper() -> ZooKeeperServers:
     """A ZooKeeper server for the whole run; every cluster takes a chroot of its own."""
-    with zookeeper_servers() as servers:
-        yield servers
+    return shared_zookeeper()
 
 
 @pytest.fixture(scope="session")

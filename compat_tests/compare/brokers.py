@@ -17,9 +17,10 @@ from typing import Any
 from compat_tests.answers.asking import Target
 from compat_tests.answers.normal import Names
 from compat_tests.answers.preparing import TOPICS, go_on, prepare
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.conftest import BrokerProcess
+from compat_tests.shared_zookeeper import fresh_chroot
 from compat_tests.transactions import sides
 from compat_tests.transactions.runner import warm_up
 from compat_tests.wire.wire_client import (
@@ -68,7 +69,7 @@ def running(name: str, root: Path) -> Iterator[str]:
             options = [part for item in settings for part in ("--override", "=".join(item))]
             broker: Any = BrokerProcess(root / "data", ("--profile", "prod", *options))
         elif name in STARTED:
-            connect = stack.enter_context(zookeeper()) if name == OLD else None
+            connect = fresh_chroot() if name == OLD else None
             broker = ApacheBroker(root / "data", connect, settings=sides.SETTINGS | _PATIENT)
         else:
             yield name

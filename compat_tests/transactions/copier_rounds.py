@@ -29,6 +29,7 @@ from compat_tests.cluster.replicas import SETTINGS as REPLICATED
 from compat_tests.cluster.replicas import await_in_sync, create
 from compat_tests.conftest import BrokerProcess
 from compat_tests.kill_rounds import read_all
+from compat_tests.shared_zookeeper import shared_zookeeper
 from compat_tests.transactions.copiers import (
     COPIERS,
     CommittedReader,
@@ -39,7 +40,6 @@ from compat_tests.transactions.copiers import (
 from compat_tests.transactions.runner import warm_up
 from compat_tests.waiting import until
 from compat_tests.writers import PARTITIONS, LibrdkafkaWriter
-from compat_tests.zookeeper_servers import zookeeper_servers
 
 TIMEOUT_MS = 10_000
 GRACE_S = 15.0  # beyond the time-out of a transaction; nothing may wait longer
@@ -180,13 +180,8 @@ def run_alone(
 
 @contextmanager
 def _three(directory: Path, kind: str) -> Iterator[Cluster]:
-    with (
-        zookeeper_servers(1, directory=directory / "zookeeper") as zookeeper,
-        Cluster(
-            directory, zookeeper, [kind] * 3, REPLICATED | _SETTINGS | _REPLICATED,
-            chroot="/copiers",
-        ) as cluster,
-    ):  # fmt: skip
+    settings = REPLICATED | _SETTINGS | _REPLICATED
+    with Cluster(directory, shared_zookeeper(), [kind] * 3, settings, chroot="/copiers") as cluster:
         cluster.start()
         yield cluster
 

@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.shared_zookeeper import fresh_chroot
 from compat_tests.transactions.runner import run_all, warm_up
 from compat_tests.transactions.script import (
     Answers,
@@ -77,7 +78,7 @@ def _features(bootstrap: str) -> Any:
 def _broker(side: str, settings: dict[str, str]) -> Iterator[str]:
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sides-")))
-        connect = stack.enter_context(zookeeper()) if side == OLD else None
+        connect = fresh_chroot() if side == OLD else None
         broker = ApacheBroker(root / "data", connect, settings=settings | _PATIENT)
         broker.start()
         stack.callback(broker.stop)

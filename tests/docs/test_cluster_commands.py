@@ -8,7 +8,8 @@ import pytest
 
 from compat_tests.apache_directories import ApacheBroker
 from compat_tests.command_line import FINE, run
-from compat_tests.zookeeper_servers import java_command, zookeeper_servers
+from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.zookeeper_servers import java_command
 from tests.docs.pages import section, shown_commands, text_of
 from tests.docs.terminals import Terminals, what_may_be_missing
 
@@ -41,11 +42,11 @@ def test_clusters_over_a_zookeeper_print_what_is_shown(terminals: Terminals) -> 
 def test_a_broker_of_apache_kafka_gives_way_to_one_that_prints_what_is_shown(
     terminals: Terminals,
 ) -> None:
-    with what_may_be_missing(), zookeeper_servers() as zookeeper:
+    with what_may_be_missing():
         port = int(terminals.address.rpartition(":")[2])
         logs = terminals.directory / "kafka-logs"
         patient = {"zookeeper.session.timeout.ms": "18000"}
-        apache = ApacheBroker(logs, zookeeper.connect("/kafka"), settings=patient, port=port)
+        apache = ApacheBroker(logs, fresh_chroot(), settings=patient, port=port)
         apache.start()
         made = run("topic", "create", "orders", bootstrap=terminals.address)
         sent = run("produce", "orders", stdin="desk\n", bootstrap=terminals.address)
@@ -57,7 +58,6 @@ def test_a_broker_of_apache_kafka_gives_way_to_one_that_prints_what_is_shown(
         for shown in shown_commands(section(CLUSTERS, BY_TURNS)):
             terminals.play(shown)
         read = run("consume", "orders", bootstrap=terminals.address)
-        terminals.stop("kbroker")  # while there is a ZooKeeper
 
     assert (made.code, sent.code) == (FINE, FINE)
     assert read.lines() == ["desk"]

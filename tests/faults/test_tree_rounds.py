@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 from compat_tests.prerequisites import NotAvailableError
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.shared_zookeeper import shared_zookeeper
+from compat_tests.zookeeper_servers import ZooKeeperServers
 from tests.faults.tree_rounds import compare_series, play_contest
 
 pytestmark = pytest.mark.java
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[ZooKeeperServers]:
+def servers() -> ZooKeeperServers:
     try:
-        with zookeeper_servers() as running:
-            yield running
+        return shared_zookeeper()
     except NotAvailableError as error:
         pytest.skip(str(error))
 

@@ -12,8 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST
+from compat_tests.shared_zookeeper import fresh_chroot
 from tests.golden import golden_logs
 from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import partitions_by_topic, write_tree
@@ -23,14 +24,15 @@ TOPIC_OF_3_9 = TOPIC | {"segment.bytes": "1800", "segment.index.bytes": "4096"}
 INTERNAL = {"segment.bytes": "6000", "segment.index.bytes": "4096", "cleanup.policy": "compact"}
 
 
-def restarted_with_zookeeper(root: Path, connect: str) -> ApacheBroker:
-    """Open and close `root` with Apache Kafka 3.9.2; `connect` has a chroot of its own."""
+def restarted_with_zookeeper(root: Path) -> ApacheBroker:
+    """Open and close `root` with Apache Kafka 3.9.2."""
     overrides = {
         topic: INTERNAL if topic.startswith("__") else TOPIC_OF_3_9
         for topic in partitions_by_topic(root)
     }
     if "preallocated" in overrides:
         overrides["preallocated"] = TOPIC_OF_3_9 | {"preallocate": "true"}
+    connect = fresh_chroot()
     write_tree(connect, root, overrides)
     broker = ApacheBroker(root, connect, settings={"broker.id": "0"})
     run(broker)
@@ -57,20 +59,17 @@ def run(broker: ApacheBroker) -> None:
 def main() -> None:
     images = sys.argv[1:] or golden_logs.IMAGES
     work = Path(tempfile.mkdtemp(prefix="kbroker-restarts-"))
-    with zookeeper() as address:
-        for image in images:
-            root = golden_logs.unpack(image, work / image)
-            if image.startswith(NEWEST):
-                broker = restarted_with_kraft(root)
-            else:
-                broker = restarted_with_zookeeper(root, f"{address}/{image}")
-            digests = golden_logs.digests(root)
-            lines = [f"{name}\t{digest}\n" for name, digest in sorted(digests.items())]
-            target = golden_logs.HOME / f"{image}.after-restart.tsv.gz"
-            target.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
-            sys.stdout.write(
-                f"{image}: {len(lines)} files, {len(broker.complaints())} complaints\n"
-            )
+    for image in images:
+        root = golden_logs.unpack(image, work / image)
+        if image.startswith(NEWEST):
+            broker = restarted_with_kraft(root)
+        else:
+            broker = restarted_with_zookeeper(root)
+        digests = golden_logs.digests(root)
+        lines = [f"{name}\t{digest}\n" for name, digest in sorted(digests.items())]
+        target = golden_logs.HOME / f"{image}.after-restart.tsv.gz"
+        target.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+        sys.stdout.write(f"{image}: {len(lines)} files, {len(broker.complaints())} complaints\n")
     shutil.rmtree(work)
 
 

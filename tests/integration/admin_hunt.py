@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE
@@ -237,20 +238,19 @@ def record(lines: Sequence[Answers], path: Path = RECORDED) -> None:
 
 @contextmanager
 def _apache(directory: Path) -> Iterator[list[ApacheBroker]]:
-    with zookeeper() as connect:
-        brokers = [
-            ApacheBroker(directory / "zookeeper", connect, settings=dict(SETTINGS)),
-            ApacheBroker(directory / "kraft", settings=dict(SETTINGS)),
-        ]
-        started: list[ApacheBroker] = []
-        try:
-            for broker in brokers:
-                broker.start()
-                started.append(broker)
-            yield brokers
-        finally:
-            for broker in started:
-                broker.stop()
+    brokers = [
+        ApacheBroker(directory / "zookeeper", fresh_chroot(), settings=dict(SETTINGS)),
+        ApacheBroker(directory / "kraft", settings=dict(SETTINGS)),
+    ]
+    started: list[ApacheBroker] = []
+    try:
+        for broker in brokers:
+            broker.start()
+            started.append(broker)
+        yield brokers
+    finally:
+        for broker in started:
+            broker.stop()
 
 
 def kbroker(data: Path) -> BrokerProcess:

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import RealFileSystem
@@ -214,12 +215,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     logging.disable(logging.WARNING)
-    with zookeeper() as address:
-        for seed in range(given.seed, given.seed + given.rounds):
-            with tempfile.TemporaryDirectory() as home:
-                found = play_round(seed, Path(home), f"{address}/{seed}")
-            sys.stdout.write("".join(f"{line}\n" for line in [*found, f"{seed}: {len(found)}"]))
-            sys.stdout.flush()
+    for seed in range(given.seed, given.seed + given.rounds):
+        with tempfile.TemporaryDirectory() as home:
+            found = play_round(seed, Path(home), fresh_chroot())
+        sys.stdout.write("".join(f"{line}\n" for line in [*found, f"{seed}: {len(found)}"]))
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

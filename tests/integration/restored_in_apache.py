@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import TOPIC_CONFIG
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.restore_rounds import check_partition, plan_of
+from compat_tests.shared_zookeeper import fresh_chroot
 from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import write_tree
 
@@ -46,9 +47,9 @@ def check(directory: Path, plan: RecordPlan, home: Path) -> None:
 @contextmanager
 def _with_zookeeper(directory: Path, home: Path) -> Iterator[ApacheBroker]:
     copy = shutil.copytree(directory, home / "zookeeper")
-    with zookeeper() as connect:
-        write_tree(connect, copy, _SETTINGS)
-        yield ApacheBroker(copy, connect, settings={"broker.id": "0"})  # as a restore says
+    connect = fresh_chroot()
+    write_tree(connect, copy, _SETTINGS)
+    yield ApacheBroker(copy, connect, settings={"broker.id": "0"})  # as a restore says
 
 
 @contextmanager

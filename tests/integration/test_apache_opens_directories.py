@@ -18,9 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE
@@ -128,12 +129,12 @@ def opened(
         seen = read_from(broker, written)
         cluster.take_back(directory)
     else:
-        with zookeeper() as connect:
-            write_tree(connect, directory, overrides(partitions_by_topic(directory)))
-            broker = ApacheBroker(directory, connect)
-            seen = read_from(broker, written)
-            if state == "clean":
-                check_not_opened_by_half(ApacheBroker(directory.parent / "half", connect))
+        connect = fresh_chroot()
+        write_tree(connect, directory, overrides(partitions_by_topic(directory)))
+        broker = ApacheBroker(directory, connect)
+        seen = read_from(broker, written)
+        if state == "clean":
+            check_not_opened_by_half(ApacheBroker(directory.parent / "half", connect))
     return Opened(version, state, directory, *seen, broker.complaints())
 
 

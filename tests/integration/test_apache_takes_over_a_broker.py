@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.checkpoint import read_meta_properties
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
@@ -118,18 +119,18 @@ def test_apache_goes_on_with_data_and_tree_and_so_does_kbroker_after_it(
     meta = read_meta_properties(RealFileSystem(), str(broker.data))
     assert meta is not None
 
-    with zookeeper() as connect:
-        move("export", broker.data, connect)
-        apache = ApacheBroker(broker.data, connect, settings={"broker.id": str(meta.broker_id)})
-        apache.start()
-        served = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
-        settings = settings_of(apache.bootstrap)
-        offsets = read_committed_offsets(apache.bootstrap, GROUP, PLACES)
-        write(apache.bootstrap, "none")
-        create_there(apache.bootstrap)
-        after = read_rows(apache.bootstrap, [*PLACES, THERE], "read_uncommitted")
-        apache.stop()
-        move("import", broker.data, connect)
+    connect = fresh_chroot()
+    move("export", broker.data, connect)
+    apache = ApacheBroker(broker.data, connect, settings={"broker.id": str(meta.broker_id)})
+    apache.start()
+    served = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
+    settings = settings_of(apache.bootstrap)
+    offsets = read_committed_offsets(apache.bootstrap, GROUP, PLACES)
+    write(apache.bootstrap, "none")
+    create_there(apache.bootstrap)
+    after = read_rows(apache.bootstrap, [*PLACES, THERE], "read_uncommitted")
+    apache.stop()
+    move("import", broker.data, connect)
     digests = golden_logs.digests(broker.data)
     broker.start()
     served_here = read_rows(broker.bootstrap, [*PLACES, THERE], "read_uncommitted")
@@ -150,13 +151,13 @@ def test_apache_goes_on_with_data_and_tree_and_so_does_kbroker_after_it(
 def test_a_cluster_that_began_with_apache_goes_on_without_zookeeper(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data")
     try:
-        with zookeeper() as connect:
-            apache = ApacheBroker(broker.data, connect, settings={"broker.id": "3"})
-            apache.start()
-            use(apache.bootstrap)
-            rows = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
-            apache.stop()
-            move("import", broker.data, connect)
+        connect = fresh_chroot()
+        apache = ApacheBroker(broker.data, connect, settings={"broker.id": "3"})
+        apache.start()
+        use(apache.bootstrap)
+        rows = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
+        apache.stop()
+        move("import", broker.data, connect)
     except NotAvailableError as error:
         pytest.skip(str(error))
     digests = golden_logs.digests(broker.data)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +16,8 @@ from kazoo.client import KazooClient
 from compat_tests.command_line import completed
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.shared_zookeeper import shared_zookeeper
+from compat_tests.zookeeper_servers import ZooKeeperServers
 from kbroker.model import TopicPartition
 from tests.integration.client_reads import read_committed_offsets, read_rows
 from tests.integration.test_apache_takes_over_a_broker import (
@@ -37,10 +37,9 @@ _chroots = (f"/move/{number}" for number in count())
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[ZooKeeperServers]:
+def servers() -> ZooKeeperServers:
     try:
-        with zookeeper_servers() as running:
-            yield running
+        return shared_zookeeper()
     except NotAvailableError as error:
         pytest.skip(str(error))
 

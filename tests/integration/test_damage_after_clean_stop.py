@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_records import FileRecords
@@ -70,14 +71,14 @@ def tear(path: Path) -> None:
 
 def opened_by_kafka(root: Path) -> ApacheBroker:
     """A broker that has started, if it could, and stopped."""
-    with zookeeper() as connect:
-        # What the tree says of epochs is read before they are spoiled.
-        write_tree(connect, root, overrides(path.name[:-2] for path in root.glob("*-0")))
-        if (root / SPOILED).exists():
-            (root / SPOILED).rename(root / "epochs-0" / "leader-epoch-checkpoint")
-        apache = ApacheBroker(root, connect)
-        apache.start()
-        apache.stop()
+    connect = fresh_chroot()
+    # What the tree says of epochs is read before they are spoiled.
+    write_tree(connect, root, overrides(path.name[:-2] for path in root.glob("*-0")))
+    if (root / SPOILED).exists():
+        (root / SPOILED).rename(root / "epochs-0" / "leader-epoch-checkpoint")
+    apache = ApacheBroker(root, connect)
+    apache.start()
+    apache.stop()
     return apache
 
 

@@ -10,7 +10,6 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,11 +17,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, free_port, jars
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.raw_connection import RawConnection
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
@@ -153,25 +153,24 @@ def travel(version: str, how: signal.Signals, home: Path) -> Traveller:
     """Four turns, each broker stopped by `how`; the clients after the last check."""
     port = free_port()
     data = home / "kafka" / "data"
-    with ExitStack() as stack:
-        if version == ZOOKEEPER_LINE:
-            apache = ApacheBroker(data, stack.enter_context(zookeeper()), port=port)
-        else:
-            apache = ApacheBroker(data, settings={"metadata.log.dir": str(data)}, port=port)
-        here = BrokerProcess(data, ("--adopt",), port=port)
-        traveller = Traveller(apache.bootstrap)
-        for turn in range(4):
-            broker = (apache, here)[turn % 2]
-            broker.start()
-            try:
-                if not turn:
-                    traveller.create_topics()
-                traveller.take_turn()
-                traveller.check()
-            finally:
-                broker.stop(how)
-            assert [c for c in apache.complaints() if not EXPECTED_COMPLAINTS.search(c)] == []
-        assert here.log_text().count("Traceback") == 0
+    if version == ZOOKEEPER_LINE:
+        apache = ApacheBroker(data, fresh_chroot(), port=port)
+    else:
+        apache = ApacheBroker(data, settings={"metadata.log.dir": str(data)}, port=port)
+    here = BrokerProcess(data, ("--adopt",), port=port)
+    traveller = Traveller(apache.bootstrap)
+    for turn in range(4):
+        broker = (apache, here)[turn % 2]
+        broker.start()
+        try:
+            if not turn:
+                traveller.create_topics()
+            traveller.take_turn()
+            traveller.check()
+        finally:
+            broker.stop(how)
+        assert [c for c in apache.complaints() if not EXPECTED_COMPLAINTS.search(c)] == []
+    assert here.log_text().count("Traceback") == 0
     return traveller
 
 

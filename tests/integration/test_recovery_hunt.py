@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import zookeeper
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
+from compat_tests.shared_zookeeper import fresh_chroot
 from tests.faults.planted_bugs import gap_taken_for_damage
 from tests.integration.recovery_hunt import play_round
 
@@ -20,8 +20,7 @@ def test_injured_logs_are_recovered_to_the_bytes_that_kafka_recovers(tmp_path: P
     except NotAvailableError as error:
         pytest.skip(str(error))
 
-    with zookeeper() as connect:
-        differences = play_round(1, tmp_path, connect)
+    differences = play_round(1, tmp_path, fresh_chroot())
 
     assert differences == []
 
@@ -33,7 +32,7 @@ def test_records_that_go_for_a_gap_are_found(tmp_path: Path) -> None:
     except NotAvailableError as error:
         pytest.skip(str(error))
 
-    with zookeeper() as connect, gap_taken_for_damage():
-        differences = play_round(1, tmp_path, connect)
+    with gap_taken_for_damage():
+        differences = play_round(1, tmp_path, fresh_chroot())
 
     assert any(".log after nothing" in difference for difference in differences)

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from compat_tests.prerequisites import NotAvailableError
-from compat_tests.zookeeper_servers import zookeeper_servers
+from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree
@@ -123,13 +123,12 @@ async def said_and_kept(tree: Tree) -> tuple[list[object], dict[str, bytes]]:
 
 async def test_an_ensemble_and_an_embedded_tree_say_and_keep_the_same() -> None:
     try:
-        with zookeeper_servers() as servers:
-            tree = await open_kazoo_tree(servers.connect("/same"), 20_000)
-            try:
-                there = await said_and_kept(tree)
-            finally:
-                await tree.close()
+        tree = await open_kazoo_tree(fresh_chroot(), 20_000)
     except NotAvailableError as error:
         pytest.skip(str(error))
+    try:
+        there = await said_and_kept(tree)
+    finally:
+        await tree.close()
 
     assert there == await said_and_kept(EmbeddedTree(FixedClock()).session())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from itertools import count
 
 import pytest
 
 from compat_tests.prerequisites import NotAvailableError
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.shared_zookeeper import shared_zookeeper
+from compat_tests.zookeeper_servers import ZooKeeperServers
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
@@ -36,10 +37,9 @@ _chroots = (f"/contract/{number}" for number in count())
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[ZooKeeperServers]:
+def servers() -> ZooKeeperServers:
     try:
-        with zookeeper_servers() as running:
-            yield running
+        return shared_zookeeper()
     except NotAvailableError as error:
         pytest.skip(str(error))
 
