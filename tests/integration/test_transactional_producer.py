@@ -17,6 +17,7 @@ from kbroker.client.transactional_producer import Position, TransactionalProduce
 from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import bodies_of_values
 from kbroker.testing import Broker
+from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
@@ -63,7 +64,11 @@ class Writer:
         return self.transactions.committed("g", PLACE)
 
 
-def visible(broker: Broker) -> list[bytes]:
+def visible(broker: Broker, *, while_open: bool = False) -> list[bytes]:
+    """What readers of committed records see: now, with transactions open, or when none is left."""
+    if not while_open:
+        for place in (PLACE, OTHER):
+            settled_end(broker.bootstrap, place)
     with closing(
         KafkaConsumer(
             bootstrap_servers=broker.bootstrap,
@@ -93,7 +98,7 @@ def test_what_is_committed_is_visible_with_its_offsets(
 
     writer.write(b"a", b"b")
     writer.write(b"c", partition=1)
-    assert visible(broker) == []
+    assert visible(broker, while_open=True) == []
     writer.commit(3)
     writer.write(b"d")
     writer.commit(4)
