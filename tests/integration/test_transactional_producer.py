@@ -65,7 +65,7 @@ class Writer:
 
 
 def visible(broker: Broker, *, while_open: bool = False) -> list[bytes]:
-    """What readers of committed records see: now, with transactions open, or when none is left."""
+    """Read what is committed: now, with transactions open, or when none is left."""
     if not while_open:
         for place in (PLACE, OTHER):
             settled_end(broker.bootstrap, place)
