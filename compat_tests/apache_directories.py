@@ -23,7 +23,6 @@ from compat_tests.apache_kafka import (
     ZOOKEEPER_LINE,
     class_archive,
     free_port,
-    jars,
     java_command,
 )
 from compat_tests.class_archive import ClassArchive
@@ -181,12 +180,9 @@ class ApacheBroker:
             raise RuntimeError(f"StorageTool could not format {self.data}: {done.stderr}")
 
     def _add_logging(self, command: list[str]) -> None:
-        """Make it log what it does: 4.3.1's jars bring no logger, so it gets that of 3.9.2."""
+        """Make it log what it does."""
         path = self.data.parent / f"{self.data.name}-log4j.properties"
         path.write_text(_LOG4J)
-        logger = ":".join(str(jar) for jar in jars(ZOOKEEPER_LINE).glob("*reload4j*.jar"))
-        classpath = command.index("-cp") + 1
-        command[classpath] += f":{logger}"
         command.insert(1, f"-Dlog4j.configuration=file:{path}")
 
 

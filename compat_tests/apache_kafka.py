@@ -42,7 +42,12 @@ def java_command(
 ) -> list[str]:
     """The command line that runs one of Kafka's main classes."""
     flags = [f"-Xmx{heap}", *SHORT_LIVED, *class_archive(main_class, version).using()]
-    return ["java", *flags, "-cp", f"{jars(version)}/*", main_class, *args]
+    class_path = [f"{jars(version)}/*"]
+    if main_class == BROKER:
+        # 4.3.1's jars bring no logger, so it gets that of 3.9.2; Java passes over an archive that was
+        # made with other jars, so that those who read no log have it as well.
+        class_path += map(str, jars(ZOOKEEPER_LINE).glob("*reload4j*.jar"))
+    return ["java", *flags, "-cp", ":".join(class_path), main_class, *args]
 
 
 def class_archive(main_class: str, version: str) -> ClassArchive:

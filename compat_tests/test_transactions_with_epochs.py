@@ -14,6 +14,7 @@ from compat_tests import apache_kafka
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.java_clients import kept_classes, run_java
+from compat_tests.tool_runner import run_tool
 
 pytestmark = pytest.mark.java
 
@@ -22,7 +23,7 @@ OLD = "2.8.2"
 
 
 def set_level(bootstrap: str, direction: str, level: int) -> str:
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.FeatureCommand",
         "--bootstrap-server",
         bootstrap,
@@ -37,7 +38,7 @@ def set_level(bootstrap: str, direction: str, level: int) -> str:
 def levels_in_log(broker: BrokerProcess) -> list[int]:
     """The levels of the protocol that transactions in the log were made with, in Kafka's words."""
     logs = [str(path) for path in broker.data.glob("__transaction_state-*/*.log")]
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.DumpLogSegments",
         "--transaction-log-decoder",
         "--files",
