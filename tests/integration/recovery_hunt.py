@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from compat_tests.apache_directories import ApacheBroker
@@ -146,27 +147,45 @@ def injured(root: Path, draw: random.Random) -> dict[str, str]:
     return done
 
 
-def differences(
-    root: Path, connect: str, clock: WallClock, settings: Settings
-) -> dict[str, tuple[str, str]]:
-    """Digest here and there of every file that the two recoveries leave differently."""
+@dataclass(frozen=True)
+class Injured:
+    """A directory that was killed and injured: as it was then, and as Apache Kafka recovered it."""
+
+    root: Path
+    there: Path
+    done: dict[str, str]
+    clock: WallClock
+    settings: Settings
+
+    def differences(self) -> list[str]:
+        """A line for every file that a recovery here leaves otherwise."""
+        here = self.root.parent / "here"
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(self.root, here)
+        recover_here(here, self.clock, self.settings)
+        ours, theirs = golden_logs.digests(here), golden_logs.digests(self.there)
+        return [
+            f"{name} after {self.done.get(name.partition('/')[0])}: "
+            f"here {ours.get(name, '-')}, there {theirs.get(name, '-')}"
+            for name in sorted(ours | theirs)
+            if ours.get(name) != theirs.get(name) and not is_known(here, name, ours.get(name, "-"))
+        ]
+
+
+def recover_there(root: Path, settings: Settings) -> Path:
+    """A copy of a directory that Apache Kafka has opened and closed."""
     there = Path(shutil.copytree(root, root.parent / "there"))
     (there / GAPLESS_OFFSET_CHECKPOINT_FILE).unlink(
         missing_ok=True
     )  # not Kafka's: a clean stop here removes it
+    connect = fresh_chroot()
     write_tree(connect, there, overrides(partitions_by_topic(there), settings=settings))
     apache = ApacheBroker(there, connect)
     apache.start()
     partitions = sum(map(len, partitions_by_topic(there).values()))
     _wait(lambda: apache.log_text().count(" starts at leader epoch ") >= partitions)
     apache.stop()
-    recover_here(root, clock, settings)
-    ours, theirs = golden_logs.digests(root), golden_logs.digests(there)
-    return {
-        name: (ours.get(name, "-"), theirs.get(name, "-"))
-        for name in sorted(ours | theirs)
-        if ours.get(name) != theirs.get(name) and not is_known(root, name, ours.get(name, "-"))
-    }
+    return there
 
 
 def recover_here(root: Path, clock: WallClock, settings: Settings) -> None:
@@ -179,8 +198,8 @@ def recover_here(root: Path, clock: WallClock, settings: Settings) -> None:
     logs.shutdown()
 
 
-def play_round(seed: int, home: Path, connect: str) -> list[str]:
-    """One round; a line for every difference."""
+def injured_directory(seed: int, home: Path) -> Injured:
+    """Write, kill and injure one, and let Apache Kafka recover it."""
     writer = DirectoryWriter(home / "data")
     write_everything(writer)
     writer.checkpoint()
@@ -189,12 +208,8 @@ def play_round(seed: int, home: Path, connect: str) -> list[str]:
     root = Path(shutil.copytree(home / "data", home / "injured"))
     writer.close()
     done = injured(root, draw)
-    return [
-        f"{seed} {name} after {done.get(name.partition('/')[0])}: here {ours}, there {theirs}"
-        for name, (ours, theirs) in differences(
-            root, connect, writer.clock, writer.settings
-        ).items()
-    ]
+    there = recover_there(root, writer.settings)
+    return Injured(root, there, done, writer.clock, writer.settings)
 
 
 def _wait(condition: Callable[[], bool]) -> None:
@@ -217,8 +232,9 @@ def main() -> None:
     logging.disable(logging.WARNING)
     for seed in range(given.seed, given.seed + given.rounds):
         with tempfile.TemporaryDirectory() as home:
-            found = play_round(seed, Path(home), fresh_chroot())
-        sys.stdout.write("".join(f"{line}\n" for line in [*found, f"{seed}: {len(found)}"]))
+            found = injured_directory(seed, Path(home)).differences()
+        lines = [*(f"{seed} {line}" for line in found), f"{seed}: {len(found)}"]
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
 
