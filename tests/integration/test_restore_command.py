@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.command_line import PROGRAM, completed
@@ -231,7 +232,9 @@ def set_offset(
     if creates:
         admin.create_topics([NewTopic(topic, 1, 1)])
     place = TopicPartition(topic, 0)
-    admin.alter_group_offsets(group, {place: OffsetAndMetadata(offset, "", -1)})
+    wanted = {place: OffsetAndMetadata(offset, "", -1)}
+    # The first group of a broker may be refused while its coordinator loads, which raises nothing.
+    until(lambda: admin.alter_group_offsets(group, wanted)[place] is NoError, f"offset of {group}")
 
 
 def test_a_topic_that_was_deleted_is_not_taken_for_whole(broker: Broker, archive: Path) -> None:
