@@ -180,7 +180,7 @@ def unvarying(text: str) -> str:
 
 def without_measures(text: str) -> str:
     """Without what a job of the pipeline measures: sizes, rates, times, and its progress."""
-    text = re.sub(r"^(archive: .*|\w+: .* to go)\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(archive: .*|\w+: .* (to go|nothing to do))\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"\bin \d+ batch.*", "in N batches, N rows/s", text)
     text = re.sub(r"( rows| round), .* rows/s", r"\1, N rows/s", text)
     text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", "ID", text)

@@ -202,10 +202,11 @@ async def test_those_who_wait_for_room_go_over_the_next_connection(flight: Fligh
 
 @pytest.mark.parametrize("count", [1])
 async def test_a_time_out_fails_those_behind_it_too(flight: Flight) -> None:
-    await flight.send(HeartbeatRequest(), timeout_ms=20)
-    await flight.send(HeartbeatRequest())
     flight.transport.feed(flight.answers(0))
-    await asyncio.sleep(0.05)
+    for options in ({"timeout_ms": 20}, {}):  # both are sent in one turn of the loop
+        request = flight.client.send(HeartbeatRequest(), **options)
+        flight.tasks.append(asyncio.create_task(request))
+    await asyncio.wait(flight.tasks)
     assert await flight.results() == [0, TimeoutError, ConnectionResetError]
     with pytest.raises(ConnectionResetError, match="no answer to HeartbeatRequest before it"):
         await flight.tasks[2]
