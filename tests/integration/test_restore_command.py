@@ -37,7 +37,9 @@ ROWS[9]["key"] = b"\xff"
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker() as made:
+    keeps_all = {"log.retention.ms": -1}  # the rows have a time of their own, and it passes
+    looks_often = {"log.initial.task.delay.ms": 0, "log.retention.check.interval.ms": 100}
+    with Broker(settings={**keeps_all, **looks_often}) as made:
         yield made
 
 
@@ -295,6 +297,17 @@ def test_times_are_not_replaced_by_those_of_the_restore(broker: Broker, archive:
     assert refused.returncode == 1
     assert "all records would get the time of the restore" in refused.stderr
     assert values(broker, "timed") == []
+
+
+def test_a_person_is_told_what_the_brokers_will_delete(broker: Broker, archive: Path) -> None:
+    short = run(broker, archive, "--rename", "t=short", "--setting", "retention.ms=86400000")
+
+    assert short.returncode == 0, short.stderr
+    assert "warning: short has retention.ms=86400000, and gets older records" in short.stderr
+    until(lambda: values(broker, "short") == [], "retention came")
+    (archive.parent / "checkpoint").rename(archive.parent / "other")
+    long = run(broker, archive, "--rename", "t=long")
+    assert "warning" not in long.stderr
 
 
 def test_a_checkpoint_belongs_to_one_wish_and_one_cluster(broker: Broker, archive: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
@@ -51,6 +52,8 @@ class TopicsRun:
             self._make_topics(links, missing)  # a run that is refused claims nothing
             job_id = held.claim(identity, PlacesElsewhere()).job_id
             restore.claim_topics(links)
+            for sentence in restore.warnings(links, time.time_ns() // 1_000_000):
+                say(f"warning: {sentence}")
             rows = sum(plan.rows for plan in self._plans)
             tasks = RestoreTasks(restore.board, rows, "transaction")
             tasks.run(session, restore_partition, partial(restore.tasks, job_id))

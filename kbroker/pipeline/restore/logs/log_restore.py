@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kbroker.config.config_values import MAX_LONG
-from kbroker.config.topic_config import KEEP_ALL, TopicConfig
+from kbroker.config.topic_config import KEEP_ALL
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.logs.log_task import LogTask
 from kbroker.pipeline.restore.logs.log_writing import WrittenLog
@@ -18,6 +17,7 @@ from kbroker.pipeline.restore.logs.restore_note import (
 )
 from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restore.short_retention import doomed_topics
 from kbroker.record.compression import NONE
 
 
@@ -63,20 +63,16 @@ class LogRestore:
 
     def warnings(self, now_ms: int) -> Iterator[str]:
         """Yield what a person should know of topics before a broker serves them."""
-        oldest: dict[str, int] = {}  # time of the newest record in a file
-        for plan in self.plans:
-            for entry in plan.files:
-                if entry.max_timestamp_ms >= 0:
-                    known = oldest.get(plan.target.topic, MAX_LONG)
-                    oldest[plan.target.topic] = min(known, entry.max_timestamp_ms)
+        configs = {topic.name: topic.config() for topic in self.note.topics}
+        doomed = doomed_topics(self.plans, configs, now_ms)
         for topic in self.note.topics:
-            config = topic.config()
+            config = configs[topic.name]
             if not topic.is_known and KEEP_ALL.items() <= topic.settings.items():
                 yield (
                     f"{topic.name} keeps all records, as its settings are not known: give others "
                     "with --setting retention.ms=MS"
                 )
-            elif oldest.get(topic.name, MAX_LONG) < now_ms - _kept_ms(config):
+            elif topic.name in doomed:
                 yield (
                     f"{topic.name} has records that are older than its retention.ms: a broker "
                     "deletes segments of them within minutes, unless --setting retention.ms=-1 is "
@@ -98,8 +94,3 @@ class LogRestore:
             leader_epoch=log.leader_epoch,
             codec=self.how.compression,
         )
-
-
-def _kept_ms(config: TopicConfig) -> int:
-    """For how long a topic keeps records."""
-    return config.retention_ms if config.is_deleted and config.retention_ms >= 0 else MAX_LONG

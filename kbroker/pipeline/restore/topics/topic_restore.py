@@ -17,10 +17,13 @@ from kbroker.client.cluster_configs import Resource, describe_each
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.consumer_groups import delete_group
 from kbroker.config.config_resources import ResourceType
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, partition_count
+from kbroker.pipeline.restore.short_retention import doomed_topics
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restore.topics.topic_task import TopicTask
@@ -28,6 +31,7 @@ from kbroker.pipeline.restore.topics.topic_writer import check_same
 from kbroker.record.compression import NONE
 
 _TIME_TYPE, _BY_BROKER = "message.timestamp.type", "LogAppendTime"  # the times of records stay
+_KEEPING = ("retention.ms", "cleanup.policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,21 @@ class TopicRestore:
         _check_times(links, found)
         self._checkpoint.claim(found)
 
+    def warnings(self, links: ClusterLinks, now_ms: int) -> list[str]:
+        """List what a person should know of the topics before they are written. Raises as
+        `prepare`.
+        """
+        configs = {
+            name: TopicConfig.from_overrides(KafkaConfig(), settings)
+            for name, settings in _settings_of(links, self._by_topic(), _KEEPING).items()
+        }
+        return [
+            f"{name} has retention.ms={configs[name].retention_ms}, and gets older records: the "
+            f"brokers delete segments of them within minutes, unless `kbroker topic alter {name} "
+            "--config retention.ms=-1` comes first"
+            for name in sorted(doomed_topics(self._plans, configs, now_ms))
+        ]
+
     def tasks(self, job_id: str, at_once: int) -> list[TopicTask]:
         """The largest partition first; `at_once` of them share the rate."""
         ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
@@ -172,13 +191,22 @@ def _group(job_id: str) -> str:
 
 
 def _check_times(links: ClusterLinks, topics: Iterable[str]) -> None:
-    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
-    for resource, settings in describe_each(links, resources, [_TIME_TYPE]).items():
-        if isinstance(settings, KafkaError):
-            continue  # who may write into a topic need not be let see its settings
-        if any(each.name == _TIME_TYPE and each.value == _BY_BROKER for each in settings):
+    for name, settings in _settings_of(links, topics, [_TIME_TYPE]).items():
+        if settings.get(_TIME_TYPE) == _BY_BROKER:
             raise PipelineError(
-                f"topic {resource.name} has {_TIME_TYPE}={_BY_BROKER}, and all records would get "
-                f"the time of the restore: `kbroker topic alter {resource.name} --config "
+                f"topic {name} has {_TIME_TYPE}={_BY_BROKER}, and all records would get "
+                f"the time of the restore: `kbroker topic alter {name} --config "
                 f"{_TIME_TYPE}=CreateTime` lets them keep theirs"
             )
+
+
+def _settings_of(
+    links: ClusterLinks, topics: Iterable[str], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Those of each topic, of which who may write into one need not be let see any."""
+    resources = [Resource(ResourceType.TOPIC, name) for name in topics]
+    return {
+        resource.name: {each.name: each.value for each in settings if each.value is not None}
+        for resource, settings in describe_each(links, resources, names).items()
+        if not isinstance(settings, KafkaError)
+    }
