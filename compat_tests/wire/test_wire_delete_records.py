@@ -16,7 +16,7 @@ from compat_tests.wire.wire_client import (
     stored_at,
 )
 
-BATCH = batch(5, value_bytes=20, timestamp_ms=1_000)
+BATCH = batch(5, value_bytes=20)
 OUT_OF_RANGE = "1 OFFSET_OUT_OF_RANGE low=-1"
 
 

@@ -16,7 +16,7 @@ from compat_tests.wire.wire_client import FETCH, WireClient, code, fetch_fields,
 
 NOTHING = "hw=-1; lso=-1; log_start=-1; records=0 bytes"
 OUT_OF_RANGE = f"1 OFFSET_OUT_OF_RANGE; {NOTHING}"
-BATCH = batch(5, value_bytes=20, timestamp_ms=1_000)
+BATCH = batch(5, value_bytes=20)
 
 
 @pytest.fixture

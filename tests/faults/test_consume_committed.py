@@ -23,7 +23,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     for path, content in files("3.9.2-clean").items():
         (data / path).parent.mkdir(parents=True, exist_ok=True)
         (data / path).write_bytes(content)
-    broker = RunningBroker(data, "--adopt").start()
+    broker = RunningBroker(data, "--adopt", "--override", "log.retention.ms=-1").start()
     yield broker
     broker.end()
 

@@ -104,6 +104,7 @@ class Cluster:
 async def running(directory: Path, *, brokers: int, **settings: str) -> AsyncIterator[Cluster]:
     """A cluster that was started, and is stopped after."""
     values = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    values["log.retention.ms"] = "-1"  # batches of tests have times of 1970
     config = KafkaConfig.for_profile("dev", {**values, **settings})
     local = LocalCluster(configs_of_brokers(config, brokers), str(directory))
     await local.startup()

@@ -48,7 +48,10 @@ class Adopted:
 @pytest.fixture(scope="module", params=golden_logs.IMAGES)
 def adopted(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Adopted]:
     data = golden_logs.unpack(request.param, tmp_path_factory.mktemp("adopted") / "data")
-    broker = RunningBroker(data, "--adopt", "--override", "log.cleaner.enable=false").start()
+    # All is as it was written: nothing is compacted, and nobody looks for old records.
+    left = ("log.cleaner.enable=false", "log.initial.task.delay.ms=86400000")
+    options = [part for setting in left for part in ("--override", setting)]
+    broker = RunningBroker(data, "--adopt", *options).start()
     try:
         yield Adopted(request.param, broker)
     finally:

@@ -35,6 +35,7 @@ from kbroker.testing import Broker
 from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)
+KEEPS_ALL = {"log.retention.ms": -1}  # the rows are of 2023
 SCHEMA = pa.schema(
     [
         ("key", pa.binary()),
@@ -125,7 +126,7 @@ def options(
 def test_rows_are_written_once_by_writers_that_are_killed(tmp_path: Path) -> None:
     rows, random = made_rows(400), Random(11)
     offset_map = OffsetMap(tmp_path / "offsets", PLACE)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         while True:
             steps = iter(range(random.randrange(1, 60)))
@@ -175,7 +176,7 @@ def watched(patched: pytest.MonkeyPatch, step: Callable[[str], None]) -> WriterO
 
 def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
     rows, offset_map = made_rows(100), OffsetMap(tmp_path, PLACE)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         first = TopicWriter(links, PLACE, offset_map, options(lambda: False))
         assert not first.write(lambda offset: rows_from(rows, offset))
@@ -190,7 +191,7 @@ def test_a_writer_goes_on_where_it_was_told_to_stop(tmp_path: Path) -> None:
 def test_batches_become_as_small_as_the_topic_takes_them(tmp_path: Path) -> None:
     rows, offset_map = made_rows(300), OffsetMap(tmp_path, PLACE)
     largest = {"max.message.bytes": "2000"}
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap)) as admin:
             admin.create_topics([NewTopic("t", 1, 1, topic_configs=largest)])
         writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
@@ -205,7 +206,7 @@ def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value
     rows, offset_map = made_rows(120), OffsetMap(tmp_path, PLACE)
     for row in rows:
         row["value"] = row["value"] and row["value"] + value
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         others = iter([None, None])
 
@@ -235,7 +236,7 @@ def test_the_map_is_right_where_a_batch_is_answered_for_later_than_those_behind_
         return batch, answer
 
     monkeypatch.setattr(BrokerLink, "take", take_late)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
         assert writer.write(lambda offset: rows_from(rows, offset, 40))
@@ -263,7 +264,7 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(
         return True
 
     monkeypatch.setattr(ClusterLinks, "ask", ask_late)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         writer = TopicWriter(links, PLACE, offset_map, options(deliver, 10_000_000))
         assert writer.write(lambda offset: rows_from(rows, offset, 20))
@@ -280,7 +281,7 @@ def test_nothing_stays_open_where_the_source_cannot_be_read(tmp_path: Path) -> N
         yield from rows_from(rows, offset, 10)
         raise PipelineError("a file is damaged")
 
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         view = links.ready_topic("t", creates=True)
         assert view is not None
         writer = TopicWriter(links, PLACE, offset_map, options(transaction_bytes=1 << 30))
@@ -299,7 +300,7 @@ def test_a_group_that_forgot_the_first_transaction_is_told_from_one_that_has_non
     tmp_path: Path,
 ) -> None:
     rows, offset_map = made_rows(14), OffsetMap(tmp_path, PLACE)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         first = TopicWriter(links, PLACE, offset_map, options(lambda: False))
         assert not first.write(lambda offset: rows_from(rows, offset))
@@ -313,7 +314,7 @@ def test_a_group_that_forgot_the_first_transaction_is_told_from_one_that_has_non
 
 def test_a_topic_that_is_made_again_gets_no_part_of_the_rows(tmp_path: Path) -> None:
     rows, offset_map = made_rows(70), OffsetMap(tmp_path, PLACE)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         view = links.ready_topic("t", creates=True)
         assert view is not None
         turns = iter(range(10))
@@ -344,7 +345,7 @@ def test_nobody_waits_within_a_transaction(tmp_path: Path) -> None:
 
     rows, offset_map = made_rows(21), OffsetMap(tmp_path, PLACE)
     pace = Pace(10.0, now_s=lambda: now_s, sleep=sleep)
-    with Broker() as broker, closing(ClusterLinks(broker.bootstrap)) as links:
+    with Broker(settings=KEEPS_ALL) as broker, closing(ClusterLinks(broker.bootstrap)) as links:
         links.ready_topic("t", creates=True)
         slow = replace(options(), pace=pace, transaction_bytes=1 << 30)
         assert TopicWriter(links, PLACE, offset_map, slow).write(lambda at: rows_from(rows, at))

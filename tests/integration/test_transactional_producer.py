@@ -21,7 +21,7 @@ from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
-SETTINGS = {"num.partitions": 2}
+SETTINGS = {"num.partitions": 2, "log.retention.ms": -1}  # records have times of 1970
 
 
 @pytest.fixture
@@ -149,10 +149,10 @@ def test_a_broker_may_be_away_between_any_two_steps(tmp_path: Path) -> None:
         writer.write(b"a")
         broker.stop()
 
-        with Broker(data=data, port=port) as again:
+        with Broker(data=data, port=port, settings=SETTINGS) as again:
             writer.commit(1)
             again.stop()
-        with Broker(data=data, port=port) as last:
+        with Broker(data=data, port=port, settings=SETTINGS) as last:
             writer.write(b"b")
             writer.commit(2)
 
