@@ -21,8 +21,11 @@ tenth of an interpreter.
 from __future__ import annotations
 
 import fcntl
+import gc
+import importlib
 import io
 import os
+import pkgutil
 import pty
 import re
 import select
@@ -48,6 +51,28 @@ SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
+# What commands import when they are called, beside all messages.
+_IMPORTED = (
+    "click._textwrap", "difflib", "encodings.idna", "kafka", "uvloop",
+    "kbroker.cli.consume",
+    "kbroker.cli.group_records",
+    "kbroker.cli.pipeline.mirror_run",
+    "kbroker.cli.pipeline.restore_tasks",
+    "kbroker.cli.pipeline.rules_plan",
+    "kbroker.cli.produce",
+    "kbroker.client.cluster_links",
+    "kbroker.pipeline.archive.archive_run",
+    "kbroker.pipeline.audit.audit_job",
+    "kbroker.pipeline.audit.audit_plan",
+    "kbroker.pipeline.audit.audit_report",
+    "kbroker.pipeline.lag.cluster_look",
+    "kbroker.pipeline.lag.lag_figures",
+    "kbroker.pipeline.rules.rules_job",
+    "kbroker.server.kafka_server",
+    "kbroker.server.launch",
+    "kbroker.server.metadata_tree.tree_move",
+    "kbroker.zk.tree_copy",
+)  # fmt: skip
 # Records have the times that sessions show, which retention would look at soon after the start.
 _KEEPS_ALL = {"log.initial.task.delay.ms": 86_400_000}
 
@@ -321,24 +346,26 @@ def _reach_an_ensemble_of_files() -> None:
 
 
 def _import_commands() -> None:
-    """Import, once, what any command would import."""
-    import kafka  # noqa: F401
+    """Import, once, what any command would import, also when it runs."""
+    import click
 
-    from kbroker.cli import __main__, consume, group_records, lazy_commands, produce  # noqa: F401
-    from kbroker.client import cluster_links, connection  # noqa: F401
-    from kbroker.pipeline.audit import audit_job, audit_plan, audit_report  # noqa: F401
-    from kbroker.pipeline.lag import cluster_look, lag_figures  # noqa: F401
-    from kbroker.server import launch  # noqa: F401
+    from kbroker.cli.__main__ import cli
+    from kbroker.protocol import messages
 
-    def walk(group: lazy_commands.LazyGroup) -> None:
-        import click
+    for name in _IMPORTED:
+        importlib.import_module(name)
+    for message in pkgutil.iter_modules(messages.__path__, f"{messages.__name__}."):
+        importlib.import_module(message.name)
 
+    def walk(group: click.Group) -> None:
         for name in group.list_commands(click.Context(group)):
             inner = group.get_command(click.Context(group), name)
-            if isinstance(inner, lazy_commands.LazyGroup):
+            if isinstance(inner, click.Group):
                 walk(inner)
 
-    walk(__main__.cli)  # type: ignore[arg-type]
+    walk(cli)
+    gc.collect()
+    gc.freeze()  # a fork that looks for garbage in it would copy it
 
 
 @contextmanager
