@@ -201,6 +201,9 @@ class Player:
     def _prepare(self, shell: str) -> None:
         """`$PYTHON -m tests.golden.MODULE $BROKER` prepares what no command can."""
         known = {"PYTHON": sys.executable, "PYTHONPATH": str(_ROOT), "BROKER": self.address}
+        # Else Hypothesis, which the library of the test's connections imports, makes tables of all
+        # characters in each directory anew.
+        known |= {"HYPOTHESIS_STORAGE_DIRECTORY": str(_ROOT / ".hypothesis")}
         subprocess.run(["sh", "-ec", shell], check=True, env=os.environ | known)
 
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
