@@ -19,6 +19,7 @@ from pathlib import Path
 
 from compat_tests.apache_kafka import (
     BROKER,
+    CLEANER_BYTES,
     NEWEST,
     ZOOKEEPER_LINE,
     class_archive,
@@ -53,6 +54,7 @@ _SETTINGS = {
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.min.compaction.lag.ms": str(10**12),  # it cleans nothing, unless a topic says so
+    "log.cleaner.dedupe.buffer.size": str(CLEANER_BYTES),
 }
 _LOG4J = """log4j.rootLogger=INFO, out
 log4j.appender.out=org.apache.log4j.ConsoleAppender

@@ -26,8 +26,14 @@ ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 
 BROKER = "kafka.Kafka"  # its main class
 FIRST_PORT, PORTS = 15_000, 17_000
+# Of 128 MB, which a broker fills with zeros as it starts, and which nobody here has the keys for.
+CLEANER_BYTES = 4 * 1024**2
 # Of the 50 partitions of each, whose logs take time to make and to close.
-_SMALL = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
+_SMALL = {
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "log.cleaner.dedupe.buffer.size": str(CLEANER_BYTES),
+}
 
 
 def jars(version: str = NEWEST) -> Path:
