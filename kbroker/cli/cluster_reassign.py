@@ -21,7 +21,7 @@ from kbroker.cli.partition_moves import (
     wait_until_none_moves,
 )
 from kbroker.cli.reassignment_plan import check_replicas, read_plan
-from kbroker.cli.refusals import no_such, no_such_partition, refuse
+from kbroker.cli.refusals import brokers_named, no_such, no_such_partition, refuse
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.reassignments import move_partitions, moves_under_way
 from kbroker.errors import ErrorCode, Trouble
@@ -226,8 +226,8 @@ def _brokers_away(plan: Replicas, replicas: Replicas, online: Collection[int]) -
         for broker in target
         if broker not in online and broker not in replicas[place]
     }
-    there = ", ".join(map(str, sorted(online)))
-    return [f"broker {each} is not in the cluster (there are {there})" for each in sorted(away)]
+    there = f"online: {brokers_named(online)}"
+    return [f"broker {each} is not in the cluster ({there})" for each in sorted(away)]
 
 
 def _show(moving: Mapping[TopicPartition, ReplicaAssignment], output: str) -> None:

@@ -28,10 +28,16 @@ def no_such_broker(broker: int, online: Iterable[int], offline: Collection[int] 
     """The sentence about a broker that is not there, with those that are; `offline`: also fine, as
     they hold replicas.
     """
-    there = f"online: {named(sorted(online))}"
+    there = f"online: {brokers_named(online)}"
     if offline:
-        there += f"; offline: {named(sorted(offline))}"
+        there += f"; offline: {brokers_named(offline)}"
     return f"no such broker: {broker} ({there})"
+
+
+def brokers_named(brokers: Iterable[int]) -> str:
+    """Ids in brackets of a sentence. A bare `0` would read as none."""
+    ids = sorted(brokers)
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {named(ids)}" if ids else "none"
 
 
 def no_such_partition(place: TopicPartition, count: int) -> str:

@@ -177,7 +177,9 @@ def test_a_broker_that_nothing_is_known_of_is_refused(
 
     assert isinstance(result.exception, CommandError)
     assert result.exception.code == 1
-    assert result.exception.message == "no such broker: 9 (online: 1, 2, 3; offline: 7)"
+    assert (
+        result.exception.message == "no such broker: 9 (online: brokers 1, 2, 3; offline: broker 7)"
+    )
     assert (result.stdout, result.stderr) == ("", "")
 
 

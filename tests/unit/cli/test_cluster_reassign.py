@@ -104,7 +104,7 @@ def test_brokers_and_partitions_that_are_not_there_are_refused_before_anything_m
 
     assert unknown.stderr == "Error: no such topic: ordes, did you mean orders?\n"
     assert str(unknown.exception) == "no such partition: orders-7 (the topic has 3 partitions)"
-    assert str(away.exception) == "broker 9 is not in the cluster (there are 1, 2, 3)"
+    assert str(away.exception) == "broker 9 is not in the cluster (online: brokers 1, 2, 3)"
     assert cluster.wishes == {}
 
 
