@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from importlib import metadata
 
 import click
@@ -10,10 +11,13 @@ import click
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.output import say
+from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import NO_CONTROLLER
 
 _RETRY_S = 0.05
+_ANSWER_S = 5.0
+_LEAST_ANSWER_S = 1.0
 _NO_LEADER = "has no leader"
 _NO_SUCH_TOPIC = "no such topic: "
 _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -42,7 +46,7 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            problems = _problems(bootstrap, topics)
+            problems = _problems(_in_time(bootstrap, deadline), topics)
         except CommandError as error:
             if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
                 raise
@@ -66,7 +70,7 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
 @bootstrap_option
 def health(bootstrap: str) -> None:
     """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3
-    when nobody answers.
+    when nobody listens, 124 when there is no answer in time.
     """
     problems = _problems(bootstrap, None)
     if problems:
@@ -83,6 +87,17 @@ def health(bootstrap: str) -> None:
 def version() -> None:
     """Print the version."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
+
+
+def _in_time(bootstrap: str, deadline: float) -> Bootstrap:
+    """The same cluster for one who waits for an answer only as long as there is time, but for a
+    second at least: in less, a busy broker could not even say what it lacks.
+    """
+    settings = settings_of(bootstrap)
+    left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
+    answer_s = min(settings.request_timeout_s or _ANSWER_S, left_s)
+    timed = replace(settings, request_timeout_s=answer_s)
+    return Bootstrap(bootstrap, timed, option_of(bootstrap))
 
 
 def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:

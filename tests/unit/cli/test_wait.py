@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from kbroker.cli import status
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.client.bootstrap import settings_of
 from kbroker.errors import ErrorCode, Trouble
 
 
@@ -33,6 +34,41 @@ def test_a_broker_that_is_ready_is_found_without_time(
     result = CliRunner().invoke(status.wait, ["--timeout", timeout], standalone_mode=False)
 
     assert result.exception is None
+
+
+@pytest.mark.parametrize(
+    ("timeout", "given_ms", "least_s", "most_s"),
+    [
+        ("2", None, 1.0, 2.0),
+        ("0", None, 1.0, 1.0),
+        ("600", None, 5.0, 5.0),
+        ("600", 300, 0.3, 0.3),
+        ("2", 60_000, 1.0, 2.0),
+    ],
+)
+def test_an_answer_is_waited_for_no_longer_than_there_is_time(
+    monkeypatch: pytest.MonkeyPatch,
+    timeout: str,
+    given_ms: int | None,
+    least_s: float,
+    most_s: float,
+) -> None:
+    asked = []
+    links = answering(0)
+
+    def connected(bootstrap: str) -> Any:
+        asked.append(settings_of(bootstrap).request_timeout_s)
+        return links(bootstrap)
+
+    monkeypatch.setattr(status, "cluster_links", connected)
+    own = [] if given_ms is None else ["-X", f"request.timeout.ms={given_ms}"]
+
+    result = CliRunner().invoke(status.wait, ["--timeout", timeout, *own], standalone_mode=False)
+
+    assert result.exception is None
+    (answer_s,) = asked
+    assert answer_s is not None
+    assert least_s <= answer_s <= most_s
 
 
 def test_what_is_missing_is_said_without_time(monkeypatch: pytest.MonkeyPatch) -> None:
