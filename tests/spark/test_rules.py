@@ -377,6 +377,8 @@ WRONG = [
     ("sum(amount)", "avg(amount)", "[rules.totals] cannot keep 'avg(amount)' is not sum(...)"),
     ("amount INT", "amount INTT", "[inputs.orders], schema is not right: Unsupported data type"),
     ('to = "placed"\nkey = "user"', 'to = "placed"\nkey = "usr"', "[rules.placed] gives no column usr, did you mean user?"),
+    ('by = "user"', 'by = "orders.user"', "[rules.totals] groups by orders.user: by has columns without their table, so give user; "),
+    ("sum(amount)", "sum(ordrs.amount)", "[rules.totals] names the column ordrs.amount, which is not there, did you mean orders.amount?"),
     ("at BIGINT", "at STRING", "[inputs.orders] has the time at, which is STRING: a time is TIMESTAMP"),
 ]  # fmt: skip
 

@@ -5,7 +5,8 @@ What Spark says of SQL that does not fit is said again in one sentence, with the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kbroker.near_names import did_you_mean
@@ -15,6 +16,8 @@ from kbroker.pipeline.rules.rule_results import Results, RowsOfStep, evaluate_ru
 from kbroker.pipeline.rules.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
 from kbroker.pipeline.rules.rule_sql import aggregate
 from kbroker.pipeline.rules.watermarks import Closing
+
+_PART = re.compile("`([^`]*)`")  # of a name as Spark tells it
 
 
 def check_rules(spark: Any, spec: RulesSpec, place: str) -> dict[str, Any]:
@@ -124,7 +127,7 @@ class _Check:
         words = error.getMessageParameters() or {}
         known = sorted({name for found in self._columns.values() for name in found})
         if kind == "UNRESOLVED_COLUMN":
-            return self._refusal(place, _unknown("column", words.get("objectName"), known))
+            return self._refusal(place, self._unknown_column(words.get("objectName"), known))
         if kind == "TABLE_OR_VIEW_NOT_FOUND":
             names = [*self._spec.tables, *self._spec.inputs, *self._spec.rules]
             return self._refusal(
@@ -134,6 +137,23 @@ class _Check:
             functions = (each.name for each in self._spark.catalog.listFunctions())
             return self._refusal(place, _unknown("function", words.get("routineName"), functions))
         return self._refusal(place, f"is not right: {_first_words(error, words)}")
+
+    def _unknown_column(self, quoted: str | None, known: Sequence[str]) -> str:
+        """As `_unknown`. A column that is there under another table is told with its table."""
+        parts = _PART.findall(quoted or "")
+        if len(parts) == 1 and parts[0].rpartition(".")[2] in known:
+            table, _, column = parts[0].rpartition(".")
+            return (
+                f"groups by {parts[0]}: by has columns without their table, so give {column}; "
+                f"where {table} is joined with another one that has it, join with "
+                f"USING ({column})"
+            )
+        if len(parts) > 1 and parts[-1] in known:
+            every = [f"{table}.{each}" for table in self._columns for each in self._columns[table]]
+            name = ".".join(parts[-2:])
+            hint = did_you_mean(name, every, shown=1)
+            return f"names the column {name}, which is not there{hint}"
+        return _unknown("column", quoted, known)
 
     def _refusal(self, place: str, sentence: str) -> PipelineError:
         return PipelineError(f"{self._place}, {place} {sentence}", ExitCode.USAGE)
