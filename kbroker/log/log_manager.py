@@ -154,10 +154,15 @@ class LogManager:
         """Every copy of a log that grows in another directory."""
         return list(self._open.futures.values())
 
-    def highest_producer_id(self) -> int:
-        """The highest producer id that a log remembers, -1 for none."""
+    def highest_producer_id(self, at_most: int) -> int:
+        """The highest producer id up to `at_most` that a log remembers, -1 for none."""
         return max(
-            (id_ for log in self._open.logs.values() for id_ in log.producer_state.producers),
+            (
+                id_
+                for log in self._open.logs.values()
+                for id_ in log.producer_state.producers
+                if id_ <= at_most
+            ),
             default=-1,
         )
 

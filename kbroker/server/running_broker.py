@@ -24,7 +24,7 @@ from kbroker.server.log_loading import load_on_thread
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.start_error import StartError
-from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.nodes.producer_id_blocks import MAX_SKIPPED_ID, ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ async def _load_logs(parts: BrokerParts, around: Surroundings) -> None:
 
 
 async def _skip_producer_ids(parts: BrokerParts) -> None:
-    storage, highest_id = parts.storage, parts.data.logs.highest_producer_id()
+    storage, highest_id = parts.storage, parts.data.logs.highest_producer_id(MAX_SKIPPED_ID)
     try:
         await ProducerIdBlocks(storage.zk).skip(storage.identity.broker_id, highest_id)
     except ZnodeFormatError as error:  # no ids are given out until somebody repairs the node

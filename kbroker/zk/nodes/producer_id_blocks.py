@@ -6,9 +6,11 @@ Law: every write expects the version that was read, so no id is ever in two bloc
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Final
 
 from kbroker.zk.tree import BadVersionError
 from kbroker.zk.zk_paths import (
+    MAX_PRODUCER_ID,
     PRODUCER_ID_BLOCK,
     PRODUCER_ID_BLOCK_SIZE,
     ProducerIdBlock,
@@ -16,6 +18,10 @@ from kbroker.zk.zk_paths import (
     encode_producer_id_block,
 )
 from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
+
+# Clients may write under any id. One above this, in the upper half, was not given out by a broker:
+# behind the highest of them no id would be left for anybody.
+MAX_SKIPPED_ID: Final = MAX_PRODUCER_ID // 2
 
 
 class ProducerIdBlocks:

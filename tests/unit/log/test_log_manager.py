@@ -403,11 +403,13 @@ def test_a_new_topic_sets_the_logs_of_an_old_one_of_its_name_aside(tmp_path: Pat
 
 
 def test_the_highest_producer_id_of_all_logs_is_known(logs: LogManager) -> None:
-    assert logs.highest_producer_id() == -1
+    assert logs.highest_producer_id(2**62) == -1
 
     for partition, producer_id in enumerate((7, 4000, 12)):
         log = logs.get_or_create_log(TopicPartition("t", partition))
         options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
         log.append_as_leader(batch(b"v", **options), leader_epoch=0, now_ms=NOW_MS)
 
-    assert logs.highest_producer_id() == 4000
+    assert logs.highest_producer_id(2**62) == 4000
+    assert logs.highest_producer_id(4000) == 4000
+    assert logs.highest_producer_id(3999) == 12
