@@ -20,6 +20,8 @@ from kbroker.pipeline.archive.manifests.manifest import (
     LAYOUT_VERSION,
     Manifest,
     ManifestError,
+    check_offsets,
+    check_partitions,
     check_paths,
     check_topics,
     decode_manifest,
@@ -134,6 +136,8 @@ def _read_snapshot(path: str, number: int, disk: FileSystem) -> Snapshot | None:
         snapshot = msgspec.json.decode(content, type=Snapshot)
         check_paths([*(entry.path for entry in snapshot.files), *snapshot.waiting])
         check_topics(snapshot.files, snapshot.ranges)
+        check_partitions(snapshot.files, snapshot.ranges, snapshot.partition_counts)
+        check_offsets(snapshot.ranges)
     except (ManifestError, msgspec.DecodeError, StorageError):
         return None  # the manifests say the same, only slower
     return snapshot

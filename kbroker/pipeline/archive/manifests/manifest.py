@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
+from kbroker.config.config_values import MAX_LONG
 from kbroker.model import TopicPartition
 from kbroker.topic_name import topic_name_fault
 
@@ -42,6 +43,7 @@ EXPIRED: Final = "expired"  # deleted from the archive by its own retention
 UNEXPLAINED: Final = "unexplained"
 
 _HOUR = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})")
+_MOST_PARTITIONS = 1_000_000  # of a topic: far beyond what a cluster can hold
 _LONGEST = 180  # of a topic's name in that of a file: a disk takes 255 bytes
 _PATH = re.compile(r"(data|rejected)(/[A-Za-z0-9._-]+)+\.parquet")
 
@@ -203,10 +205,14 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def check_names(manifest: Manifest) -> None:
-    """ManifestError for a path that leads out of the archive, and for what no topic is called."""
+    """ManifestError for a path that leads out of the archive, and for what no topic is called or
+    has.
+    """
     paths = [entry.path for entry in manifest.added]
     check_paths([*paths, *manifest.removed, *manifest.deleted])
     check_topics(manifest.added, manifest.ranges)
+    check_partitions(manifest.added, manifest.ranges, manifest.partition_counts)
+    check_offsets(manifest.ranges)
 
 
 def check_paths(paths: list[str]) -> None:
@@ -225,6 +231,31 @@ def check_topics(files: Iterable[FileEntry], ranges: Iterable[RangeEntry]) -> No
         fault = topic_name_fault(name)
         if fault is not None:
             raise ManifestError(f"names '{name}', which no topic is called: {fault}")
+
+
+def check_partitions(
+    files: Iterable[FileEntry], ranges: Iterable[RangeEntry], counts: Mapping[str, int]
+) -> None:
+    """ManifestError for a number that no partition has, and for a number of partitions that no
+    topic has: a restore makes all of them.
+    """
+    named = {each.topic_partition for each in files} | {each.topic_partition for each in ranges}
+    for topic, partition in sorted(named):
+        if not 0 <= partition < _MOST_PARTITIONS:
+            raise ManifestError(f"names partition {partition} of {topic}, which no topic has")
+    for topic, count in sorted(counts.items()):
+        if not 0 <= count <= _MOST_PARTITIONS:
+            raise ManifestError(f"gives {topic} {count} partitions, as no topic has")
+
+
+def check_offsets(ranges: Iterable[RangeEntry]) -> None:
+    """ManifestError for offsets that no log has."""
+    for each in ranges:
+        if not 0 <= each.start_offset <= each.end_offset <= MAX_LONG:
+            raise ManifestError(
+                f"names offsets {each.start_offset} to {each.end_offset} of "
+                f"{each.topic_partition}, which no log has"
+            )
 
 
 def is_file_path(path: str) -> bool:

@@ -27,7 +27,7 @@ from kbroker.log.directories.checkpoint import CheckpointError, read_clean_shutd
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import DELETED_SUFFIX
+from kbroker.log.format import DELETED_SUFFIX, MAX_RELATIVE_OFFSET
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -40,6 +40,7 @@ from kbroker.pipeline.restore.row_batches import (
 )
 from kbroker.record.compression import NONE
 
+MOST_EMPTY: Final = 10_000  # batches in a row without a record: each is a segment of its own
 FLUSH_BYTES: Final = 128 * 1024 * 1024  # after a kill no more than this has to be recovered
 
 
@@ -184,6 +185,13 @@ class PartitionWriting:
         """Append a batch, if there is one, and let the log end there."""
         if batch is not None:
             self._append(batch.up_to(end_offset))
+        if end_offset - self.next_offset > MOST_EMPTY * MAX_RELATIVE_OFFSET:
+            raise PipelineError(
+                f"{self._written.partition} of the archive goes on at offset {end_offset} after "
+                f"{self.next_offset}, without a record between them: a log of so many offsets "
+                "would fill the disk; see with `kbroker pipeline archive list` whether the archive "
+                "is the right one"
+            )
         while self.next_offset < end_offset:  # there is no record, or none that is near enough
             self._append(batch_without_records(self.next_offset, self._form).up_to(end_offset))
 

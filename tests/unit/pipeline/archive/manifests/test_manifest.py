@@ -118,6 +118,31 @@ def test_a_name_that_no_topic_has_is_refused(name: str, where: str) -> None:
         decode_manifest(encode_manifest(manifest(**{where: named[where]})))
 
 
+@pytest.mark.parametrize("number", [-1, 1_000_000, 2**31 - 1, 2**40])
+@pytest.mark.parametrize("where", ["added", "ranges"])
+def test_a_partition_that_no_topic_has_is_refused(number: int, where: str) -> None:
+    file = msgspec.structs.replace(file_entry(0, 11, rows=10), partition=number)
+    reach = msgspec.structs.replace(offsets(0, 12), partition=number)
+    named = {"added": (file,), "ranges": (reach,)}
+
+    with pytest.raises(ManifestError, match=f"partition {number} of t, which no topic has"):
+        decode_manifest(encode_manifest(manifest(**{where: named[where]})))
+
+
+@pytest.mark.parametrize("count", [-4, 1_000_001, 2**31 - 1])
+def test_a_number_of_partitions_that_no_topic_has_is_refused(count: int) -> None:
+    with pytest.raises(ManifestError, match=f"gives t {count} partitions, as no topic has"):
+        decode_manifest(encode_manifest(manifest(partition_counts={"t": count})))
+
+
+@pytest.mark.parametrize(("start", "end"), [(-5, 12), (12, 5), (0, 2**63), (0, 2**70)])
+def test_offsets_that_no_log_has_are_refused(start: int, end: int) -> None:
+    reach = msgspec.structs.replace(offsets(0, 12), start_offset=start, end_offset=end)
+
+    with pytest.raises(ManifestError, match=f"names offsets {start} to {end} of t-0"):
+        decode_manifest(encode_manifest(manifest(ranges=(reach,))))
+
+
 def test_files_live_below_topic_date_and_hour() -> None:
     assert (
         file_path("data", "a.b", "2026-11-21T07", "f.parquet") == "data/a.b/2026-11-21/07/f.parquet"

@@ -160,6 +160,15 @@ def test_a_log_without_a_record_keeps_its_offsets(disk: MemoryFileSystem) -> Non
     ] == []
 
 
+def test_offsets_that_would_fill_the_disk_without_a_record_are_refused(
+    disk: MemoryFileSystem,
+) -> None:
+    with pytest.raises(PipelineError, match=r"t-0 .* goes on at offset \d+ after \d+, without"):
+        write_rows(disk, PATH, rows_from(0, 1), end_offset=2**63 - 1)
+
+    assert len(segments(disk)) <= 2
+
+
 def test_several_logs_are_written_in_one_directory(disk: MemoryFileSystem) -> None:
     other = TopicPartition("u", 4)
     with LogWriting(directory(PATH, **SMALL), disk) as writing:
