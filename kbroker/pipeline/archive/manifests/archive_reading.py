@@ -137,7 +137,7 @@ def _read_snapshot(path: str, number: int, disk: FileSystem) -> Snapshot | None:
         check_paths([*(entry.path for entry in snapshot.files), *snapshot.waiting])
         check_topics(snapshot.files, snapshot.ranges)
         check_partitions(snapshot.files, snapshot.ranges, snapshot.partition_counts)
-        check_offsets(snapshot.ranges)
+        check_offsets(snapshot.ranges, snapshot.leader_epochs)
     except (ManifestError, msgspec.DecodeError, StorageError):
         return None  # the manifests say the same, only slower
     return snapshot

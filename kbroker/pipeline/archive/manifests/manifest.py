@@ -22,7 +22,7 @@ from typing import Final, Literal
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.config.config_values import MAX_LONG
+from kbroker.config.config_values import MAX_INT, MAX_LONG
 from kbroker.model import TopicPartition
 from kbroker.topic_name import topic_name_fault
 
@@ -212,7 +212,7 @@ def check_names(manifest: Manifest) -> None:
     check_paths([*paths, *manifest.removed, *manifest.deleted])
     check_topics(manifest.added, manifest.ranges)
     check_partitions(manifest.added, manifest.ranges, manifest.partition_counts)
-    check_offsets(manifest.ranges)
+    check_offsets(manifest.ranges, manifest.leader_epochs)
 
 
 def check_paths(paths: list[str]) -> None:
@@ -248,13 +248,19 @@ def check_partitions(
             raise ManifestError(f"gives {topic} {count} partitions, as no topic has")
 
 
-def check_offsets(ranges: Iterable[RangeEntry]) -> None:
-    """ManifestError for offsets that no log has."""
+def check_offsets(ranges: Iterable[RangeEntry], epochs: Iterable[EpochEntry]) -> None:
+    """ManifestError for offsets and leader epochs that no log has."""
     for each in ranges:
         if not 0 <= each.start_offset <= each.end_offset <= MAX_LONG:
             raise ManifestError(
                 f"names offsets {each.start_offset} to {each.end_offset} of "
                 f"{each.topic_partition}, which no log has"
+            )
+    for entry in epochs:
+        if entry.leader_epoch > MAX_INT:
+            raise ManifestError(
+                f"names leader epoch {entry.leader_epoch} of {entry.topic_partition}, which no "
+                "log has"
             )
 
 

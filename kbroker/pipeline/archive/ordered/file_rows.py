@@ -48,9 +48,12 @@ def file_rows(archive: str, entry: FileEntry, wanted: ArchiveSelection) -> Itera
         with pq.ParquetFile(name, buffer_size=_PAGE_BUFFER_BYTES, pre_buffer=False) as file:
             if file.metadata.num_rows != entry.rows:
                 raise _refusal(name, f"has {file.metadata.num_rows} rows, not {entry.rows}")
+            if not pa.types.is_integer(file.schema_arrow.field("offset").type):
+                raise _refusal(name, "has offsets that are no numbers")
             last_offset = -1
             for piece in _pieces(file, wanted):
                 last_offset = _checked_end(name, entry, last_offset, offsets_of(piece))
+                _check_headers(name, piece)
                 chosen = _chosen(piece, wanted)
                 if chosen.num_rows:
                     yield chosen
@@ -118,6 +121,12 @@ def _checked_end(
         at = int(np.argmin(steps))
         raise _refusal(name, f"holds offset {offsets[at]} after {before[at]}: rows have to rise")
     return int(offsets[-1])
+
+
+def _check_headers(name: str, rows: pa.RecordBatch) -> None:
+    keys, _ = rows.column("headers").flatten().flatten()
+    if keys.null_count:
+        raise _refusal(name, "holds a header without a key")
 
 
 def _chosen(rows: pa.RecordBatch, wanted: ArchiveSelection) -> pa.RecordBatch:

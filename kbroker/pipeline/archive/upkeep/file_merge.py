@@ -31,6 +31,12 @@ def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
     try:
         rows = _write_merged([f"{writer.path}/{entry.path}" for entry in group], staged_path)
         merged = _merged_entry(group, staged_path)
+    except (pa.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise PipelineError(
+            f"{group[0].path} and its neighbours are not Parquet files with the rows of records: "
+            f"{reason}; nothing was merged; `kbroker pipeline audit` shows more"
+        ) from error
     except OSError as error:
         raise PipelineError(
             f"the archive {writer.path} cannot be written: {error.strerror or error}; nothing was "

@@ -74,7 +74,7 @@ class _FileCheck:
                 self.findings.add(finding)
                 if finding.code is AuditCode.ARCHIVE_FILE_MISSING:
                     return
-            table = pq.ParquetFile(path).read(columns=_COLUMNS)
+            self._rows(pq.ParquetFile(path).read(columns=_COLUMNS))
         except (StorageError, OSError) as error:
             code = AuditCode.ARCHIVE_FILE_UNREADABLE
             advice = advice_on(error, code.advice)
@@ -83,8 +83,6 @@ class _FileCheck:
             self._say(
                 AuditCode.ARCHIVE_FILE_UNREADABLE, f"is not a readable Parquet file: {_line(error)}"
             )
-        else:
-            self._rows(table)
 
     def _rows(self, table: pa.Table) -> None:
         entry = self._entry

@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.pipeline.archive.manifests.manifest import (
     NO_HOUR,
+    EpochEntry,
     Manifest,
     ManifestError,
     checksum_of,
@@ -141,6 +142,13 @@ def test_offsets_that_no_log_has_are_refused(start: int, end: int) -> None:
 
     with pytest.raises(ManifestError, match=f"names offsets {start} to {end} of t-0"):
         decode_manifest(encode_manifest(manifest(ranges=(reach,))))
+
+
+def test_a_leader_epoch_that_no_log_has_is_refused() -> None:
+    entry = EpochEntry(topic="t", partition=0, leader_epoch=2**31, end_offset=5)
+
+    with pytest.raises(ManifestError, match="names leader epoch 2147483648 of t-0"):
+        decode_manifest(encode_manifest(manifest(leader_epochs=(entry,))))
 
 
 def test_files_live_below_topic_date_and_hour() -> None:

@@ -223,6 +223,29 @@ def test_an_offset_that_two_files_have_is_refused(path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "sentence"),
+    [
+        ("offset", pa.array(["0", "1", "2", "3"]), "has offsets that are no numbers"),
+        ("headers", [[("key", None), ("value", b"v")]], "holds a header without a key"),
+    ],
+)
+def test_columns_that_no_record_has_are_refused(
+    path: Path, column: str, values: Any, sentence: str
+) -> None:
+    (entry,) = archive_rows(str(path), in_hours(0, 4, 1))
+    rows = pq.read_table(path / entry.path)
+    at = rows.column_names.index(column)
+    if column == "headers":
+        values = pa.array([[dict(pairs) for pairs in values]] * 4, rows.schema.field(at).type)
+    pq.write_table(rows.set_column(at, column, values), path / entry.path)
+    entry = as_it_is_now(str(path), entry)
+
+    for wanted in (ArchiveSelection(), ArchiveSelection(start_offset=1)):
+        with pytest.raises(PipelineError, match=sentence):
+            list(ordered_rows(str(path), [entry], wanted))
+
+
 def test_a_file_that_is_not_parquet_is_refused(path: Path) -> None:
     (entry,) = archive_rows(str(path), in_hours(0, 4, 1))
     (path / entry.path).write_bytes(b"something else")

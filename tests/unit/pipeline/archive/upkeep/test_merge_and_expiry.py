@@ -16,6 +16,7 @@ from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archive.tasks.task_facts import FileFact
+from kbroker.pipeline.archive.upkeep.file_merge import merge_files
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import (
     GRACE_MS,
     expire_files,
@@ -25,6 +26,7 @@ from kbroker.pipeline.archive.upkeep.upkeep_plan import expired_files, expiry_ho
 from kbroker.pipeline.errors import PipelineError
 from tests.fakes.archive_maker import file_entry, hole, offsets
 from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
+from tests.fakes.parquet_archive import as_it_is_now
 
 T0 = TopicPartition("t", 0)
 LATER_MS = BASE_MS + 10 * HOUR_MS
@@ -156,6 +158,21 @@ def test_a_damaged_file_is_not_merged(archive: Archive) -> None:
 
     with pytest.raises(PipelineError, match="has other content than was written"):
         archive.merge()
+
+    assert len(archive.state().files) == 4
+
+
+def test_files_that_are_not_parquet_are_not_merged(archive: Archive) -> None:
+    entries = archive.state().entries()[:2]
+    for entry in entries:
+        (Path(archive.path) / entry.path).write_bytes(b"something else")
+    entries = [as_it_is_now(archive.path, entry) for entry in entries]
+
+    with (
+        ArchiveWriter(archive.path, "merge") as writer,
+        pytest.raises(PipelineError, match=r"are not Parquet files .* nothing was merged"),
+    ):
+        merge_files(writer, entries)
 
     assert len(archive.state().files) == 4
 
