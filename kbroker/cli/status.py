@@ -90,7 +90,7 @@ def version() -> None:
 
 
 def _in_time(bootstrap: str, deadline: float) -> Bootstrap:
-    """The same cluster for one who waits for an answer only as long as there is time, but for a
+    """The same cluster for a caller that waits for an answer only while there is time, but for a
     second at least: in less, a busy broker could not even say what it lacks.
     """
     settings = settings_of(bootstrap)
