@@ -31,3 +31,9 @@ def parsed(source: str) -> ast.Module:
 def trees_of_kbroker() -> Mapping[Path, ast.Module]:
     """Every module of kbroker, parsed once for all rules."""
     return {path: parsed(path.read_text(encoding="utf-8")) for path in MODULES}
+
+
+@cache
+def nodes_of_kbroker() -> Mapping[Path, list[ast.AST]]:
+    """All nodes of each module: to walk through a tree takes longer than most rules about it."""
+    return {path: list(ast.walk(tree)) for path, tree in trees_of_kbroker().items()}

@@ -9,10 +9,11 @@ the library, decorated functions by whoever decorates them.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from tests.source_trees import ROOT, trees_of_kbroker
+from tests.source_trees import ROOT, nodes_of_kbroker, trees_of_kbroker
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
@@ -56,9 +57,9 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def test_every_name_is_used_in_kbroker_or_says_what_will_use_it() -> None:
-    trees = trees_of_kbroker()
-    used = {name for tree in trees.values() for name in names_read(tree)}
-    overriding = classes_that_override(list(trees.values()))
+    trees, nodes = trees_of_kbroker(), nodes_of_kbroker()
+    used = {name for its in nodes.values() for name in names_read(its)}
+    overriding = classes_that_override(chain.from_iterable(nodes.values()))
     unused = {
         (place(path), name)
         for path, tree in trees.items()
@@ -74,8 +75,8 @@ def place(path: Path) -> str:
     return path.relative_to(ROOT / "kbroker").as_posix()
 
 
-def names_read(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def names_read(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
@@ -98,14 +99,9 @@ def names_defined(body: list[ast.stmt], overriding: set[str]) -> Iterator[str]:
             yield from names - {"__all__"}
 
 
-def classes_that_override(trees: list[ast.Module]) -> set[str]:
+def classes_that_override(nodes: Iterable[ast.AST]) -> set[str]:
     """Classes with a library's class among their ancestors."""
-    bases = {
-        node.name: node.bases
-        for tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    }
+    bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
     found: set[str] = set()
     while more := {
         name
@@ -146,9 +142,10 @@ def test_a_name_that_nothing_reads_is_found() -> None:
         "@command()\ndef registered(): ...\n"
         "Grandchild, Own().asked()\n"
     )
-    used = set(names_read(tree))
+    nodes = list(ast.walk(tree))
+    used = set(names_read(nodes))
 
-    overriding = classes_that_override([tree])
+    overriding = classes_that_override(nodes)
 
     assert overriding == {"Heir", "Grandchild"}
     assert [name for name in names_defined(tree.body, overriding) if name not in used] == [
