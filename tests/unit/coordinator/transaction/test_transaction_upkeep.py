@@ -23,9 +23,14 @@ from tests.fakes.transaction_broker import (
 
 INTERVAL_MS = 10_000
 EXPIRY_INTERVAL_MS = 3_600_000
-WEEK_MS = 604_800_000
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
 S = TransactionState
 RARELY = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": EXPIRY_INTERVAL_MS}
+DAILY = {
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": DAY_MS,
+    "transaction_remove_expired_transaction_cleanup_interval_ms": DAY_MS,
+}
 SETTINGS = {**RARELY, "transactional_id_expiration_ms": EXPIRY_INTERVAL_MS // 2}
 
 
@@ -154,13 +159,13 @@ async def test_the_default_is_a_week() -> None:
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT, S.ONGOING])
 async def test_many_ids_expire_in_several_writes(state: TransactionState) -> None:
-    broker = TransactionBroker(lead=False, **RARELY)
+    broker = TransactionBroker(lead=False, **DAILY)
     names = [f"x{number}" for number in range(1201)]
     broker.lead(log_of(*(replace(kept(name, state), timeout_ms=2 * WEEK_MS) for name in names)))
     before = len(broker.log().batches())
     broker.coordinator.start()
 
-    await broker.pass_time(WEEK_MS + EXPIRY_INTERVAL_MS)
+    await broker.pass_time(WEEK_MS + DAY_MS)
 
     found, _ = broker.coordinator.list_transactions()
     assert len(found) == (0 if state.is_over else len(names))
