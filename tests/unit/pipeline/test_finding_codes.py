@@ -26,24 +26,25 @@ MODULES = [
 ALL = [*FindingCode, *AuditCode]
 
 
+@pytest.fixture(scope="module")
 def nodes() -> list[ast.AST]:
     """All that stands in the modules, but for the tables."""
     return [node for path in MODULES for node in ast.walk(ast.parse(path.read_text()))]
 
 
-def test_every_code_is_made() -> None:
+def test_every_code_is_made(nodes: list[ast.AST]) -> None:
     named = {
         node.attr
-        for node in nodes()
+        for node in nodes
         if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "AuditCode"
     }
 
     assert named == set(AuditCode.__members__)
 
 
-def test_nobody_writes_a_code_as_a_string() -> None:
+def test_nobody_writes_a_code_as_a_string(nodes: list[ast.AST]) -> None:
     values = {code.value for code in ALL}
-    texts = {node.value for node in nodes() if isinstance(node, ast.Constant)}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
 
     assert texts & values == set()
 
