@@ -137,16 +137,21 @@ class Case:
 
     # ---- the log
 
-    async def play(self, deeds: Iterable[Callable[[Case], object]], fates: str) -> None:
-        """All `deeds` stand in line behind a large batch, and the log answers as `fates` say."""
+    async def play(self, deeds: Iterable[Callable[[Case], object]], fates: str) -> bool:
+        """All `deeds` stand in line behind a large batch, and the log answers as `fates` say; false
+        where there are fewer batches.
+        """
         self.log.is_long = True
         self.commit(T0, 0, group_id="large")
         for deed in deeds:
             deed(self)
+        is_asked = True
         for fate in fates:
-            if self.log.waits:
+            is_asked = self.log.waits
+            if is_asked:
                 await self.log.finish(FATES[fate])
         await self.settle()
+        return is_asked
 
     async def settle(self) -> None:
         while self.log.waits:
@@ -224,7 +229,8 @@ async def differences_after(
 ) -> dict[str, object]:
     case, found = Case(), {}
     before(case)
-    await case.play(deeds, fates)
+    if not await case.play(deeds, fates):
+        return {}  # the log has refused none: as without fates
     # Members go on without a record that the log has refused.
     is_exact = not fates or not MEMBERS.intersection(deeds)
     found["settled"] = case.differences(is_exact=is_exact)
