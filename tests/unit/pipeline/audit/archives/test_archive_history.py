@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from errno import EACCES
 from pathlib import Path
 
@@ -30,11 +31,18 @@ from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive that nobody changes."""
+    home = tmp_path_factory.mktemp("sound")
+    directory = golden_logs.unpack("3.9.2-compaction-before", home / "data")
+    archive_directory(str(directory), str(home / "archive"), batches=3)
+    return home / "archive"
+
+
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    directory = golden_logs.unpack("3.9.2-compaction-before", tmp_path / "data")
-    archive_directory(str(directory), str(tmp_path / "archive"), batches=3)
-    return tmp_path / "archive"
+def archive(sound: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(sound, tmp_path / "archive")
 
 
 def history(archive: Path) -> tuple[ArchiveState, list[tuple[str, str]]]:
