@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 HOME = Path(__file__).parent / "logs"
 
 CLEAN = ("3.9.2-clean", "4.3.1-clean")
@@ -62,8 +64,9 @@ def unpack(name: str, target: Path) -> Path:
 
 def lines(name: str, kind: str) -> list[dict[str, Any]]:
     """The rows of `<name>.<kind>.jsonl`: `expected`, `segments`."""
-    text = gzip.decompress((HOME / f"{name}.{kind}.jsonl.gz").read_bytes()).decode()
-    return [json.loads(line) for line in text.splitlines()]
+    text = gzip.decompress((HOME / f"{name}.{kind}.jsonl.gz").read_bytes())
+    rows: list[dict[str, Any]] = msgspec.json.Decoder().decode_lines(text)
+    return rows
 
 
 def sizes_after_recovery(name: str) -> dict[str, int]:
