@@ -19,7 +19,7 @@ from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.dynamic_checks import validate_dynamic
-from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
+from kbroker.config.kafka_config import KafkaConfig, config_key, config_keys, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.peers.metadata_waiter import MetadataView
@@ -33,6 +33,11 @@ AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 
 # From which settings a change sets out, given those in force.
 Base = Callable[[Overrides], Overrides]
+
+# Names of listeners may be before them.
+_PASSWORDS = tuple(
+    key.name for key in config_keys() if key.sensitive and key.dynamic != "read-only"
+)
 
 
 class ConfigAdmin:
@@ -109,7 +114,7 @@ class ConfigAdmin:
             change = partial(self._altered_topic, resource, base)
         elif resource.resource_type == ResourceType.BROKER:
             entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
-            change = partial(self._altered_broker, resource, base)
+            change = partial(self._altered_broker, resource, base, is_stored=not validate_only)
         elif resource.resource_type == ResourceType.BROKER_LOGGER and base is _kept:
             self._alter_loggers(resource, validate_only=validate_only)
             return
@@ -146,7 +151,7 @@ class ConfigAdmin:
         return overrides
 
     def _altered_broker(
-        self, resource: AlterConfigsResource, base: Base, before: Overrides
+        self, resource: AlterConfigsResource, base: Base, before: Overrides, *, is_stored: bool
     ) -> Overrides:
         unknown = [c for c in resource.configs if c.config_operation not in OPERATIONS]
         if unknown:
@@ -154,6 +159,8 @@ class ConfigAdmin:
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         overrides = apply_operations(resource.configs, base(before), _broker_config_key)
         self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
+        if is_stored:
+            _refuse_passwords(resource.resource_name, before, overrides)
         return overrides
 
     def _broker_id(self, resource: AlterConfigsResource) -> int | None:
@@ -208,6 +215,24 @@ def _kept(before: Overrides) -> Overrides:
 
 def _forgotten(_before: Overrides) -> Overrides:
     return {}
+
+
+def _refuse_passwords(broker: str, before: Overrides, overrides: Overrides) -> None:
+    """INVALID_REQUEST for a password: nothing encrypts it, and others read the tree. As in Apache
+    Kafka, a request that only validates does not come so far.
+    """
+    new = (name for name, text in overrides.items() if before.get(name) != text)
+    if any(name.endswith(_PASSWORDS) for name in new):
+        reason = (
+            "Password encoder secret not configured"
+            if broker
+            else "Password config can be defined only at broker level"
+        )
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid config value for resource ConfigResource(type=BROKER, name='{broker}'): "
+            f"{reason}",
+        )
 
 
 def _check_request(resource: AlterConfigsResource) -> None:

@@ -164,6 +164,34 @@ async def test_deleting_what_is_not_set_and_setting_what_is_unknown_on_a_broker_
     assert await broker.configs.broker_overrides(0) == {"no.such": "1"}
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("0", "Password encoder secret not configured"),
+        ("", "Password config can be defined only at broker level"),
+    ],
+)
+async def test_no_password_is_stored(broker: FakeBroker, name: str, reason: str) -> None:
+    setting = "listener.name.plaintext.plain.sasl.jaas.config"
+    resource = change(BROKER, name, (setting, SET, "secret"))
+
+    assert await broker.configs.incremental_alter([resource], True) == [None]
+    refusals = [
+        await alter(broker, resource),
+        *await broker.configs.replace([resource], False),
+    ]
+
+    assert [(each.code, each.message) for each in refusals if each] == [
+        (
+            42,
+            f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): "
+            f"{reason}",
+        )
+    ] * 2
+    assert b"secret" not in b"".join(data or b"" for _, data, _ in broker.cluster.tree.dump())
+    assert await alter(broker, change(BROKER, name, (setting, DELETE, None))) is None
+
+
 async def test_validate_only_and_a_resource_named_twice_change_nothing(broker: FakeBroker) -> None:
     resource = change(TOPIC, "T", ("retention.ms", SET, "1"))
     before = broker.cluster.tree.zxid
