@@ -8,6 +8,7 @@ broker could read the old node. Refusals of one resource are KafkaErrors with th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -34,6 +35,8 @@ AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 # From which settings a change sets out, given those in force.
 Base = Callable[[Overrides], Overrides]
 
+_OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
+_OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 # Names of listeners may be before them.
 _PASSWORDS = tuple(
     key.name for key in config_keys() if key.sensitive and key.dynamic != "read-only"
@@ -185,9 +188,11 @@ class ConfigAdmin:
         fixed, single = [], []
         for name, text in overrides.items():
             key = _broker_config_key(name)
-            if key is None:
+            if not per_broker and _is_of_one_broker(name):
+                single.append(name)
+            elif key is None:
                 continue  # unknown settings may belong to a plugin
-            if key.dynamic == "read-only" and dynamic_only_key(name) is None:
+            elif key.dynamic == "read-only" and dynamic_only_key(name) is None:
                 fixed.append(name)
             elif key.dynamic == "per-broker" and not per_broker:
                 single.append(name)
@@ -218,21 +223,22 @@ def _forgotten(_before: Overrides) -> Overrides:
 
 
 def _refuse_passwords(broker: str, before: Overrides, overrides: Overrides) -> None:
-    """INVALID_REQUEST for a password: nothing encrypts it, and others read the tree. As in Apache
+    """INVALID_CONFIG for a password: nothing encrypts it, and others read the tree. As in Apache
     Kafka, a request that only validates does not come so far.
     """
     new = (name for name, text in overrides.items() if before.get(name) != text)
     if any(name.endswith(_PASSWORDS) for name in new):
-        reason = (
-            "Password encoder secret not configured"
-            if broker
-            else "Password config can be defined only at broker level"
-        )
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_CONFIG,
             f"Invalid config value for resource ConfigResource(type=BROKER, name='{broker}'): "
-            f"{reason}",
+            "Password encoder secret not configured",
         )
+
+
+def _is_of_one_broker(name: str) -> bool:
+    """Whether it is a setting of one listener, which all brokers cannot have alike."""
+    found = _OF_LISTENER.fullmatch(name)
+    return found is not None and found["base"] not in _OF_ALL_LISTENERS
 
 
 def _check_request(resource: AlterConfigsResource) -> None:

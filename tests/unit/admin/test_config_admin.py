@@ -88,6 +88,18 @@ REFUSALS = [
         "Set(listeners)",
     ),
     (
+        change(BROKER, "", ("listener.name.plaintext.plain.sasl.jaas.config", SET, "secret")),
+        42,
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "Set(listener.name.plaintext.plain.sasl.jaas.config)",
+    ),
+    (
+        change(BROKER, "", ("sasl.jaas.config", SET, "secret")),
+        42,
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "Set(sasl.jaas.config)",
+    ),
+    (
         change(BROKER, "99", ("log.cleaner.threads", SET, "2")),
         42,
         "Unexpected broker id, expected 0, but received 99",
@@ -165,15 +177,10 @@ async def test_deleting_what_is_not_set_and_setting_what_is_unknown_on_a_broker_
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("0", "Password encoder secret not configured"),
-        ("", "Password config can be defined only at broker level"),
-    ],
+    "setting", ["sasl.jaas.config", "listener.name.plaintext.plain.sasl.jaas.config"]
 )
-async def test_no_password_is_stored(broker: FakeBroker, name: str, reason: str) -> None:
-    setting = "listener.name.plaintext.plain.sasl.jaas.config"
-    resource = change(BROKER, name, (setting, SET, "secret"))
+async def test_no_password_is_stored(broker: FakeBroker, setting: str) -> None:
+    resource = change(BROKER, "0", (setting, SET, "secret"))
 
     assert await broker.configs.incremental_alter([resource], True) == [None]
     refusals = [
@@ -183,13 +190,13 @@ async def test_no_password_is_stored(broker: FakeBroker, name: str, reason: str)
 
     assert [(each.code, each.message) for each in refusals if each] == [
         (
-            42,
-            f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): "
-            f"{reason}",
+            40,
+            "Invalid config value for resource ConfigResource(type=BROKER, name='0'): "
+            "Password encoder secret not configured",
         )
     ] * 2
     assert b"secret" not in b"".join(data or b"" for _, data, _ in broker.cluster.tree.dump())
-    assert await alter(broker, change(BROKER, name, (setting, DELETE, None))) is None
+    assert await alter(broker, change(BROKER, "0", (setting, DELETE, None))) is None
 
 
 async def test_validate_only_and_a_resource_named_twice_change_nothing(broker: FakeBroker) -> None:
