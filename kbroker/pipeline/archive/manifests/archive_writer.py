@@ -271,6 +271,9 @@ class ArchiveWriter:
     def _move_files(self, directory: str, files: tuple[StagedFile, ...]) -> None:
         if not files:
             return
+        for staged in files:
+            if self._disk.exists(f"{self._path}/{staged.entry.path}"):
+                raise self._stray(staged)  # before it is noted: the next run removes what is
         self._staging.note_targets(directory, [staged.entry.path for staged in files])
         folders = {staged.entry.path.rpartition("/")[0] for staged in files}
         for folder in sorted(folders):
@@ -286,10 +289,13 @@ class ArchiveWriter:
         except StorageError as error:
             if error.errno != errno.EEXIST:
                 raise
-            raise PipelineError(
-                f"{self._path}/{staged.entry.path} is there, and no manifest names it: if no other "
-                "kbroker writes to this archive, remove it, and run again"
-            ) from error
+            raise self._stray(staged) from error
+
+    def _stray(self, staged: StagedFile) -> PipelineError:
+        return PipelineError(
+            f"{self._path}/{staged.entry.path} is there, and no manifest names it: if no other "
+            "kbroker writes to this archive, remove it, and run again"
+        )
 
     def _write_manifest(self, directory: str, manifest: Manifest) -> None:
         temporary = f"{directory}/manifest"

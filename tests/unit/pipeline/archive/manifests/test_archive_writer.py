@@ -224,8 +224,9 @@ def test_a_file_that_nobody_names_is_not_replaced() -> None:
     stray = f"{PATH}/data/t/2026-11-21/13/t-0-25-29.parquet"
     disk.write_bytes(stray, b"whose?")
 
-    with writer(disk) as hand, pytest.raises(PipelineError, match="no manifest names it"):
-        publish_batch(hand, disk, 2, ranges=(offsets(25, 30),))
+    for _ in range(2):  # the next run removes what this one has left, which the file is not
+        with writer(disk) as hand, pytest.raises(PipelineError, match="no manifest names it"):
+            publish_batch(hand, disk, 2, ranges=(offsets(25, 30),))
 
     assert disk.read_bytes(stray) == b"whose?"
     assert read_archive(PATH, disk).number == 1
