@@ -264,6 +264,7 @@ def _said(result: Any, waits: str) -> str:
         ErrorCode.KAFKA_STORAGE_ERROR: (
             "a disk of the controller is full, or has failed, as its log says"
         ),
+        ErrorCode.TOPIC_DELETION_DISABLED: "the brokers have delete.topic.enable=false",
     }.get(code)
     return f"{reason} ({code.name})" if reason else code.name
 

@@ -67,6 +67,10 @@ def test_a_topic_that_was_not_made_is_told_with_the_reason(
             "t: a disk of the controller is full, or has failed, as its log says "
             "(KAFKA_STORAGE_ERROR)",
         ),
+        (
+            ErrorCode.TOPIC_DELETION_DISABLED,
+            "t: the brokers have delete.topic.enable=false (TOPIC_DELETION_DISABLED)",
+        ),
     ],
 )
 def test_a_topic_that_was_not_deleted_is_told_with_the_reason(
