@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,6 +128,12 @@ class Case:
             Means(spread=InProcess(), ask=ask) if ask else Means(spread=InProcess()),
         )
 
+    @cached_property
+    def as_it_is(self) -> AuditReport:
+        """A deep audit before anything was done."""
+        assert not self._whole
+        return self.audit(is_deep=True)
+
     def is_found(self, planted: Planted) -> bool:
         """Whether an audit names the fault, with a finding that it does not have without it."""
         before = self._sound(planted)
@@ -141,7 +148,7 @@ class Case:
 
     def learn(self) -> None:
         """Remember what is said of the case as it is."""
-        findings = {_identity(each) for each in self.audit(is_deep=True).findings}
+        findings = {_identity(each) for each in self.as_it_is.findings}
         topics = {place_of(path).topic for path in self.segments()}
         for topic in (None, *topics):
             for is_deep in (False, True):

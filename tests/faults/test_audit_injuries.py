@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -7,12 +9,19 @@ import pytest
 from kbroker.inspection.finding import Severity
 from tests.fakes.archived_directory import archive_directory
 from tests.faults.audit_case import Case
-from tests.faults.audit_injuries import FAULTS, SOUND, complaints, hunt, make_case
+from tests.faults.audit_injuries import FAULTS, INJURED, SOUND, complaints, hunt, make_case
 from tests.golden import golden_logs
 
 
-def test_every_kind_of_fault_is_named_at_its_place(tmp_path: Path) -> None:
-    outcome = hunt(tmp_path, faults=len(FAULTS), seed=20261121)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Case]:
+    """Each case is made once; who injures it heals it."""
+    home = tmp_path_factory.mktemp("cases")
+    return cache(lambda name: make_case(name, home))
+
+
+def test_every_kind_of_fault_is_named_at_its_place(made: Callable[[str], Case]) -> None:
+    outcome = hunt([made(name) for name in INJURED], faults=len(FAULTS), seed=20261121)
 
     assert set(outcome.planted) == {fault.__name__ for fault in FAULTS}
     assert outcome.missed == []
@@ -21,14 +30,14 @@ def test_every_kind_of_fault_is_named_at_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_nothing_is_said_against_a_sound_directory_and_its_archive(
-    name: str, tmp_path: Path
+    name: str, made: Callable[[str], Case]
 ) -> None:
-    assert complaints(make_case(name, tmp_path)) == []
+    assert complaints(made(name)) == []
 
 
 @pytest.mark.parametrize("name", golden_logs.UNCLEAN)
-def test_an_unclean_stop_is_no_error(name: str, tmp_path: Path) -> None:
-    report = make_case(name, tmp_path).audit(is_deep=True)
+def test_an_unclean_stop_is_no_error(name: str, made: Callable[[str], Case]) -> None:
+    report = made(name).as_it_is
 
     assert report.count(Severity.ERROR) == 0
 
