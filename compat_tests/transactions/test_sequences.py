@@ -45,6 +45,8 @@ class _Played:
     def __init__(self, level: int) -> None:
         self.answers: dict[str, Answers] = {}
         self.level = level
+        followed, newer = (NEW_AT_2, NEW_AT_2) if level >= 2 else (OLD, NEW_AT_0)
+        self._sides = recorded(followed), recorded(newer)
 
     def play(self, root: Path) -> None:
         for number, sequences in enumerate(by_settings(_ALL).values()):
@@ -68,9 +70,7 @@ class _Played:
             assert "Traceback" not in broker.log_text(), broker.log_text()[-3000:]
 
     def differences(self, title: str) -> list[Difference]:
-        followed, newer = (NEW_AT_2, NEW_AT_2) if self.level >= 2 else (OLD, NEW_AT_0)
-        sides = recorded(followed), recorded(newer)
-        return list(differences(title, self.answers.get(title, ()), *sides))
+        return list(differences(title, self.answers.get(title, ()), *self._sides))
 
 
 @pytest.fixture(scope="module", params=[0, 2], ids=["level 0", "level 2"])
