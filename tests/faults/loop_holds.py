@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from socket import create_connection
 from typing import Any
 
@@ -92,7 +93,7 @@ def cases(only: str | None) -> Iterator[Case]:
 
 
 def _paths(cls: Any, version: int) -> Iterator[tuple[FieldSpec, ...]]:
-    for field in field_specs(cls):
+    for field in _fields(cls):
         if version not in field.versions or not field.is_array:
             continue
         yield (field,)
@@ -101,10 +102,16 @@ def _paths(cls: Any, version: int) -> Iterator[tuple[FieldSpec, ...]]:
                 yield (field, *rest)
 
 
+@cache
+def _fields(cls: type[Struct]) -> tuple[FieldSpec, ...]:
+    """Parsed once, not for each entry of a large array."""
+    return tuple(field_specs(cls))
+
+
 def _fill(
     value: Any, version: int, path: tuple[FieldSpec, ...], count: int, number: int = 0
 ) -> None:
-    for field in field_specs(type(value)):
+    for field in _fields(type(value)):
         if version not in field.versions:
             continue
         given = VALUES.get(field.name, ...)
@@ -136,7 +143,7 @@ def _elements(value: Any) -> int:
     """All elements of all arrays in a message."""
     if isinstance(value, list):
         return len(value) + sum(map(_elements, value))
-    fields = field_specs(type(value)) if isinstance(value, Struct) else ()
+    fields = _fields(type(value)) if isinstance(value, Struct) else ()
     return sum(_elements(getattr(value, field.name)) for field in fields)
 
 
