@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import cache
 from importlib import metadata
 from uuid import uuid4
 
@@ -18,6 +19,12 @@ from kbroker.pipeline.archive.manifests.archive_reading import (
 )
 from kbroker.pipeline.archive.manifests.manifest import seal
 from kbroker.pipeline.errors import ExitCode, PipelineError
+
+
+@cache
+def own_version() -> str:
+    """Which kbroker writes; the search for its metadata takes longer than some batches."""
+    return metadata.version("kbroker")
 
 
 def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
@@ -61,9 +68,7 @@ def claim_directory(path: str, disk: ArchiveDisk, now_ms: int) -> None:
         disk.unlink(temporary)  # of a run that was killed
         return
     disk.make_directory(f"{path}/{MANIFESTS}")
-    mark = ArchiveMark(
-        archive_id=str(uuid4()), kbroker_version=metadata.version("kbroker"), created_ms=now_ms
-    )
+    mark = ArchiveMark(archive_id=str(uuid4()), kbroker_version=own_version(), created_ms=now_ms)
     disk.write_bytes(temporary, seal(mark), sync=True)
     try:
         disk.rename_new(temporary, f"{path}/{MARK_NAME}")

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from typing import Self, TypeVar
 
 from kbroker.log.file_system import StorageError
@@ -24,7 +23,11 @@ from kbroker.pipeline.archive.manifests.archive_disk import (
     RealArchiveDisk,
     disk_sentences,
 )
-from kbroker.pipeline.archive.manifests.archive_mark import check_target, claim_directory
+from kbroker.pipeline.archive.manifests.archive_mark import (
+    check_target,
+    claim_directory,
+    own_version,
+)
 from kbroker.pipeline.archive.manifests.archive_reading import (
     MANIFESTS,
     SNAPSHOT_EVERY,
@@ -216,7 +219,7 @@ class ArchiveWriter:
             archive_id=self.state.archive_id,
             number=self.state.number + 1,
             kind=step.kind,
-            kbroker_version=metadata.version("kbroker"),
+            kbroker_version=own_version(),
             written_ms=self._now_ms(),
             job=self.job,
             batch=step.batch,
