@@ -11,9 +11,11 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import kbroker.cli.__main__ as entry
@@ -22,20 +24,30 @@ from compat_tests.forked_kbroker import STATUS
 _MAX_BYTES = 1024 * 1024
 # What commands import when they are called; those of the pipeline start threads with Arrow.
 _MODULES = (
+    "cramjam",
+    "encodings.idna",
+    "uvloop",
+    "kbroker.cli.bootstrap_reading",
     "kbroker.cli.cluster",
     "kbroker.cli.config",
     "kbroker.cli.consume",
     "kbroker.cli.group",
     "kbroker.cli.log",
     "kbroker.cli.produce",
+    "kbroker.cli.recovery_display",
     "kbroker.cli.start",
     "kbroker.cli.status",
     "kbroker.cli.topic",
     "kbroker.cli.txn",
     "kbroker.client.cluster_links",
+    "kbroker.log.append.message_set_append",
+    "kbroker.replication.produce_request",
     "kbroker.server.kafka_server",
     "kbroker.server.launch",
+    "kbroker.server.start_refusals",
+    "kbroker.zk.ensemble.kazoo_tree",
 )
+_PACKAGES = ("kbroker.apis", "kbroker.protocol.messages")  # all modules of these
 
 
 def main() -> None:
@@ -43,7 +55,7 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes those that have ended away
-    for module in _MODULES:
+    for module in (*_MODULES, *_modules_of_packages()):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
@@ -56,6 +68,12 @@ def main() -> None:
             return  # the command's own process: this is its end
         for number in descriptors:
             os.close(number)
+
+
+def _modules_of_packages() -> Iterator[str]:
+    for name in _PACKAGES:
+        package = importlib.import_module(name)
+        yield from (f"{name}.{found.name}" for found in pkgutil.iter_modules(package.__path__))
 
 
 def _look_after(line: socket.socket, command: dict[str, Any], descriptors: list[int]) -> None:
