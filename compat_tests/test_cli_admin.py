@@ -127,7 +127,7 @@ def test_settings_of_brokers_and_loggers_are_changed_while_they_run(
             ("--topic", "{topic}", "--delete", "retentoin.ms"),
             "unknown setting retentoin.ms, did you mean retention.ms",
         ),
-        (("--broker", "77", "--set", "num.io.threads=4"), "no such broker: 77 (online: 0)"),
+        (("--broker", "77", "--set", "num.io.threads=4"), "no such broker: 77 (online: broker 0)"),
         (
             ("--broker", "0", "--set", "retention.ms=24"),
             "retention.ms is a setting of topics: of a broker it is log.retention.ms",
