@@ -18,7 +18,7 @@ from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicVi
 from kbroker.client.consumer_groups import delete_group
 from kbroker.config.config_resources import ResourceType
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.config.topic_config import TopicConfig
+from kbroker.config.topic_config import TopicConfig, usable_overrides
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
@@ -115,7 +115,7 @@ class TopicRestore:
         `prepare`.
         """
         configs = {
-            name: TopicConfig.from_overrides(KafkaConfig(), settings)
+            name: TopicConfig.from_overrides(KafkaConfig(), usable_overrides(settings))
             for name, settings in _settings_of(links, self._by_topic(), _KEEPING).items()
         }
         return [
