@@ -55,10 +55,7 @@ def main() -> None:
     line = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes those that have ended away
-    for module in (*_MODULES, *_modules_of_packages()):
-        importlib.import_module(module)
-    gc.collect()
-    gc.freeze()
+    import_commands()
     while True:
         told, descriptors, _, _ = socket.recv_fds(line, _MAX_BYTES, 4)
         if not told:
@@ -68,6 +65,16 @@ def main() -> None:
             return  # the command's own process: this is its end
         for number in descriptors:
             os.close(number)
+
+
+def import_commands(*others: str) -> None:
+    """Import what commands import as they run, and `others`, for the forks to come: none of these
+    looks for garbage in it, which would copy it.
+    """
+    for module in (*_MODULES, *_modules_of_packages(), *others):
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
 
 
 def _modules_of_packages() -> Iterator[str]:

@@ -21,11 +21,8 @@ tenth of an interpreter.
 from __future__ import annotations
 
 import fcntl
-import gc
-import importlib
 import io
 import os
-import pkgutil
 import pty
 import re
 import select
@@ -51,16 +48,13 @@ SHOWN_OTHER = "127.0.0.1:19093"  # of a broker that is another cluster
 _LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
 _INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
 _TIMEOUT_S = 20.0
-# What commands import when they are called, beside all messages.
+# What commands import when they are called, beside those that any test may fork.
 _IMPORTED = (
-    "click._textwrap", "difflib", "encodings.idna", "kafka", "uvloop",
-    "kbroker.cli.consume",
+    "click._textwrap", "difflib", "kafka",
     "kbroker.cli.group_records",
     "kbroker.cli.pipeline.mirror_run",
     "kbroker.cli.pipeline.restore_tasks",
     "kbroker.cli.pipeline.rules_plan",
-    "kbroker.cli.produce",
-    "kbroker.client.cluster_links",
     "kbroker.pipeline.archive.archive_run",
     "kbroker.pipeline.audit.audit_job",
     "kbroker.pipeline.audit.audit_plan",
@@ -68,8 +62,6 @@ _IMPORTED = (
     "kbroker.pipeline.lag.cluster_look",
     "kbroker.pipeline.lag.lag_figures",
     "kbroker.pipeline.rules.rules_job",
-    "kbroker.server.kafka_server",
-    "kbroker.server.launch",
     "kbroker.server.metadata_tree.tree_move",
     "kbroker.zk.tree_copy",
 )  # fmt: skip
@@ -352,13 +344,8 @@ def _import_commands() -> None:
     """Import, once, what any command would import, also when it runs."""
     import click
 
+    from compat_tests.forking_server import import_commands
     from kbroker.cli.__main__ import cli
-    from kbroker.protocol import messages
-
-    for name in _IMPORTED:
-        importlib.import_module(name)
-    for message in pkgutil.iter_modules(messages.__path__, f"{messages.__name__}."):
-        importlib.import_module(message.name)
 
     def walk(group: click.Group) -> None:
         for name in group.list_commands(click.Context(group)):
@@ -367,8 +354,7 @@ def _import_commands() -> None:
                 walk(inner)
 
     walk(cli)
-    gc.collect()
-    gc.freeze()  # a fork that looks for garbage in it would copy it
+    import_commands(*_IMPORTED)
 
 
 @contextmanager

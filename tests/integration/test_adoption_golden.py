@@ -49,9 +49,8 @@ class Adopted:
 def adopted(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Adopted]:
     data = golden_logs.unpack(request.param, tmp_path_factory.mktemp("adopted") / "data")
     # All is as it was written: nothing is compacted, and nobody looks for old records.
-    left = ("log.cleaner.enable=false", "log.initial.task.delay.ms=86400000")
-    options = [part for setting in left for part in ("--override", setting)]
-    broker = RunningBroker(data, "--adopt", *options).start()
+    left = ("--override=log.cleaner.enable=false", "--override=log.initial.task.delay.ms=86400000")
+    broker = RunningBroker(data, "--adopt", *left).start()
     try:
         yield Adopted(request.param, broker)
     finally:
