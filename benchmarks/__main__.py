@@ -2,7 +2,7 @@
 prints medians.
 
 With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
-the ratio of the medians is printed.
+the ratio of the medians is printed. Both are warm: `warming` says how, and what is measured cold.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from benchmarks import (
     spark_pipeline,
     storage,
     transactions,
+    warming,
 )
 
 # It looks inside the broker's processes, or sets what only kbroker has.
@@ -75,6 +76,17 @@ _REPLICATED: dict[str, Start] = {kind: partial(replication.running, kind) for ki
 _PAIRS: dict[str, Start] = {kind: partial(pipeline.running, kind) for kind in _BROKERS}
 _STARTS = {"cluster": _CLUSTERS, "replication": _REPLICATED, "pipeline": _PAIRS}
 _ROUNDS = {"pipeline": 3}  # its jobs take long
+# Without it: starts, what idle brokers take, and loads that start brokers of their own.
+_WARMED = {
+    "produce",
+    "java",
+    "latency",
+    "transactions",
+    "cluster",
+    "replication",
+    "spark",
+    "pipeline",
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -130,6 +142,10 @@ def _run_group(
         for broker_name, start in order:
             print(f"{group}: round {number + 1} of {rounds}, {broker_name}", file=sys.stderr)
             with start() as broker:
+                if group in _WARMED and "apache" in starts:
+                    warming.warm(broker)
+                    if group == "transactions":
+                        transactions.warm(broker)
                 for load_name, load in rows:
                     for figure, value in load(broker).items():
                         results[load_name, figure][broker_name].append(value)

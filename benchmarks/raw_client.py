@@ -139,9 +139,10 @@ def fetch_frame(
     max_bytes: int = 1 << 20,
     version: int = 12,
     *,
+    partition: int = 0,
     committed: bool = False,
 ) -> bytes:
-    """A Fetch request (no session) for partition 0; `committed`: of what is committed."""
+    """A Fetch request (no session) for one partition; `committed`: of what is committed."""
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
@@ -154,7 +155,7 @@ def fetch_frame(
                 topic=topic,
                 partitions=[
                     FetchRequest.FetchPartition(
-                        partition=0, fetch_offset=offset, partition_max_bytes=max_bytes
+                        partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
                     )
                 ],
             )

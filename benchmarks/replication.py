@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks import cluster as clusters
 from benchmarks import raw_client
-from benchmarks.cluster import RunningCluster, create, led_by, led_partitions, wait_for
+from benchmarks.cluster import RunningCluster, create, led_among, led_by, led_partitions, wait_for
 from benchmarks.loads import Figures, latencies_of, producer_performance
 from compat_tests.cluster.processes import until
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -167,13 +167,9 @@ def _create(cluster: RunningCluster, topics: dict[str, int]) -> None:
         create(cluster, cluster.brokers.controller_id(), {name: partitions}, REPLICAS)
     wanted = sum(topics.values())
     for number in cluster.brokers.ids:
-        wait_for(cluster, number, lambda told: _led_among(told, topics) == wanted)
+        wait_for(cluster, number, lambda told: led_among(told, topics) == wanted)
     for name in topics:
         until(partial(_is_in_sync, cluster, name), f"{name} is in sync", _TIMEOUT_S)
-
-
-def _led_among(told: list[Any], names: dict[str, int]) -> int:
-    return led_partitions([topic for topic in told if topic.name in names])
 
 
 def _is_in_sync(cluster: RunningCluster, topic: str) -> bool:

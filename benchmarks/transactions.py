@@ -23,7 +23,8 @@ from compat_tests.wire.wire_client import INIT_PRODUCER_ID, WireClient
 _ADD_PARTITIONS, _END_TXN = 24, 26
 _BUSY = frozenset({6, 14, 15, 16, 19, 51})  # asked again, as clients do
 _SECONDS = 5.0
-_WARM_UP = 20
+_WARM_UP = 20  # transactions of each producer before it is measured
+_WARM_UP_S = 30.0  # of a broker that was just started
 _TIMEOUT_MS = 60_000
 
 
@@ -102,17 +103,13 @@ def transactions(records: int, producers: int) -> Load:
     """Transactions of one batch to one partition for each producer, for five seconds."""
 
     def load(broker: RunningBroker) -> Figures:
-        made = []
-        for number in range(producers):
-            topic = f"transactions-{producers}-{number}"
-            raw_client.create_topic(broker.address, topic)
-            name = f"{topic}-{time.monotonic_ns()}"
-            made.append(TransactionalProducer(broker.bootstrap, topic, name))
+        names = [f"transactions-{producers}-{number}" for number in range(producers)]
+        made = [_producer(broker, name) for name in names]
         for producer in made:
             for _ in range(_WARM_UP):
                 producer.transaction(records)
         cpu = broker.cpu_s()
-        took = _side_by_side(made, records)
+        took = _side_by_side(made, records, _SECONDS)
         cpu = broker.cpu_s() - cpu
         for producer in made:
             producer.close()
@@ -126,9 +123,24 @@ def transactions(records: int, producers: int) -> Load:
     return load
 
 
-def _side_by_side(producers: Sequence[TransactionalProducer], records: int) -> list[float]:
+def warm(broker: RunningBroker) -> None:
+    """Send transactions of 20 producers for half a minute: some 100,000 requests of their kinds."""
+    made = [_producer(broker, f"warm-up-{number}") for number in range(20)]
+    _side_by_side(made, 1, _WARM_UP_S)
+    for producer in made:
+        producer.close()
+
+
+def _producer(broker: RunningBroker, topic: str) -> TransactionalProducer:
+    raw_client.create_topic(broker.address, topic)
+    return TransactionalProducer(broker.bootstrap, topic, f"{topic}-{time.monotonic_ns()}")
+
+
+def _side_by_side(
+    producers: Sequence[TransactionalProducer], records: int, seconds: float
+) -> list[float]:
     """How long each transaction took, in seconds."""
-    until, took = time.perf_counter() + _SECONDS, []
+    until, took = time.perf_counter() + seconds, []
 
     def work(producer: TransactionalProducer) -> None:
         while (begun := time.perf_counter()) < until:
