@@ -277,7 +277,9 @@ class GroupMachine:
                 yield coordinated.group.offsets
 
     def _forget_groups_without(self, producer_id: int) -> None:
-        if not any(offsets.has_pending(producer_id) for offsets in self._offsets_of(producer_id)):
+        if not any(
+            offsets.pending.has_pending(producer_id) for offsets in self._offsets_of(producer_id)
+        ):
             self._in_transaction.pop(producer_id, None)
 
 

@@ -51,18 +51,18 @@ class Timeline:
         """An entry is about to change."""
         self._changes.append(_Change(self._write, entries, key))
 
+    @property
+    def write(self) -> int:
+        """The write that changes belong to."""
+        return self._write
+
     def take(self, write: int) -> None:
         """The log has a write, and every earlier one: they are not undone any more."""
         self._last_taken = write
 
-    def may_undo(self, entries: TimelineDict[Any, Any]) -> bool:
-        """Whether a change of some of these entries is on its way to the log."""
-        for change in reversed(self._changes):
-            if change.write <= self._last_taken:
-                return False
-            if change.entries is entries:
-                return True
-        return False
+    def may_undo(self, write: int) -> bool:
+        """Whether a write is on its way to the log."""
+        return write > self._last_taken
 
     def store(self, write: int) -> None:
         """A write is stored, and every earlier one with it: they are before it in the log."""
@@ -76,18 +76,19 @@ class Timeline:
         changes = self._changes
         while changes and changes[-1].write >= write:
             change = changes.pop()
-            change.entries.undo_newest(change.key)
+            change.entries.undo_newest(change.key, change.write)
 
 
 class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     """A dict of the newest values, which knows the stored ones too."""
 
-    __slots__ = ("_before", "_newest", "_timeline")
+    __slots__ = ("_before", "_last_write", "_newest", "_timeline")
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._newest: dict[K, V] = {}
         self._before: dict[K, list[V | None]] = {}  # of entries that are not stored, oldest first
+        self._last_write = 0  # the newest that changed an entry, and was not undone
 
     # ---- the newest values
 
@@ -140,7 +141,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     @property
     def may_change_back(self) -> bool:
         """True while a change of any entry is on its way to the log, which may refuse it."""
-        return bool(self._before) and self._timeline.may_undo(self)
+        return bool(self._before) and self._timeline.may_undo(self._last_write)
 
     # ---- for the timeline
 
@@ -150,6 +151,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
             self._before[key] = [value]
         else:
             before.append(value)
+        self._last_write = self._timeline.write
         self._timeline.note(self, key)
 
     def forget_oldest(self, key: K) -> None:
@@ -159,8 +161,9 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
         if not before:
             del self._before[key]
 
-    def undo_newest(self, key: K) -> None:
-        """The newest change of this entry never was."""
+    def undo_newest(self, key: K, write: int) -> None:
+        """The newest change of this entry, and all of `write`, never was."""
+        self._last_write = min(self._last_write, write - 1)
         before = self._before[key]
         value = before.pop()
         if value is None:

@@ -58,9 +58,9 @@ def _pending_offsets(process: BrokerProcess, ledger: TransactionLedger) -> Itera
     for coordinated in process.parts.services.groups.store:
         if ledger.may_hang(ledger.group_partition(coordinated.group.group_id)):
             continue
-        pending = coordinated.group.offsets.pending_transactional
-        if any(pending.values()):
-            yield f"{process}: offsets of {coordinated.group.group_id} are pending: {pending}"
+        pending = coordinated.group.offsets.pending
+        if pending:
+            yield f"{process}: offsets of {coordinated.group.group_id} are pending: {dict(pending)}"
 
 
 def behind(readers: Sequence[CommittedReader], processes: Sequence[BrokerProcess]) -> Iterator[str]:

@@ -61,3 +61,4 @@ def test_newest_and_stored_values_are_those_of_whole_states(steps: list) -> None
             key for key in KEYS for _, state in states if state.get(key) != states[0][1].get(key)
         }
         assert different <= touched
+        assert entries.may_change_back is bool(touched)  # nothing here is in the log

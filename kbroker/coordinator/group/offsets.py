@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
+from kbroker.coordinator.group.pending_offsets import PendingKey, PendingOffsets
 from kbroker.coordinator.timeline import Timeline, TimelineDict
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
@@ -53,27 +54,27 @@ Offsets = TimelineDict[TopicPartition, CommittedOffset]
 class GroupOffsets:
     """All offsets of one group; owned by the group."""
 
-    __slots__ = ("_timeline", "committed", "pending_transactional")
+    __slots__ = ("committed", "pending")
 
     def __init__(self, timeline: Timeline | None = None) -> None:
         """`timeline` of the shard that keeps the group."""
-        self._timeline = Timeline() if timeline is None else timeline
-        self.committed: Offsets = TimelineDict(self._timeline)
-        self.pending_transactional: dict[int, Offsets] = {}  # by producer id, until its marker
+        timeline = Timeline() if timeline is None else timeline
+        self.committed: Offsets = TimelineDict(timeline)
+        self.pending: PendingOffsets[CommittedOffset] = PendingOffsets(timeline)
 
     def __bool__(self) -> bool:
         """True when something is committed or pending, or will be again if the log refuses a write
         that is on its way there.
         """
-        kept = (self.committed, *self.pending_transactional.values())
-        return any(kept) or any(offsets.may_change_back for offsets in kept)
+        committed, pending = self.committed, self.pending
+        if committed or pending:
+            return True
+        return committed.may_change_back or pending.may_change_back
 
     @property
     def are_stored(self) -> bool:
         """False while a change of any of them is on its way."""
-        return self.committed.are_stored and all(
-            within.are_stored for within in self.pending_transactional.values()
-        )
+        return self.committed.are_stored and self.pending.are_stored
 
     # ---- replay
 
@@ -85,40 +86,28 @@ class GroupOffsets:
         None is a tombstone, a producer id makes it part of a transaction.
         """
         if producer_id is not None:
-            within = self.pending_transactional.get(producer_id)
-            if within is None:
-                within = self.pending_transactional[producer_id] = TimelineDict(self._timeline)
             if value is None:
-                within.pop(partition, None)
+                self.pending.pop(PendingKey(producer_id, partition), None)
             else:
-                within[partition] = value
+                self.pending[PendingKey(producer_id, partition)] = value
         elif value is None:
             self.committed.pop(partition, None)
-            for within in self.pending_transactional.values():
-                within.pop(partition, None)
+            for each in self.pending.producers_of(partition):
+                self.pending.pop(PendingKey(each, partition), None)
         else:
             self.committed[partition] = value
 
     def end_transaction(self, producer_id: int, is_commit: bool) -> None:
         """A marker is in the log: the producer's pending offsets count, or are dropped."""
-        self._drop_settled()
-        within = self.pending_transactional.get(producer_id)
-        if within is None:
-            return
-        for partition, value in list(within.items()):
-            del within[partition]
-            if is_commit:
+        for partition in self.pending.partitions_of(producer_id):
+            value = self.pending.pop(PendingKey(producer_id, partition), None)
+            if is_commit and value is not None:
                 self._keep_newer(partition, value)
 
     def _keep_newer(self, partition: TopicPartition, value: CommittedOffset) -> None:
         current = self.committed.get(partition)
         if current is None or current.log_offset <= value.log_offset:
             self.committed[partition] = value
-
-    def _drop_settled(self) -> None:
-        for producer_id, within in list(self.pending_transactional.items()):
-            if _is_settled(within):
-                del self.pending_transactional[producer_id]
 
     # ---- read
 
@@ -132,24 +121,13 @@ class GroupOffsets:
         return FetchedOffset(value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
     def _is_stable(self, partition: TopicPartition) -> bool:
-        return self.committed.is_stored(partition) and not self._is_pending(partition)
-
-    def _is_pending(self, partition: TopicPartition) -> bool:
-        return any(
-            partition in within or not within.is_stored(partition)
-            for within in self.pending_transactional.values()
-        )
-
-    def has_pending(self, producer_id: int) -> bool:
-        """Whether a producer's transaction has offsets here, or ended and that is not stored."""
-        within = self.pending_transactional.get(producer_id)
-        return within is not None and not _is_settled(within)
+        return self.committed.is_stored(partition) and not self.pending.is_pending(partition)
 
     # ---- remove
 
     def partitions(self) -> set[TopicPartition]:
         """Partitions with an offset that is committed, or in a transaction."""
-        return set(self.committed).union(*self.pending_transactional.values())
+        return {*self.committed, *self.pending.partitions()}
 
     def values(self, partitions: Collection[TopicPartition]) -> list[CommittedOffset]:
         """All offsets of these partitions, those in transactions too."""
@@ -164,13 +142,12 @@ class GroupOffsets:
         return [each for each in self.partitions() if each in partitions and each not in newer]
 
     def _items(self) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        return chain.from_iterable(
-            within.items() for within in (self.committed, *self.pending_transactional.values())
-        )
+        pending = ((key.partition, value) for key, value in self.pending.items())
+        return chain(self.committed.items(), pending)
 
     def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions that have a record."""
-        known = self.partitions() if self.pending_transactional else self.committed
+        known = self.partitions() if self.pending else self.committed
         return [partition for partition in partitions if partition in known]
 
     def expired(
@@ -194,7 +171,3 @@ class GroupOffsets:
                 else now_ms >= value.expire_timestamp_ms
             )
         ]
-
-
-def _is_settled(within: Offsets) -> bool:
-    return not within and within.are_stored

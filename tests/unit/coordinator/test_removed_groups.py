@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.offsets import CommittedOffset, Offsets
+from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
@@ -188,13 +188,11 @@ def all_of(group: Group) -> object:
 
 
 def offsets_of(group: Group) -> object:
-    pending = group.offsets.pending_transactional.items()
-    within = {producer_id: values(offsets) for producer_id, offsets in pending if offsets}
-    return values(group.offsets.committed), within
+    return values(group.offsets.committed), values(group.offsets.pending)
 
 
-def values(offsets: Offsets) -> dict[TopicPartition, int]:
-    return {partition: value.offset for partition, value in offsets.items()}
+def values(offsets: Mapping[Any, CommittedOffset]) -> dict[Any, int]:
+    return {key: value.offset for key, value in offsets.items()}
 
 
 BEFORE = [
