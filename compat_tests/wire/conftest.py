@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import pytest
 
-from compat_tests.conftest import BrokerProcess
 from compat_tests.wire.wire_client import API_VERSIONS, WireClient
 
 T = TypeVar("T")
@@ -57,24 +56,3 @@ def connect(bootstrap: str) -> Iterator[Callable[[], WireClient]]:
     yield open_one
     for client in opened:
         client.close()
-
-
-@pytest.fixture(scope="module")
-def checking_wire(
-    target: str, is_kafka: bool, bootstrap: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[WireClient]:
-    """A connection to a broker that looks at every record, as Apache Kafka always does."""
-    if is_kafka:
-        client = WireClient(bootstrap)
-        yield client
-        client.close()
-        return
-    if target != "kbroker":
-        pytest.skip("needs a kbroker started with kbroker.record.validation=full")
-    options = ("--override", "kbroker.record.validation=full")
-    broker = BrokerProcess(tmp_path_factory.mktemp("checking") / "data", options)
-    broker.start()
-    client = WireClient(broker.bootstrap)
-    yield client
-    client.close()
-    assert broker.stop() == 0

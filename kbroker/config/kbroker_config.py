@@ -16,9 +16,9 @@ class KbrokerConfig(ConfigGroup):
         importance="high",
     )
     kbroker_record_validation: str = define(
-        "header",
-        "How far a produced batch is checked: its header, CRC and last record, or every record in "
-        "it (full).",
+        "full",
+        "How far a produced batch is checked: every record in it, as Kafka does (full), or its "
+        "header, CRC and last record.",
         one_of=("header", "full"),
     )
     kbroker_flush: str = define(

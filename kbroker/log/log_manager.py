@@ -54,7 +54,7 @@ class LogManager:
         file_system: FileSystem,
         clock: Clock,
         *,
-        walks_records: bool = False,
+        walks_records: bool = True,
     ) -> None:
         """`config` and `topic_config` give the settings of now."""
         self._directories = directories

@@ -37,7 +37,7 @@ class LogEnvironment:
 
     file_system: FileSystem
     producer_id_expiration_ms: Callable[[], int] = lambda: 86_400_000
-    walks_records: bool = False  # kbroker.record.validation=full
+    walks_records: bool = True  # kbroker.record.validation=full
     # (segment.jitter.ms) -> what is taken off this segment's age
     draw_jitter: Callable[[int], int] = lambda _: 0
     # (partition directory, error)

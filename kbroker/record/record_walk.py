@@ -3,8 +3,8 @@ them, or by a look at the first bytes and the last record.
 
 Law: nothing is built or copied per record, and any bytes end in an answer or in
 KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared,
-and decoded only where a client wrote them in more bytes than they need. Whatever `tail_fits` does
-not confirm is walked; it never refuses anything.
+and decoded only where they are others or a client wrote them in more bytes than they need. Whatever
+`tail_fits` does not confirm is walked; it never refuses anything.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from kbroker.record.compression import DEFAULT_MAX_BYTES, most_unpacked_bytes
 from kbroker.record.default_record import (
     Bytes,
     invalid,
+    read_record,
     read_varint,
     skim_headers,
     skim_record,
     varint_bytes,
+    write_record,
 )
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
@@ -42,6 +44,7 @@ class WalkedRecords(NamedTuple):
     least_timestamp: int
     max_timestamp: int
     keyless: int  # how many have no key
+    misplaced: int  # how many have another offset than the one after the record before
 
 
 def check_record_count(header: BatchHeader, size_bytes: int) -> None:
@@ -57,13 +60,13 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
 def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     """Walk all records of a produced batch, unpacked as `plain`.
 
-    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD.
+    Count and lengths must be what the header says. KafkaError: INVALID_RECORD.
     """
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
         invalid(f"{count} records with last offset delta {header.last_offset_delta}")
     first_delta, _, _, _ = skim_record(plain, 0)
-    walked = [first_delta, first_delta, 0]
+    walked = [first_delta, first_delta, 0, 0]
     at = 0
     try:
         for first in range(0, count, _LOWS):
@@ -73,7 +76,7 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     if at != len(plain):
         invalid(f"{len(plain) - at} bytes after the last record")
     base = header.base_timestamp
-    return WalkedRecords(base + walked[0], base + walked[1], walked[2])
+    return WalkedRecords(base + walked[0], base + walked[1], walked[2], walked[3])
 
 
 def keyless_indexes(header: BatchHeader, plain: Plain, most: int) -> list[int]:
@@ -87,6 +90,18 @@ def keyless_indexes(header: BatchHeader, plain: Plain, most: int) -> list[int]:
             if len(found) == most:
                 break
     return found
+
+
+def numbered(header: BatchHeader, plain: Plain) -> bytearray:
+    """The records with offsets that follow each other, whatever theirs were; they were walked
+    before.
+    """
+    out = bytearray()
+    at = 0
+    for index in range(header.record_count):
+        record, at = read_record(plain, at, 0, 0)
+        write_record(out, record._replace(offset=index), 0, 0)
+    return out
 
 
 def timestamps_outside(
@@ -202,7 +217,7 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
     What nearly all varints are is read in place. IndexError past the end.
     """
-    least, most, keyless = walked
+    least, most, keyless, misplaced = walked
     low_byte, tail = _offset_bytes(deltas.start)
     behind = len(tail)
     for low in range(low_byte, low_byte + 2 * len(deltas), 2):
@@ -223,7 +238,8 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
         if plain[at] == low and plain[at + 1 : at + 1 + behind] == tail:
             at += 1 + behind
         else:
-            at = _behind_long_offset(plain, at, deltas.start + (low - low_byte) // 2)
+            found, at = read_varint(plain, at)
+            misplaced += found != deltas.start + (low - low_byte) // 2
         length = plain[at]
         keyless += length & 1  # the sign, however long the varint is
         at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
@@ -232,7 +248,7 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
         at = skim_headers(plain, at) if plain[at] else at + 1
         if 2 * at != twice_end:
             invalid("record of another length than its fields")
-    walked[:] = least, most, keyless
+    walked[:] = least, most, keyless, misplaced
     return at
 
 
@@ -255,14 +271,6 @@ def _behind_field(plain: Plain, at: int) -> int:
         return at + 2 if length & 1 else at + 2 + (length >> 1)
     length, at = read_varint(plain, at)
     return at + length if length > 0 else at
-
-
-def _behind_long_offset(plain: Plain, at: int, delta: int) -> int:
-    """The position after an offset delta that is written in more bytes than it needs."""
-    found, behind = read_varint(plain, at)
-    if found != delta:
-        invalid(f"record {delta} has another offset delta")
-    return behind
 
 
 def _offset_bytes(delta: int) -> tuple[int, bytes]:

@@ -80,7 +80,7 @@ class OffsetsLog:
     """A log of whole batches; `read` may cut the last one, as a real log does."""
 
     segments = OneSegment()
-    rules = AppendRules.of(TopicConfig(), walks_records=False)
+    rules = AppendRules.of(TopicConfig(), walks_records=True)
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)

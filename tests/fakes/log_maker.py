@@ -44,7 +44,7 @@ def open_log(
 ) -> Log:
     """Open a log, or make one; `settings` are topic settings."""
     directory.mkdir(exist_ok=True)
-    walks = bool(settings.pop("walks_records", False))
+    walks = bool(settings.pop("walks_records", True))
     request = LoadRequest(
         topic_partition=PARTITION,
         directory=str(directory),

@@ -1,10 +1,11 @@
 """What a produced batch must be before a log takes it, and what the topic's settings change in it.
 
-Law: most batches are never unpacked, because that takes longest. `check_produced_batch` reads the
-header and the CRC and runs for every batch, and `looks_right` looks at a few bytes more.
-`open_batch` unpacks and walks records; it runs where a setting needs it or the batch looks wrong,
-and on the event loop only within a `WorkLimit`. Codes and texts are Kafka's, except that an unknown
-codec and a broken payload get codes a client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
+Law: what is stored can be read by everyone. `check_produced_batch` reads the header and the CRC.
+`open_batch` unpacks and walks all records, corrects what the header says of their times, and
+renumbers them where their offsets do not follow each other; on the event loop it does so only
+within a `WorkLimit`. With `kbroker.record.validation=header` it runs where a setting needs it, or
+where `looks_right` doubts the batch. Codes and texts are Kafka's, except that an unknown codec and
+a broken payload get codes a client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from kbroker.record.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
     BatchHeader,
     assign_max_timestamp,
     join_batch,
@@ -53,6 +55,7 @@ from kbroker.record.record_walk import (
     WalkedRecords,
     check_record_count,
     keyless_indexes,
+    numbered,
     tail_fits,
     timestamps_outside,
     walk_records,
@@ -144,8 +147,8 @@ def open_batch(
     now_ms: int,
     limit: WorkLimit = UNLIMITED,
 ) -> OpenedBatch:
-    """Apply the settings that need the records: keys, timestamps, codec. The batch may be changed
-    in place. May run on a worker thread.
+    """Walk the records and apply the settings that need them: keys, timestamps, codec. The batch
+    may be changed in place. May run on a worker thread.
 
     Raises TakesLongError beyond `limit`; KafkaError: INVALID_RECORD, INVALID_TIMESTAMP
     (InvalidRecordsError names the records), UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
@@ -164,14 +167,14 @@ def open_batch(
         raise without_key(indexes, walked.keyless, topic_partition)
     if not stamps:
         _check_walked_timestamps(header, plain, walked, rules, now_ms)
-    if changes_codec:
-        assert codec is not None
-        changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec)
-        batch = bytearray(join_batch(changed, plain, rules.compression_level))
+    if changes_codec or walked.misplaced:
+        if walked.misplaced and limit is not UNLIMITED:
+            raise TakesLongError
+        batch = _made_again(header, plain, walked, rules)
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
-    newest = walked.max_timestamp
+    newest = max(walked.max_timestamp, NO_TIMESTAMP)
     if not stamps and (newest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT):
         assign_max_timestamp(header, batch, 0, newest)
     return OpenedBatch(batch, header, newest)
@@ -191,6 +194,19 @@ def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: in
         if is_limited and error.code == ErrorCode.MESSAGE_TOO_LARGE:
             raise TakesLongError from None
         raise
+
+
+def _made_again(
+    header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules
+) -> bytearray:
+    """The batch with the topic's codec, and with offsets that follow each other. As in Kafka, of
+    its attributes only those are kept that a producer may set.
+    """
+    codec = header.compression if rules.compression is None else rules.compression
+    kept = header.attributes & (TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT)
+    changed = header._replace(attributes=kept | codec)
+    body = numbered(header, plain) if walked.misplaced else plain
+    return bytearray(join_batch(changed, body, rules.compression_level))
 
 
 def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:

@@ -29,6 +29,7 @@ T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)
 MANY = AT_ONCE.record_count + 1
 COMPACTED = {"cleanup_policy": ("compact",)}
+HEADER_ONLY = {"walks_records": False}
 pytestmark = pytest.mark.timeout(30)
 
 
@@ -344,16 +345,21 @@ def claiming_one(codec: int, plain_bytes: int) -> bytes:
 LOOP_OR_THREAD = {
     "few": (COMPACTED, batch(AT_ONCE.record_count), False),
     "many": (COMPACTED, LONG, True),
-    "many, unopened": ({}, LONG, False),
+    "many, unopened": (HEADER_ONLY, LONG, False),
     "large": (COMPACTED, batch(2, b"v" * AT_ONCE.plain_bytes), True),
     "large, compressed": (COMPACTED, batch(2, b"v" * AT_ONCE.plain_bytes, GZIP), True),
     "small, compressed": (COMPACTED, batch(200, b"v" * 200, ZSTD), False),
     "another codec": ({"compression_type": "zstd"}, batch(5, b"v" * 10_000), True),
     "another codec, little": ({"compression_type": "zstd"}, batch(5, b"v" * 1_000), False),
-    "broker's time": ({"message_timestamp_type": "LogAppendTime"}, LONG, False),
+    "broker's time": ({"message_timestamp_type": "LogAppendTime"}, LONG, True),
+    "broker's time, unopened": (
+        {"message_timestamp_type": "LogAppendTime", **HEADER_ONLY},
+        LONG,
+        False,
+    ),
     "times in bounds": ({"message_timestamp_after_max_ms": 1_000}, LONG, True),
-    "all records": ({"walks_records": True}, LONG, True),
-    "more records than bytes": ({}, batch(20_000, b"", ZSTD), True),
+    "all records": ({}, LONG, True),
+    "more records than bytes": (HEADER_ONLY, batch(20_000, b"", ZSTD), True),
     **{
         f"bomb of codec {codec}": (COMPACTED, claiming_one(codec, 1 << 20), True)
         for codec in (GZIP, SNAPPY, LZ4, ZSTD)

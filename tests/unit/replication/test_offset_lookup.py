@@ -75,7 +75,7 @@ async def test_answers_keep_the_order_of_their_questions(tmp_path: Path) -> None
 
 
 async def test_headers_that_lie_are_passed_one_at_a_time(tmp_path: Path) -> None:
-    broker = LongAppendsBroker({T: open_log(tmp_path)}, HeldWork())
+    broker = LongAppendsBroker({T: open_log(tmp_path, walks_records=False)}, HeldWork())
     for _ in range(3):
         send(broker, T, 0, lie=1_000)
     send(broker, T, 500)
@@ -89,7 +89,7 @@ async def test_headers_that_lie_are_passed_one_at_a_time(tmp_path: Path) -> None
 
 
 async def test_the_partition_is_asked_for_anew(tmp_path: Path) -> None:
-    logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+    logs = {where: open_log(tmp_path / where.topic, walks_records=False) for where in (T, U)}
     broker = LongAppendsBroker(logs, HeldWork())
     for where in (T, U):
         send(broker, where, 0, lie=1_000)

@@ -1,0 +1,142 @@
+"""Batches whose header says other things than their records: corrected as Kafka corrects them, so
+that what is stored is found by time, kept as long as it should be, and read by everyone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.log import Log
+from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kbroker.record.record_batch import (
+    DELETE_HORIZON_BIT,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    BatchOptions,
+    Record,
+    build,
+    join_batch,
+    payload,
+    read_header,
+    records,
+)
+from tests.fakes.log_maker import NOW_MS, delete_old_segments, open_log
+from tests.fakes.time_search import first_at
+from tests.fakes.verified_batches import verified
+
+CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
+DAY_MS = 86_400_000
+AGED, FRESH = NOW_MS - 8 * DAY_MS, NOW_MS
+UNKNOWN_BITS = 0x7F80
+
+
+def claiming(batch: bytes, **changes: int) -> bytearray:
+    """The batch with other fields in its header, and the CRC that fits."""
+    header = read_header(batch)._replace(**changes)
+    plain = bytes(payload(read_header(batch), batch))
+    return bytearray(join_batch(header, plain))
+
+
+def sent(*times: int, codec: int = NONE, claimed: int | None = None) -> bytearray:
+    entries = [Record(n, time, b"k", b"v") for n, time in enumerate(times)]
+    options = BatchOptions(compression=codec, base_timestamp=min(times), max_timestamp=claimed)
+    return bytearray(build(entries, options=options))
+
+
+def stored(log: Log) -> tuple[BatchHeader, list[Record]]:
+    data = log.read(0, 1 << 20, FetchIsolation.LOG_END).records.read()
+    return read_header(data), list(records(data))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("times", [(AGED, FRESH), (FRESH, AGED)], ids=["aged first", "fresh first"])
+def test_a_fresh_record_that_the_header_leaves_out_is_found_and_kept(
+    tmp_path: Path, codec: int, times: tuple[int, int]
+) -> None:
+    log = open_log(tmp_path, retention_ms=7 * DAY_MS)
+
+    info = log.append_as_leader(sent(*times, codec=codec, claimed=AGED), 0, NOW_MS)
+
+    log.update_high_watermark(2)
+    assert info.max_timestamp == stored(log)[0].max_timestamp == FRESH
+    found = first_at(log, FRESH)
+    assert found is not None
+    assert found.offset == times.index(FRESH)
+    assert delete_old_segments(log, NOW_MS + 1) == 0
+    assert delete_old_segments(log, NOW_MS + 8 * DAY_MS) == 1
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_header_from_the_future_does_not_keep_aged_records(tmp_path: Path, codec: int) -> None:
+    log = open_log(tmp_path, retention_ms=7 * DAY_MS)
+
+    log.append_as_leader(sent(AGED, AGED + 1, codec=codec, claimed=2**62), 0, NOW_MS)
+
+    log.update_high_watermark(2)
+    assert stored(log)[0].max_timestamp == AGED + 1
+    assert delete_old_segments(log, NOW_MS) == 1
+
+
+def test_records_without_time_have_no_newest_one(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+
+    log.append_as_leader(sent(-7, -5), 0, NOW_MS)
+
+    assert stored(log)[0].max_timestamp == -1
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    "offsets", [(0, 2, 7), (5, 6, 7), (2, 1, 0), (0, 0, 0), (-9, 1, 2**31 - 1)]
+)
+def test_records_are_numbered_anew_where_their_offsets_do_not_follow_each_other(
+    tmp_path: Path, codec: int, offsets: tuple[int, ...]
+) -> None:
+    log = open_log(tmp_path)
+    entries = [Record(offset, NOW_MS + n, b"%d" % n, None, (("h\udcff", b"x"),))
+               for n, offset in enumerate(offsets)]  # fmt: skip
+    options = BatchOptions(
+        flags=TRANSACTIONAL_BIT, compression=codec, last_offset=2,
+        producer_id=7, producer_epoch=0, base_sequence=0,
+    )  # fmt: skip
+    wrong = bytearray(build(entries, options=options))
+
+    log.append_as_leader(verified(log, wrong), 3, NOW_MS)
+
+    header, found = stored(log)
+    assert (header.last_offset, header.partition_leader_epoch, header.producer_id) == (2, 3, 7)
+    assert (header.is_transactional, header.compression) == (True, codec)
+    assert found == [entry._replace(offset=n) for n, entry in enumerate(entries)]
+
+
+@pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_count_that_lies_is_refused_whatever_the_codec(
+    tmp_path: Path, codec: int, stamps: str
+) -> None:
+    lying = claiming(sent(1, 2, codec=codec), record_count=3, last_offset_delta=2)
+    log = open_log(tmp_path / "full", message_timestamp_type=stamps)
+    header_only = open_log(tmp_path / "header", walks_records=False, message_timestamp_type=stamps)
+
+    assert header_only.append_as_leader(bytearray(lying), 0, NOW_MS).first_offset == 0
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_leader(lying, 0, NOW_MS)
+    assert refused.value.code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("topic", ["zstd", "producer"])
+def test_a_batch_that_is_made_again_keeps_what_a_producer_may_set(
+    tmp_path: Path, topic: str
+) -> None:
+    log = open_log(tmp_path, compression_type=topic)
+    kept = UNKNOWN_BITS | DELETE_HORIZON_BIT | TIMESTAMP_TYPE_BIT if topic == "producer" else 0
+    marked = claiming(sent(1, 2), attributes=UNKNOWN_BITS | DELETE_HORIZON_BIT)
+
+    log.append_as_leader(marked, 0, NOW_MS)
+
+    assert stored(log)[0].attributes & ~0x07 == kept & ~TIMESTAMP_TYPE_BIT
