@@ -7,6 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from compat_tests.waiting import until
+from compat_tests.wire.record_bytes import (
+    CONTROL,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    first_batch,
+)
 from compat_tests.wire.transactional_producer import Transactions
 from compat_tests.wire.wire_client import (
     ADD_OFFSETS_TO_TXN,
@@ -242,3 +248,25 @@ def test_offsets_of_a_fenced_producer_do_not_take_part(
         group_id=group,
     )
     assert code(answer.error_code) == expected
+
+
+# ---- how its end is stored
+
+
+@pytest.mark.parametrize(
+    ("kind", "bit"), [("CreateTime", 0), ("LogAppendTime", LOG_APPEND_TIME)], ids=str
+)
+def test_a_marker_has_the_kind_of_time_that_its_topic_has(
+    begun: Transactions, kind: str, bit: int
+) -> None:
+    wire = begun.wire
+    begun.topic = wire.create_topic(configs={"message.timestamp.type": kind})
+    begun.add(0)
+    assert begun.write().startswith("0; base_offset=0")
+    assert begun.end() == "0"
+    until(lambda: wire.list_offsets(begun.topic, -1).startswith("0 offset=2 "), "a marker")
+
+    marker = first_batch(wire.fetch(begun.topic, 1).records)
+
+    assert marker["attributes"] == TRANSACTIONAL | CONTROL | bit
+    assert marker["base_timestamp"] <= marker["max_timestamp"]

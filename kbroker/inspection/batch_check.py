@@ -17,7 +17,6 @@ from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader
 
 MAX_DECOMPRESSED_BYTES = 1024 * 1024 * 1024
-_KNOWN_ATTRIBUTES = 0x7F
 
 
 class Problem(NamedTuple):
@@ -36,7 +35,6 @@ def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
         and delta >= 0
         and base_offset + delta - segment_base_offset <= MAX_RELATIVE_OFFSET
         and header.attributes & 0x07 in CODEC_NAMES
-        and not header.attributes & ~_KNOWN_ATTRIBUTES
     )
 
 
@@ -63,8 +61,6 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
         yield Problem(
             FindingCode.BATCH_HEADER, f"compression {header.compression}, which is not a codec"
         )
-    if header.magic == MAGIC and header.attributes & ~_KNOWN_ATTRIBUTES:
-        yield Problem(FindingCode.BATCH_HEADER, f"unknown attribute bits {header.attributes:#06x}")
 
 
 class Unpacked:

@@ -59,6 +59,7 @@ TIMESTAMP_TYPE_BIT: Final = 0x08  # set: LogAppendTime
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
+_MEANT_BITS: Final = 0x7F
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
@@ -207,21 +208,23 @@ def assign_log_append_time(
 
     Records stay as they are.
     """
-    _ATTRIBUTES.pack_into(
-        buffer, position + ATTRIBUTES_POSITION, header.attributes | TIMESTAMP_TYPE_BIT
-    )
-    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, now_ms)
-    _write_crc(buffer, position, header.size_bytes)
+    _assign_time(header, buffer, position, TIMESTAMP_TYPE_BIT, now_ms)
 
 
 def assign_max_timestamp(
     header: BatchHeader, buffer: bytearray | memoryview, position: int, max_timestamp: int
 ) -> None:
     """Correct the max timestamp of a CreateTime batch, with its CRC."""
-    _ATTRIBUTES.pack_into(
-        buffer, position + ATTRIBUTES_POSITION, header.attributes & ~TIMESTAMP_TYPE_BIT
-    )
-    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
+    _assign_time(header, buffer, position, 0, max_timestamp)
+
+
+def _assign_time(
+    header: BatchHeader, buffer: bytearray | memoryview, position: int, time_bit: int, time_ms: int
+) -> None:
+    """As Kafka writes attributes: without the bits that mean nothing."""
+    attributes = header.attributes & _MEANT_BITS & ~TIMESTAMP_TYPE_BIT | time_bit
+    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
+    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, time_ms)
     _write_crc(buffer, position, header.size_bytes)
 
 

@@ -72,7 +72,7 @@ class TrustedBatches:
         for index, header in enumerate(self.headers):
             header = header._replace(base_offset=next_offset, partition_leader_epoch=leader_epoch)
             assign_offset(self.records, position, next_offset, leader_epoch)
-            if rules.stamps_append_time and not header.is_control:
+            if rules.stamps_append_time:
                 assign_log_append_time(header, self.records, position, now_ms)
                 header = header._replace(max_timestamp=now_ms)
             self.headers[index] = header

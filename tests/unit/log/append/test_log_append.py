@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.inspection.batch_check import header_problems
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import (
     DELETE_HORIZON_BIT,
-    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     BatchOptions,
@@ -32,7 +32,7 @@ from tests.fakes.verified_batches import verified
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 DAY_MS = 86_400_000
 AGED, FRESH = NOW_MS - 8 * DAY_MS, NOW_MS
-UNKNOWN_BITS = 0x7F80
+UNKNOWN_BITS = 0x7F80  # neither Kafka nor anybody else gives them a meaning
 
 
 def claiming(batch: bytes, **changes: int) -> bytearray:
@@ -129,14 +129,29 @@ def test_a_count_that_lies_is_refused_whatever_the_codec(
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
+@pytest.mark.parametrize("claimed", [NOW_MS, NOW_MS + 1], ids=["right", "wrong"])
+def test_bits_that_mean_nothing_stay_until_a_header_is_corrected(
+    tmp_path: Path, claimed: int
+) -> None:
+    log = open_log(tmp_path)
+    data = claiming(sent(NOW_MS), attributes=UNKNOWN_BITS, max_timestamp=claimed)
+
+    log.append_as_leader(data, 0, NOW_MS)
+
+    assert stored(log)[0].attributes == (UNKNOWN_BITS if claimed == NOW_MS else 0)
+    log.close()
+    segment = (tmp_path / "00000000000000000000.log").read_bytes()
+    assert list(header_problems(read_header(segment), 0)) == []
+
+
 @pytest.mark.parametrize("topic", ["zstd", "producer"])
 def test_a_batch_that_is_made_again_keeps_what_a_producer_may_set(
     tmp_path: Path, topic: str
 ) -> None:
     log = open_log(tmp_path, compression_type=topic)
-    kept = UNKNOWN_BITS | DELETE_HORIZON_BIT | TIMESTAMP_TYPE_BIT if topic == "producer" else 0
     marked = claiming(sent(1, 2), attributes=UNKNOWN_BITS | DELETE_HORIZON_BIT)
 
     log.append_as_leader(marked, 0, NOW_MS)
 
-    assert stored(log)[0].attributes & ~0x07 == kept & ~TIMESTAMP_TYPE_BIT
+    kept = UNKNOWN_BITS | DELETE_HORIZON_BIT if topic == "producer" else ZSTD
+    assert stored(log)[0].attributes == kept
