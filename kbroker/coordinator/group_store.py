@@ -13,7 +13,9 @@ for them one session.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
 
 from kbroker.config.group_config import GroupConfig
@@ -49,6 +51,7 @@ from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 
 _log = logging.getLogger(__name__)
 
+_ANSWERS_AT_ONCE = 64  # some milliseconds, until they are written
 _METADATA_ERRORS = {
     **append_errors(too_large=ErrorCode.UNKNOWN_SERVER_ERROR),
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
@@ -72,6 +75,7 @@ class GroupStore:
         self.config = config
         self.runtime = runtime
         self._groups: dict[str, CoordinatedGroup] = {}
+        self._homes: dict[GroupShard, dict[str, CoordinatedGroup]] = {}  # the same, by shard
         self.find = self._groups.get  # by group id; None for a group that is not here
 
     # ---- look up
@@ -86,13 +90,14 @@ class GroupStore:
         assert home.is_loaded
         assert group_id not in self._groups
         group = Group(group_id, offsets=offsets or GroupOffsets(home.timeline))
-        created = self._groups[group_id] = CoordinatedGroup(group, home)
+        created = CoordinatedGroup(group, home)
+        self._keep(created)
         return created
 
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
         """The group is no more, here or at all: whoever waits is told `code`."""
         step = self.step(coordinated)
-        del self._groups[coordinated.group.group_id]
+        self._let_go(coordinated)
         close(step, code)
         self.run(coordinated, step.effects)
 
@@ -115,7 +120,7 @@ class GroupStore:
         if not (
             group.generation_id or group.members or group.pending_members or bool(group.offsets)
         ):
-            del self._groups[group_id]
+            self._let_go(coordinated)
 
     # ---- drive
 
@@ -124,17 +129,20 @@ class GroupStore:
         return Step(coordinated.group, self.config, self.runtime.now())
 
     def run(self, coordinated: CoordinatedGroup, effects: Iterable[Effect]) -> None:
-        """Do what a machine asked for, in order."""
+        """Do what a machine asked for, in order; answers beyond a few come later, as each wakes
+        somebody who has it written.
+        """
+        replies: deque[Reply] = deque()
         for effect in effects:
             if isinstance(effect, Reply):
-                assert isinstance(effect.correlation, PendingReply)
-                effect.correlation.answer(effect.response)
+                replies.append(effect)
             elif isinstance(effect, SetTimer):
                 self._set_timer(coordinated, effect)
             elif isinstance(effect, CancelTimer):
-                self.runtime.cancel_timer((coordinated.group.group_id, effect.key))
+                self.runtime.cancel_timer((coordinated, effect.key))
             else:
                 self._append(coordinated, effect)
+        _answer(replies)
 
     def _set_timer(self, coordinated: CoordinatedGroup, effect: SetTimer) -> None:
         key = effect.key
@@ -145,7 +153,7 @@ class GroupStore:
             on_timer(step, key)
             self.run(coordinated, step.effects)
 
-        self.runtime.set_timer((coordinated.group.group_id, key), effect.deadline_ms, fire)
+        self.runtime.set_timer((coordinated, key), effect.deadline_ms, fire)
 
     def _append(self, coordinated: CoordinatedGroup, effect: Append) -> None:
         def settled(error: ErrorCode) -> None:
@@ -197,19 +205,47 @@ class GroupStore:
         """The groups of a partition that is led from now on."""
         return GroupMachine(self, shard)
 
-    def take_in(self, loaded: Mapping[str, CoordinatedGroup]) -> None:
+    def ends(self) -> dict[GroupShard, int]:
+        """Where the logs of all partitions that serve here end, with what is on its way there."""
+        return {home: home.next_offset for home in self._homes}
+
+    def take_in(self, home: GroupShard, loaded: Mapping[str, CoordinatedGroup]) -> None:
         """These groups are here now; their members get a session to show up."""
+        self._homes[home] = dict(loaded)
         self._groups.update(loaded)
-        for coordinated in loaded.values():
-            if coordinated.group.members:
+        self.runtime.run_sliced(self._start_sessions(loaded.values()), "sessions of loaded groups")
+
+    def _start_sessions(self, loaded: Iterable[CoordinatedGroup]) -> Iterator[None]:
+        for coordinated in loaded:
+            if coordinated.group.members and self.find(coordinated.group.group_id) is coordinated:
                 step = self.step(coordinated)
                 start_sessions(step)
                 self.run(coordinated, step.effects)
+            yield
 
-    def give_up(self, shard: GroupShard) -> None:
+    def give_up(self, home: GroupShard) -> None:
         """Another broker coordinates these groups now."""
-        for coordinated in [each for each in self._groups.values() if each.home is shard]:
+        for coordinated in list(self._homes[home].values()):
             self.forget(coordinated, ErrorCode.NOT_COORDINATOR)
+        del self._homes[home]
+
+    def _keep(self, coordinated: CoordinatedGroup) -> None:
+        group_id = coordinated.group.group_id
+        self._groups[group_id] = self._homes[coordinated.home][group_id] = coordinated
+
+    def _let_go(self, coordinated: CoordinatedGroup) -> None:
+        group_id = coordinated.group.group_id
+        del self._groups[group_id]
+        del self._homes[coordinated.home][group_id]
+
+
+def _answer(replies: deque[Reply]) -> None:
+    for _ in range(min(_ANSWERS_AT_ONCE, len(replies))):
+        reply = replies.popleft()
+        assert isinstance(reply.correlation, PendingReply)
+        reply.correlation.answer(reply.response)
+    if replies:
+        asyncio.get_running_loop().call_soon(_answer, replies)
 
 
 class GroupMachine:
@@ -236,7 +272,7 @@ class GroupMachine:
     def on_loaded(self) -> None:
         """The groups can be used."""
         loaded, self._loaded = self._loaded, {}
-        self._store.take_in(loaded)
+        self._store.take_in(self._shard, loaded)
 
     def on_resigned(self) -> None:
         """The groups are coordinated elsewhere."""

@@ -7,13 +7,15 @@ subscribed topics). All offsets of one request are one batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.batch_append import OFFSET_BATCH
 from kbroker.coordinator.effects import KeyValue
+from kbroker.coordinator.gone_partitions import GonePartitions
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import (
@@ -40,6 +42,8 @@ from kbroker.model import TopicPartition
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
 
 _NONE = ErrorCode.NONE
+_NONE_GONE: frozenset[TopicPartition] = frozenset()
+_PART = 500  # tombstones, two milliseconds
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
 Codes = dict[TopicPartition, ErrorCode]
@@ -63,8 +67,8 @@ class OffsetCommits:
         self._retention_ms = config.offsets_retention_minutes * 60_000
         # A member that was there until a load is missed when its session ends.
         self._doubt_ms = self._retention_ms + config.group_max_session_timeout_ms
-        self._gone: set[TopicPartition] = set()  # partitions, until all is forgotten of them
-        self._doomed: dict[str, list[CommittedOffset]] = {}  # by group, what is to be forgotten
+        self._gone = GonePartitions()
+        self._is_forgetting = False  # what is gone
 
     # ---- commit
 
@@ -179,8 +183,6 @@ class OffsetCommits:
 
         Raises KafkaError when this broker cannot tell.
         """
-        if group_id in self._doomed:
-            self._forget_doomed_of(group_id)
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
@@ -189,9 +191,14 @@ class OffsetCommits:
             return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
         offsets = coordinated.group.offsets
         coordinated.home.catch_up()
+        # Nobody is told of what is gone, be it forgotten by now or not.
+        gone = set(self._gone.of(coordinated.home, offsets)) if self._gone else _NONE_GONE
         if partitions is None:
-            partitions = offsets.committed.stored_keys()
-        return [(partition, offsets.fetch(partition, require_stable)) for partition in partitions]
+            partitions = [each for each in offsets.committed.stored_keys() if each not in gone]
+        return [
+            (each, NOTHING_COMMITTED if each in gone else offsets.fetch(each, require_stable))
+            for each in partitions
+        ]
 
     # ---- remove
 
@@ -249,16 +256,19 @@ class OffsetCommits:
     def expire(self) -> Iterator[None]:
         """Forget offsets that have outlived their retention, and groups that have nothing left.
 
-        Yields after each group.
+        Yields after each group, and each part of one with very many offsets.
         """
         now_ms = self._store.runtime.now().wall_ms
         for coordinated in self._store:
-            group = coordinated.group
-            # A group may have been forgotten since the first step.
-            if group.state is not GroupState.DEAD and self._may_forget(coordinated):
-                coordinated.home.catch_up()
-                self._clean_up(coordinated, _expired(group, now_ms, self._retention_ms))
-            yield
+            doomed = _expired(coordinated.group, now_ms, self._retention_ms)
+            for part in _parts(doomed):
+                group = coordinated.group
+                # A group may have been forgotten since the first step, and an offset committed.
+                if group.state is not GroupState.DEAD and self._may_forget(coordinated):
+                    coordinated.home.catch_up()
+                    left = _expired(group, now_ms, self._retention_ms, part)
+                    self._clean_up(coordinated, left)
+                yield
 
     def _may_forget(self, coordinated: CoordinatedGroup) -> bool:
         home = coordinated.home.topic_partition
@@ -269,30 +279,37 @@ class OffsetCommits:
         others run in between; who reads one before its turn does not find it. What is committed
         from now on is of another topic of the same name, and stays.
         """
-        gone = frozenset(partitions)
-        self._gone |= gone
-        for coordinated in self._store:
-            if doomed := coordinated.group.offsets.values(gone):
-                self._doomed.setdefault(coordinated.group.group_id, []).extend(doomed)
-        self._store.runtime.run_sliced(self._forget_doomed(), "offsets of deleted topics")
+        self._gone.add(partitions, self._store.ends())
+        if not self._is_forgetting:
+            self._is_forgetting = True
+            self._store.runtime.run_sliced(self._forget_gone(), "offsets of deleted topics")
 
-    def _forget_doomed(self) -> Iterator[None]:
-        while self._doomed:
-            self._forget_doomed_of(next(iter(self._doomed)))
-            yield
-        self._gone.clear()
+    def _forget_gone(self) -> Iterator[None]:
+        try:
+            while self._gone:
+                known = self._gone.known()
+                for coordinated in self._store:
+                    yield from self._forget_gone_of(coordinated)
+                    yield
+                self._gone.forget(known)
+        finally:
+            self._is_forgetting = False
 
-    def _forget_doomed_of(self, group_id: str) -> None:
-        doomed = self._doomed.pop(group_id)
-        coordinated = self._store.find(group_id)
-        if coordinated is not None:
-            offsets = coordinated.group.offsets
-            self._forget(coordinated, offsets.only_with(self._gone, doomed))
+    def _forget_gone_of(self, coordinated: CoordinatedGroup) -> Iterator[None]:
+        offsets = coordinated.group.offsets
+        doomed = self._gone.of(coordinated.home, offsets)
+        while part := list(islice(doomed, _PART)):
+            if self._store.find(coordinated.group.group_id) is not coordinated:
+                return
+            # One may have been committed again since the first was found.
+            self._forget(coordinated, self._gone.still(coordinated.home, offsets, part))
+            if len(part) == _PART:
+                yield
 
     def _forget(
         self,
         coordinated: CoordinatedGroup,
-        doomed: Collection[TopicPartition],
+        doomed: Iterable[TopicPartition],
         settled: Settled = lambda _: None,
     ) -> None:
         """Forget offsets, those on their way in transactions too."""
@@ -312,9 +329,7 @@ class OffsetCommits:
         group = coordinated.group
         offsets = group.offsets
         has_nothing = not (
-            len(offsets.partitions()) > len(doomed)
-            or not offsets.are_stored
-            or group.pending_members
+            offsets.has_more_than(len(doomed)) or not offsets.are_stored or group.pending_members
         )
         if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
             self._bury(coordinated, doomed, settled)
@@ -397,7 +412,15 @@ def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list
     ]
 
 
-def _expired(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def _parts(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """One at least, be it empty."""
+    for start in range(0, len(partitions) or 1, _PART):
+        yield partitions[start : start + _PART]
+
+
+def _expired(
+    group: Group, now_ms: int, retention_ms: int, among: Iterable[TopicPartition] | None = None
+) -> list[TopicPartition]:
     """A live group of consumers loses offsets of topics it no longer follows.
 
     An empty one counts from when it became empty.
@@ -418,7 +441,7 @@ def _expired(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartitio
         kept = group.subscribed_topics
     else:
         return []
-    return group.offsets.expired(now_ms, retention_ms, since, kept)
+    return group.offsets.expired(now_ms, retention_ms, since, kept, among)
 
 
 def _commit_time(value: CommittedOffset) -> int:

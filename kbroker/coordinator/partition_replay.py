@@ -25,6 +25,7 @@ from kbroker.record.record_batch import BatchHeader, Record, read_control
 _log = logging.getLogger(__name__)
 
 _SHOWN = 5
+_RECORDS_AT_ONCE = 200  # a millisecond
 
 
 class Replay(Protocol):
@@ -66,7 +67,7 @@ class PartitionReplay:
         return not self.gaps and not self.not_understood
 
     def steps(self) -> Iterator[None]:
-        """Read from start to end; yields after each batch.
+        """Read from start to end; yields after each batch, and within large ones.
 
         Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
         """
@@ -74,7 +75,7 @@ class PartitionReplay:
             if isinstance(found, Gap):
                 self._pass_over(found)
             else:
-                self._take(found)
+                yield from self._take(found)
             yield
         for producer_id in list(self._unsure):
             self._settle(producer_id, self._log.log_end_offset)
@@ -97,7 +98,7 @@ class PartitionReplay:
         for reason, count in self.not_understood.most_common(_SHOWN):
             _log.warning("%s: skipped %d records, %s", self._partition, count, reason)
 
-    def _take(self, batch: WholeBatch) -> None:
+    def _take(self, batch: WholeBatch) -> Iterator[None]:
         header = batch.header
         if header.producer_id in self._unsure and (header.is_transactional or header.is_control):
             self._settle(header.producer_id, header.base_offset)
@@ -106,16 +107,20 @@ class PartitionReplay:
             if header.is_control:
                 self._take_markers(header, found)
             else:
-                self._take_records(header, found)
+                yield from self._take_records(header, found)
         except KafkaError as error:
             reason = error.message or error.code.name
             self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, reason))
 
-    def _take_records(self, header: BatchHeader, found: Iterable[Record | KafkaError]) -> None:
+    def _take_records(
+        self, header: BatchHeader, found: Iterable[Record | KafkaError]
+    ) -> Iterator[None]:
         """Those that can be read. The checksum is right: the others were written as they are."""
         take, batch_offset = self._replay.record, header.base_offset
         producer_id = header.producer_id if header.is_transactional else None
-        for record in found:
+        for number, record in enumerate(found, 1):
+            if number % _RECORDS_AT_ONCE == 0:
+                yield
             if isinstance(record, KafkaError):
                 self.not_understood[record.message or record.code.name] += 1
                 continue

@@ -153,6 +153,12 @@ class Shard(Generic[MachineT]):
         """The log takes no larger batch."""
         return self.log.rules.max_message_bytes
 
+    @property
+    def next_offset(self) -> int:
+        """Where the next write will be in the log, if none before it is refused."""
+        before = self._line or self._sending
+        return before[-1].end_offset if before else self.log.log_end_offset
+
     # ---- writes
 
     def write(
@@ -327,8 +333,7 @@ class Shard(Generic[MachineT]):
         if self._is_resigned:
             settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        before = self._line or self._sending
-        begin_offset = before[-1].end_offset if before else self.log.log_end_offset
+        begin_offset = self.next_offset
         number = self._note(replay, begin_offset)
         may_share = not options.flags & CONTROL_BIT  # a marker has a batch of its own
         end_offset = begin_offset + len(records)

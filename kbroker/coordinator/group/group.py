@@ -27,6 +27,7 @@ class Group:
         "generation_id",
         "group_id",
         "initial_join_remaining_ms",
+        "joined",
         "leader_id",
         "members",
         "new_member_added",
@@ -56,6 +57,7 @@ class Group:
         self.protocol_counts: Counter[str] = Counter()  # how many members support each
         self.leader_id: str | None = None  # in members, or None when there are none
         self.members: dict[str, Member] = {}  # in order of joining
+        self.joined: set[Member] = set()  # of members, those whose JoinGroup waits for its answer
         self.static_members: dict[str, str] = {}  # group instance id -> id of a member
         self.pending_members: set[str] = set()  # ids handed out, not joined yet (KIP-394)
         self.pending_sync_members: set[str] = set()  # joined this generation, SyncGroup not seen
@@ -78,13 +80,11 @@ class Group:
 
     def awaiting_join_count(self) -> int:
         """How many members wait for their JoinGroup answer."""
-        return sum(1 for member in self.members.values() if member.join is not None)
+        return len(self.joined)
 
     def has_all_members_joined(self) -> bool:
         """True when nobody has to be waited for any more."""
-        return not self.pending_members and all(
-            member.join is not None for member in self.members.values()
-        )
+        return not self.pending_members and len(self.joined) == len(self.members)
 
     def can_rebalance(self) -> bool:
         """True when a rebalance may start from the current state."""
@@ -117,11 +117,15 @@ class Group:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
-    def copy(self) -> Group:
-        """Another group of the same members, to see what a change would lead to."""
+    def copy(self, instance_id: str) -> Group:
+        """Another group of the same members, to see what a change of one of them would lead to: the
+        one of `instance_id` is a copy.
+        """
         other = copy(self)
         other.becoming = None
-        other.members = {member_id: copy(member) for member_id, member in self.members.items()}
+        changing = self.static_members[instance_id]
+        other.members = {**self.members, changing: copy(self.members[changing])}
+        other.joined = set()
         other.static_members = dict(self.static_members)
         other.protocol_counts = Counter(self.protocol_counts)
         other.pending_members = set(self.pending_members)
@@ -149,6 +153,8 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
+        if member.join is not None:
+            self.joined.add(member)
         self.protocol_counts.update(member.protocol_names())
         self.pending_members.discard(member.member_id)
 
@@ -156,6 +162,7 @@ class Group:
         """Let a member, or an id that was handed out, go; the oldest member left becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
+            self.joined.discard(member)
             self._uncount_protocols(member)
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
@@ -164,6 +171,14 @@ class Group:
         self.pending_members.discard(member_id)
         self.pending_sync_members.discard(member_id)
         return member
+
+    def hold_join(self, member: Member, correlation: object | None) -> None:
+        """A member's JoinGroup waits from now on; None when it is answered."""
+        member.join = correlation
+        if correlation is None:
+            self.joined.discard(member)
+        else:
+            self.joined.add(member)
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
         """A member has another list of protocols."""

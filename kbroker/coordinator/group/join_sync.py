@@ -192,7 +192,7 @@ def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
     """
     answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     _set_wishes(step.group, member, attempt)
-    member.join = attempt.correlation
+    step.group.hold_join(member, attempt.correlation)
 
 
 def _set_wishes(group: Group, member: Member, attempt: JoinAttempt) -> None:
@@ -211,7 +211,7 @@ def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -
     group = step.group
     if group.state is GroupState.STABLE:
         before = group.becoming or group
-        after = before.copy()
+        after = before.copy(instance_id)
         _set_wishes(after, after.replace_static_member(instance_id, attempt.new_member_id), attempt)
         # Those who are on their way may have left no protocol that this one supports as well.
         if after.candidate_protocols() and after.select_protocol() == group.protocol_name:

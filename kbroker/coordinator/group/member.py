@@ -27,7 +27,7 @@ class Member:
     protocols: Protocols  # name and metadata, the member's favourite first
     assignment: bytes = b""
     is_new: bool = False  # has joined, but never got an answer: it does not know its id yet
-    join: object | None = None  # correlation of the JoinGroup that waits
+    join: object | None = None  # correlation of the JoinGroup that waits, see `Group.hold_join`
     sync: object | None = None  # correlation of the SyncGroup that waits
     session_deadline_ms: float = field(default=0.0)  # monotonic
     timer_at_ms: float = field(default=0.0)  # when its timer fires; 0 = none is set

@@ -10,9 +10,8 @@ became empty, or from the commit where there is no such moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 from kbroker.coordinator.group.pending_offsets import PendingKey, PendingOffsets
@@ -129,26 +128,29 @@ class GroupOffsets:
         """Partitions with an offset that is committed, or in a transaction."""
         return {*self.committed, *self.pending.partitions()}
 
-    def values(self, partitions: Collection[TopicPartition]) -> list[CommittedOffset]:
-        """All offsets of these partitions, those in transactions too."""
-        return [value for partition, value in self._items() if partition in partitions]
+    def has_more_than(self, count: int) -> bool:
+        """Whether there are offsets of more partitions than so many."""
+        if len(self.committed) > count:
+            return True
+        return bool(self.pending) and (not count or len(self.partitions()) > count)
 
-    def only_with(
-        self, partitions: Collection[TopicPartition], known: Iterable[CommittedOffset]
-    ) -> list[TopicPartition]:
-        """Those of these partitions that have something, and nothing but these values."""
-        before = set(map(id, known))
-        newer = {partition for partition, value in self._items() if id(value) not in before}
-        return [each for each in self.partitions() if each in partitions and each not in newer]
-
-    def _items(self) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
-        pending = ((key.partition, value) for key, value in self.pending.items())
-        return chain(self.committed.items(), pending)
+    def is_before(self, end_offset: int, partition: TopicPartition) -> bool:
+        """Whether a partition has an offset, and none that is at `end_offset` in the log or
+        later.
+        """
+        last = max((value.log_offset for value in self._each_of(partition)), default=end_offset)
+        return last < end_offset
 
     def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of these partitions that have a record."""
-        known = self.partitions() if self.pending else self.committed
-        return [partition for partition in partitions if partition in known]
+        return [each for each in partitions if next(self._each_of(each), None) is not None]
+
+    def _each_of(self, partition: TopicPartition) -> Iterator[CommittedOffset]:
+        """The offset that is committed for a partition, and those in transactions."""
+        committed = self.committed.get(partition)
+        if committed is not None:
+            yield committed
+        yield from self.pending.values_of(partition)
 
     def expired(
         self,
@@ -156,13 +158,14 @@ class GroupOffsets:
         retention_ms: int,
         since_ms: Callable[[CommittedOffset], int],
         kept_topics: frozenset[str] = frozenset(),
+        among: Iterable[TopicPartition] | None = None,
     ) -> list[TopicPartition]:
-        """Partitions whose offset has outlived its retention, counted from `since_ms(offset)`
-        (wall clock).
+        """Partitions, of all or `among` these, whose offset has outlived its retention, counted
+        from `since_ms(offset)` (wall clock).
         """
         return [
             partition
-            for partition, value in self.committed.items()
+            for partition, value in self._committed(among)
             if partition.topic not in kept_topics
             and self._is_stable(partition)
             and (
@@ -171,3 +174,11 @@ class GroupOffsets:
                 else now_ms >= value.expire_timestamp_ms
             )
         ]
+
+    def _committed(
+        self, among: Iterable[TopicPartition] | None
+    ) -> Iterable[tuple[TopicPartition, CommittedOffset]]:
+        if among is None:
+            return self.committed.items()
+        found = ((partition, self.committed.get(partition)) for partition in among)
+        return [(partition, value) for partition, value in found if value is not None]

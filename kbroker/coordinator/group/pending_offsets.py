@@ -7,7 +7,7 @@ an entry is there from its first change until it is gone and that is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from kbroker.coordinator.timeline import Timeline, TimelineDict
@@ -48,6 +48,13 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
     def producers_of(self, partition: TopicPartition) -> list[int]:
         """Whose transactions have, or had, an offset of the partition."""
         return list(self._producers.get(partition, ()))
+
+    def values_of(self, partition: TopicPartition) -> Iterator[V]:
+        """The offsets of the partition in all transactions."""
+        for producer_id in self._producers.get(partition, ()):
+            value = self.get(PendingKey(producer_id, partition))
+            if value is not None:
+                yield value
 
     def partitions_of(self, producer_id: int) -> list[TopicPartition]:
         """The partitions that a producer's transaction has, or had, an offset of, the first

@@ -132,7 +132,7 @@ def answer_join(step: Step, member: Member, response: JoinGroupResponse) -> None
     """Answer the member's JoinGroup if one waits."""
     if member.join is not None:
         step.effects.append(Reply(member.join, response))
-        member.join = None
+        step.group.hold_join(member, None)
 
 
 def answer_sync(step: Step, member: Member, response: SyncGroupResponse) -> None:

@@ -205,7 +205,8 @@ def start_sessions(step: Step) -> None:
     """
     group = step.group
     for member in group.members.values():
-        keep_alive(step, member)
+        if not member.timer_at_ms:  # who has come since the load is heard of already
+            keep_alive(step, member)
     if len(group.members) > step.config.group_max_size:
         maybe_prepare_rebalance(step)
 

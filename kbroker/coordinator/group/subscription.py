@@ -19,7 +19,7 @@ _INT16 = Struct(">h")
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """All topics of all members; None when one of them cannot be read."""
     topics: set[str] = set()
-    for each in metadata:
+    for each in set(metadata):  # most members send the same
         read = _topics(each)
         if read is None:
             return None
