@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kbroker.errors import KafkaError
 from kbroker.log.append.append_rules import AT_ONCE
 from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.local_log import LocalLog
@@ -57,13 +58,17 @@ def search(
     log: LocalLog, timestamp_ms: int, starting_offset: int
 ) -> TimestampAndOffset | TimedBatch | None:
     """The first record at or after a time and an offset, looked for in small batches, a few of
-    them; else the batch to look into for it, after which the search goes on. None for neither.
+    them; else the batch to look into for it, after which the search goes on: a large one, or one
+    that cannot be read. None for neither.
     """
     batch = next_timed_batch(log, timestamp_ms, starting_offset)
     for _ in range(_LOOKED_INTO_AT_ONCE):
         if batch is None or batch.takes_long:
             break
-        found = batch.search()
+        try:
+            found = batch.search()
+        except KafkaError:
+            break  # whoever looks into it again tells of it
         if found is not None:
             return found
         batch = next_timed_batch(log, timestamp_ms, batch.header.next_offset)

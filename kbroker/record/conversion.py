@@ -41,10 +41,13 @@ class TargetFormat(NamedTuple):
 
 
 class DownConverted(NamedTuple):
-    """What a fetcher of an old format gets, and the offset after the last batch looked at."""
+    """What a fetcher of an old format gets, the offset after the last batch looked at, and the base
+    offsets of those that could not be read, with the reasons.
+    """
 
     records: bytes
     next_offset: int
+    unreadable: tuple[tuple[int, str], ...] = ()
 
 
 def convert(records: Iterable[Record], target: TargetFormat) -> bytes:
@@ -79,11 +82,13 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
 
     At most `max_bytes`, except that the first batch comes whole. Messages before `fetch_offset`
     are left out where they are not wrapped together with others. A message that is cut off comes
-    along only as the first, which tells its reader to ask for more bytes. KafkaError where the
-    first batch cannot be read or converted: zstd is UNSUPPORTED_COMPRESSION_TYPE.
+    along only as the first, which tells its reader to ask for more bytes. A batch whose records
+    cannot be read is left out: nobody gets anything of it, and what follows can be converted.
+    KafkaError where the first bytes are no batch, or one of zstd: UNSUPPORTED_COMPRESSION_TYPE.
     """
     view = memoryview(data)
     out = bytearray()
+    unreadable: list[tuple[int, str]] = []
     position = 0
     next_offset = fetch_offset
     while position < len(view):
@@ -91,11 +96,16 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
             header = _whole_header(view, position)
             if header is None:
                 break
-            converted = _in_format(header, view, position, magic, fetch_offset)
+            _refuse_zstd(header, magic)
         except KafkaError:
             if out:
                 break
             raise
+        try:
+            converted = _in_format(header, view, position, magic, fetch_offset)
+        except KafkaError as error:
+            unreadable.append((header.base_offset, str(error)))
+            converted = b""
         position += header.size_bytes
         next_offset = header.next_offset
         if out and len(out) + len(converted) > max_bytes:
@@ -104,7 +114,7 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
         out += converted
     if not position and len(view) > _MAGIC_POSITION and view[_MAGIC_POSITION] <= magic:
         return DownConverted(bytes(view), next_offset)
-    return DownConverted(bytes(out), next_offset)
+    return DownConverted(bytes(out), next_offset, tuple(unreadable))
 
 
 def has_compressed(data: Bytes) -> bool:
@@ -136,6 +146,14 @@ def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
     return header if position + header.size_bytes <= len(view) else None
 
 
+def _refuse_zstd(header: BatchHeader, magic: int) -> None:
+    if header.compression == ZSTD and header.magic > magic and not header.is_control:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "Down-conversion of zstandard-compressed batches is not supported",
+        )
+
+
 def _in_format(
     header: BatchHeader, view: memoryview, position: int, magic: int, fetch_offset: int
 ) -> Bytes:
@@ -143,11 +161,6 @@ def _in_format(
         return b""
     if header.magic <= magic:
         return view[position : position + header.size_bytes]
-    if header.compression == ZSTD:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            "Down-conversion of zstandard-compressed batches is not supported",
-        )
     records: Iterable[Record] = any_records(view, position)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)

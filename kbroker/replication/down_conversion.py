@@ -6,7 +6,8 @@ whole broker, and read only then, so that old clients cost bounded memory and ne
 loop. An answer holds no more bytes than were read for it, or one converted batch.
 
 Where Kafka answers with a fragment that stops the consumer, because all that was read are
-transaction markers, the read goes on after them here.
+transaction markers, the read goes on after them here. So it does after batches that cannot be read,
+which the broker's log names.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kbroker.protocol.request import Piece
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
 from kbroker.replication.long_work import LongWork
+from kbroker.replication.unreadable_batches import UnreadableBatches
 
 if TYPE_CHECKING:
     from kbroker.record.conversion import DownConverted
@@ -39,6 +41,7 @@ class DownConversion:
     def __init__(self, fetch: Fetch, work: LongWork) -> None:
         self._fetch = fetch
         self._work = work
+        self._unreadable = UnreadableBatches("consumers of old formats are not given it")
 
     async def fetch(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers:
         """As `Fetches.fetch`, with records in format `params.max_magic` or older."""
@@ -67,6 +70,8 @@ class DownConversion:
             if data.records:
                 try:
                     converted = await self._convert(data.records, one, magic)
+                    for base_offset, reason in converted.unreadable:
+                        self._unreadable.tell(one.topic_partition, base_offset, reason)
                     next_offset = converted.next_offset
                     data.records = converted.records
                 except KafkaError as error:

@@ -3,8 +3,10 @@ KIP-1005, KIP-1023); and for OffsetForLeaderEpoch: the ends of leader epochs (KI
 
 Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
 nothing beyond what it may read. Batches that take long are looked into on a worker thread; after
-each of them the partition is asked for again, since its log may have changed. Nothing is ever
-tiered here: the special timestamps of tiered storage find local offsets, or none.
+each of them the partition is asked for again, since its log may have changed. One that cannot be
+read has no record that anybody could find: it is named in the log, once, and the search goes on
+after it. Nothing is ever tiered here: the special timestamps of tiered storage find local offsets,
+or none.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from kbroker.model import CONSUMER_REPLICA_ID, NO_TIMESTAMP, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
+from kbroker.replication.unreadable_batches import UnreadableBatches
 
 LATEST = -1
 EARLIEST = -2
@@ -89,6 +92,7 @@ class OffsetLookup:
     def __init__(self, hosted: HostedPartitions, work: LongWork) -> None:
         self._hosted = hosted
         self._work = work
+        self._unreadable = UnreadableBatches("look-ups by time go past it")
 
     def list_offsets(
         self, params: OffsetParams, queries: Sequence[OffsetQuery]
@@ -118,11 +122,13 @@ class OffsetLookup:
         return results
 
     async def _step(self, params: OffsetParams, search: _Search) -> OffsetResult | _Search:
+        query, batch = search
+        found = None
         try:
-            found = await self._work.run(TimedBatch.search, search.batch)
+            found = await self._work.run(TimedBatch.search, batch)
         except KafkaError as error:
-            return OffsetResult(error.code)
-        return self._answer(params, search.query, _Looked(search.batch, found))
+            self._unreadable.tell(query.topic_partition, batch.header.base_offset, str(error))
+        return self._answer(params, query, _Looked(batch, found))
 
     def _answer(
         self, params: OffsetParams, query: OffsetQuery, looked: _Looked | None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop
 
+from kbroker.errors import KafkaError
 from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
@@ -57,7 +58,11 @@ class CleanedTransactions:
         self._start_aborts(header.last_offset)
         if not header.record_count:
             return True
-        marker = _marker(batch)
+        try:
+            marker = _marker(batch)
+        except KafkaError:
+            self._pass_unreadable(header)
+            return False
         if marker is None:
             return False
         producer_id = header.producer_id
@@ -70,6 +75,14 @@ class CleanedTransactions:
             return True
         self.on_abort_kept(ongoing.aborted)
         return False
+
+    def _pass_unreadable(self, header: BatchHeader) -> None:
+        """A marker that stays, as it cannot be read: the index says which ones end an abort."""
+        ongoing = self._aborts.get(header.producer_id)
+        if ongoing is None:
+            self._commits.discard(header.producer_id)
+        elif ongoing.aborted.last_offset <= header.last_offset:
+            self.on_abort_kept(self._aborts.pop(header.producer_id).aborted)
 
     def _start_aborts(self, offset: int) -> None:
         while self._waiting and self._waiting[0][0] <= offset:

@@ -6,7 +6,8 @@ without tombstones and markers whose time is over, and without aborted data.
 
 Law: offsets do not change, and the last record of a key stays. The last batch of an active producer
 and the last batch of the range stay too, without records if need be: they carry the producer's
-sequence and the end of the log. What is not understood is not cleaned.
+sequence and the end of the log. A batch that is intact and cannot be read stays as it is, and takes
+nothing else with it: its keys are not known. A log that is damaged is not cleaned.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Cleaner:
             if header.is_control:
                 transactions.is_empty_marker(header, batch)
             elif not transactions.is_aborted_data(header) and not self._map.put(
-                _keys(header, batch, start_offset)
+                _known_keys(header, batch, start_offset)
             ):
                 return False
             self._map.latest_offset = header.last_offset
@@ -137,11 +138,18 @@ class Cleaner:
         self._report(CleanedGroup(base_offset=base_offset, sources=sources))
 
     def _clean_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        self._stats.bytes_read += header.size_bytes
+        try:
+            if header.magic < MAGIC:
+                self._clean_legacy(header, batch)
+            else:
+                self._clean_records(header, batch)
+        except KafkaError as error:  # of its records: nothing was written
+            self._stats.note_unreadable(header.base_offset, str(error))
+            self._write(header, batch)
+
+    def _clean_records(self, header: BatchHeader, batch: memoryview) -> None:
         stats = self._stats
-        stats.bytes_read += header.size_bytes
-        if header.magic < MAGIC:
-            self._clean_legacy(header, batch)
-            return
         is_empty_marker = False
         if header.is_control:
             is_empty_marker = self._transactions.is_empty_marker(header, batch)
@@ -248,6 +256,16 @@ class Cleaner:
         return read_batches(
             self._file_system, segment, self._job.limits.read_bytes, self._before_io
         )
+
+
+def _known_keys(
+    header: BatchHeader, batch: memoryview, start_offset: int
+) -> list[tuple[bytes, int]]:
+    """None of a batch that cannot be read: then older records of its keys stay."""
+    try:
+        return _keys(header, batch, start_offset)
+    except KafkaError:
+        return []
 
 
 def _keys(header: BatchHeader, batch: memoryview, start_offset: int) -> list[tuple[bytes, int]]:

@@ -64,6 +64,13 @@ class CleanerStats:
     records_read: int = 0
     records_written: int = 0
     keyless_records: int = 0
+    unreadable_batches: int = 0  # which stayed as they are
+    first_unreadable: str = ""  # its offset, and the reason
+
+    def note_unreadable(self, offset: int, reason: str) -> None:
+        """Count a batch that cannot be read."""
+        self.unreadable_batches += 1
+        self.first_unreadable = self.first_unreadable or f"offset {offset}: {reason}"
 
 
 class CleanedGroup(NamedTuple):

@@ -462,3 +462,10 @@ def _log_stats(cleaning: _Cleaning, end: CleaningDone) -> None:
             cleaning.log.topic_partition,
             stats.keyless_records,
         )
+    if stats.unreadable_batches:
+        _log.warning(
+            "Log %s keeps batches as they are that cannot be read, %d of them, the first at %s",
+            cleaning.log.topic_partition,
+            stats.unreadable_batches,
+            stats.first_unreadable,
+        )

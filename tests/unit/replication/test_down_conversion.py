@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +22,7 @@ from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.long_work import LongWork
 from tests.fakes.log_maker import NOW_MS, open_log
 from tests.fakes.replication_cluster import batch
+from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
 
 
 def params(**values) -> FetchParams:
@@ -189,6 +189,36 @@ def test_behind_the_last_marker_it_waits_for_records(cluster):
     assert read(data.records) == [(1, 1, b"b")]
 
 
+@pytest.mark.parametrize(
+    "unreadable", [unreadable_batch(2, 3), batch_cut_short(2, 3)], ids=["packed", "cut"]
+)
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_batch_that_cannot_be_read_is_left_out_and_named(cluster, caplog, unreadable, offset):
+    partition = cluster.lead("t")
+    append(cluster, partition, batch(b"a", b"b", compression=GZIP))
+    append(cluster, partition, bytearray(unreadable))
+    append(cluster, partition, batch(b"c", compression=GZIP))
+
+    for _ in range(2):
+        (data,) = fetch(cluster, asked(offset=offset))
+
+    assert data.error_code == ErrorCode.NONE
+    assert [found[2] for found in read(data.records)] == [b"a", b"b", b"c"][offset:]
+    told = [line for line in caplog.messages if line.startswith("The batch at offset 2 of t-0 ")]
+    assert len(told) == 1
+
+
+def test_where_no_batch_can_be_read_the_read_goes_on_behind_them(cluster):
+    partition = cluster.lead("t")
+    for offset in range(3):
+        append(cluster, partition, bytearray(unreadable_batch(offset)))
+    append(cluster, partition, batch(b"c"))
+
+    (data,) = fetch(cluster, asked(max_bytes=150))
+
+    assert read(data.records) == [(1, 3, b"c")]
+
+
 def test_a_segment_that_went_away_meanwhile_is_an_error_of_its_partition(cluster):
     class Gone:
         def __len__(self):
@@ -215,7 +245,7 @@ def test_conversions_go_one_after_the_other(cluster, monkeypatch):
         together.append(len(running))
         threading.Event().wait(0.01)
         running.pop()
-        return SimpleNamespace(records=b"x", next_offset=1)
+        return conversion.DownConverted(b"x", 1)
 
     monkeypatch.setattr(conversion, "down_convert", slowly)
     for topic in ("a", "b", "c"):
@@ -235,7 +265,7 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
 
     def note(*_):
         seen.append("conversion")
-        return SimpleNamespace(records=b"x", next_offset=1)
+        return conversion.DownConverted(b"x", 1)
 
     monkeypatch.setattr(conversion, "down_convert", note)
     append(cluster, cluster.lead("a"), batch(b"v", compression=GZIP))
@@ -308,7 +338,7 @@ def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
 
     def note(*_):
         read_before_conversion.append(len(reads))
-        return SimpleNamespace(records=b"x", next_offset=1)
+        return conversion.DownConverted(b"x", 1)
 
     monkeypatch.setattr(conversion, "down_convert", note)
 

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kbroker.errors import ErrorCode
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
@@ -18,6 +20,7 @@ from kbroker.record.record_batch import (
     build,
     read_header,
 )
+from kbroker.replication.long_work import LongWork
 from kbroker.replication.offset_lookup import (
     MAX_TIMESTAMP,
     OffsetLookup,
@@ -27,6 +30,7 @@ from kbroker.replication.offset_lookup import (
 )
 from tests.fakes.log_maker import NOW_MS, open_log
 from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
+from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
 
 T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)
@@ -121,3 +125,37 @@ def test_records_beyond_the_isolation_are_not_found(tmp_path: Path) -> None:
 
     assert to_consumers == [NOT_FOUND, NOT_FOUND]
     assert to_followers == [OffsetResult(ErrorCode.NONE, NOW_MS, 0, 1)] * 2
+
+
+async def test_a_search_goes_past_a_batch_that_cannot_be_read_and_names_it_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka answers UNKNOWN_SERVER_ERROR, and clients ask until their time is over."""
+    broker = LongAppendsBroker({T: open_log(tmp_path / "t")}, LongWork())
+    send(broker, T, 1, 2)
+    broker.partitions[T].log.append_as_follower(
+        unreadable_batch(2, 2, timestamp=NOW_MS + 3), NOW_MS
+    )
+    send(broker, T, 6, 9)
+    queries = [OffsetQuery(T, NOW_MS + time) for time in (2, 3, 3, 9)]
+
+    found = await asked(broker, *queries)
+
+    assert [result.error_code for result in found] == [ErrorCode.NONE] * 4
+    assert [result.offset for result in found] == [1, 4, 4, 5]
+    told = [line for line in caplog.messages if line.startswith("The batch at offset 2 of t-0 ")]
+    assert len(told) == 1
+
+
+def test_records_before_the_place_from_which_a_batch_cannot_be_read_are_found(
+    tmp_path: Path,
+) -> None:
+    broker = LongAppendsBroker({T: open_log(tmp_path / "t")}, LongWork())
+    broken = batch_cut_short(0, 2, timestamp=NOW_MS + 3)
+    broker.partitions[T].log.append_as_follower(broken, NOW_MS)
+    broker.partitions[T].maybe_increment_high_watermark(NOW_MS)
+    hosted: Any = broker
+
+    answer = OffsetLookup(hosted, broker.work).list_offsets(PARAMS, [OffsetQuery(T, NOW_MS)])
+
+    assert answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 3, 0, 0)]
