@@ -132,8 +132,8 @@ def _longer(number: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("base", "delta"),
-    [(MOST_TIME, 1), (-MOST_TIME - 1, -1), (0, 2**69 - 1)],
-    ids=["beyond the last", "before the first", "70 bits"],
+    [(MOST_TIME, 1), (-MOST_TIME - 1, -1)],
+    ids=["beyond the last", "before the first"],
 )
 @pytest.mark.parametrize("maximum", [0, 5, MOST_TIME])
 def test_times_of_more_than_64_bits_are_refused(

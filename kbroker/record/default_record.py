@@ -20,6 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 _FREED_AT_ONCE: Final = 4096
+_MASKS: Final = {5: 2**32 - 1, 10: 2**64 - 1}  # by the most bytes of a varint
 
 
 class Record(NamedTuple):
@@ -41,7 +42,9 @@ def invalid(reason: str) -> NoReturn:
 
 
 def read_varint(buffer: Bytes, position: int, max_bytes: int = 5) -> tuple[int, int]:
-    """A zigzag varint and the position after it. IndexError at the end of the buffer."""
+    """A zigzag varint of 32 bits, or of 64 where it may have 10 bytes, and the position after it.
+    As in Kafka, bits beyond are dropped. IndexError at the end of the buffer.
+    """
     byte = buffer[position]
     position += 1
     value = byte & 0x7F
@@ -54,6 +57,8 @@ def read_varint(buffer: Bytes, position: int, max_bytes: int = 5) -> tuple[int, 
         position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+    if shift >= limit:
+        value &= _MASKS[max_bytes]
     return (value >> 1) ^ -(value & 1), position
 
 

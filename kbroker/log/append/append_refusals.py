@@ -98,6 +98,15 @@ def bad_header(header: BatchHeader, topic_partition: TopicPartition) -> KafkaErr
     return KafkaError(ErrorCode.INVALID_RECORD, f"{reason} in topic partition {topic_partition}.")
 
 
+def misplaced(topic_partition: TopicPartition) -> KafkaError:
+    """The refusal of compressed records whose offsets do not follow each other."""
+    return KafkaError(
+        ErrorCode.INVALID_RECORD,
+        f"Offsets in a compressed batch do not follow each other in topic partition "
+        f"{topic_partition}.",
+    )
+
+
 def without_key(
     indexes: Sequence[int], count: int, topic_partition: TopicPartition
 ) -> InvalidRecordsError:

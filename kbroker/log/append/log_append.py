@@ -2,10 +2,11 @@
 
 Law: what is stored can be read by everyone. `check_produced_batch` reads the header and the CRC.
 `open_batch` unpacks and walks all records, corrects what the header says of their times, and
-renumbers them where their offsets do not follow each other; on the event loop it does so only
-within a `WorkLimit`. With `kbroker.record.validation=header` it runs where a setting needs it, or
-where `looks_right` doubts the batch. Codes and texts are Kafka's, except that an unknown codec and
-a broken payload get codes a client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
+renumbers those of an uncompressed batch whose offsets do not follow each other; on the event loop
+it does so only within a `WorkLimit`. With `kbroker.record.validation=header` it runs where a
+setting needs it, or where `looks_right` doubts the batch. Codes and texts are Kafka's, except that
+an unknown codec and a broken payload get codes a client can act on, where Kafka answers
+UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kbroker.log.append.append_refusals import (
     bad_header,
     invalid_timestamps,
     malformed,
+    misplaced,
     not_one_batch,
     outside_bounds,
     record_corrupt,
@@ -167,9 +169,12 @@ def open_batch(
         raise without_key(indexes, walked.keyless, topic_partition)
     if not stamps:
         _check_walked_timestamps(header, plain, walked, rules, now_ms)
-    if changes_codec or walked.misplaced:
-        if walked.misplaced and limit is not UNLIMITED:
+    if walked.misplaced:
+        if header.compression and not changes_codec:
+            raise misplaced(topic_partition)
+        if limit is not UNLIMITED:
             raise TakesLongError
+    if changes_codec or walked.misplaced:
         batch = _made_again(header, plain, walked, rules)
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)

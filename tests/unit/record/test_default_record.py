@@ -22,6 +22,23 @@ def test_varints_are_zigzag(encoded: str, value: int) -> None:
     assert read_varint(data, 0) == (value, len(data))
 
 
+@pytest.mark.parametrize(
+    ("encoded", "most_bytes", "value"),
+    [
+        ("8080808010", 5, 0),
+        ("fdffffff7f", 5, -(2**31) + 1),
+        ("8080808080808080807e", 10, 0),
+        ("ffffffffffffffffff7f", 10, -(2**63)),
+    ],
+)
+def test_bits_beyond_those_of_a_number_are_dropped(
+    encoded: str, most_bytes: int, value: int
+) -> None:
+    data = bytes.fromhex(encoded)
+
+    assert read_varint(data, 0, most_bytes) == (value, len(data))
+
+
 def test_a_varint_of_six_bytes_is_invalid() -> None:
     with pytest.raises(KafkaError) as refused:
         read_varint(b"\x80\x80\x80\x80\x80\x01", 0)

@@ -90,28 +90,57 @@ def test_records_without_time_have_no_newest_one(tmp_path: Path) -> None:
     assert stored(log)[0].max_timestamp == -1
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize(
-    "offsets", [(0, 2, 7), (5, 6, 7), (2, 1, 0), (0, 0, 0), (-9, 1, 2**31 - 1)]
-)
-def test_records_are_numbered_anew_where_their_offsets_do_not_follow_each_other(
-    tmp_path: Path, codec: int, offsets: tuple[int, ...]
-) -> None:
-    log = open_log(tmp_path)
-    entries = [Record(offset, NOW_MS + n, b"%d" % n, None, (("h\udcff", b"x"),))
-               for n, offset in enumerate(offsets)]  # fmt: skip
+MISPLACED = [(0, 2, 7), (5, 6, 7), (2, 1, 0), (0, 0, 0), (-9, 1, 2**31 - 1)]
+
+
+def misplaced(offsets: tuple[int, ...], codec: int) -> tuple[bytearray, list[Record]]:
+    """A batch of a transaction with these offsets, and the records as they should be."""
+    entries = [
+        Record(offset, NOW_MS + n, b"%d" % n, None, (("h\udcff", b"x"),))
+        for n, offset in enumerate(offsets)
+    ]
     options = BatchOptions(
-        flags=TRANSACTIONAL_BIT, compression=codec, last_offset=2,
-        producer_id=7, producer_epoch=0, base_sequence=0,
-    )  # fmt: skip
-    wrong = bytearray(build(entries, options=options))
+        flags=TRANSACTIONAL_BIT,
+        compression=codec,
+        last_offset=2,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    right = [entry._replace(offset=n) for n, entry in enumerate(entries)]
+    return bytearray(build(entries, options=options)), right
+
+
+@pytest.mark.parametrize("offsets", MISPLACED)
+@pytest.mark.parametrize(
+    ("sent_codec", "topic", "stored_codec"),
+    [(NONE, "producer", NONE), (NONE, "zstd", ZSTD), (GZIP, "uncompressed", NONE)],
+)
+def test_records_are_renumbered_where_their_offsets_do_not_follow_each_other(
+    tmp_path: Path, offsets: tuple[int, ...], sent_codec: int, topic: str, stored_codec: int
+) -> None:
+    log = open_log(tmp_path, compression_type=topic)
+    wrong, right = misplaced(offsets, sent_codec)
 
     log.append_as_leader(verified(log, wrong), 3, NOW_MS)
 
     header, found = stored(log)
     assert (header.last_offset, header.partition_leader_epoch, header.producer_id) == (2, 3, 7)
-    assert (header.is_transactional, header.compression) == (True, codec)
-    assert found == [entry._replace(offset=n) for n, entry in enumerate(entries)]
+    assert (header.is_transactional, header.compression) == (True, stored_codec)
+    assert found == right
+
+
+@pytest.mark.parametrize("offsets", MISPLACED)
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_compressed_records_whose_offsets_do_not_follow_each_other_are_refused(
+    tmp_path: Path, offsets: tuple[int, ...], codec: int
+) -> None:
+    log = open_log(tmp_path)
+
+    with pytest.raises(KafkaError) as refused:
+        log.append_as_leader(misplaced(offsets, codec)[0], 3, NOW_MS)
+
+    assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("stamps", ["CreateTime", "LogAppendTime"])
