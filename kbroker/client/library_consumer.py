@@ -1,6 +1,6 @@
 """kafka-python's consumer, for commands that are a member of a group or read a record here and
-there. It unpacks records with the project's own codecs: those of its extras are 29 MB, and cramjam
-is here already.
+there. It unpacks records with the project's own codecs: those of its extras are 29 MB, and ours are
+here already.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_TIMESTAMP
+from kbroker.record.codecs.lz4_checksum import with_format_0_checksum
 from kbroker.record.compression import LZ4, NONE, ZSTD, compress
 from kbroker.record.default_record import Bytes, Record, invalid
-from kbroker.record.lz4_checksum import with_format_0_checksum
 from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT, BatchHeader
 
 _HEAD = Struct(">qiI")  # offset, length from the CRC on, CRC-32 of what follows

@@ -31,9 +31,9 @@ from kbroker.model import (
     NO_TIMESTAMP,
 )
 from kbroker.record import record_batch
+from kbroker.record.codecs.lz4_checksum import with_right_checksum
 from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, ZSTD, decompress
 from kbroker.record.default_record import Bytes, Record, invalid, let_go
-from kbroker.record.lz4_checksum import with_right_checksum
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     LOG_APPEND_TIME,
@@ -206,7 +206,7 @@ def _shift(header: BatchHeader, last_inner_offset: int) -> int:
 def _unwrap(
     header: BatchHeader, value: bytes | None, max_bytes: int
 ) -> Iterator[tuple[BatchHeader, memoryview, int]]:
-    """(header, buffer, position) of each message in a compressed one."""
+    """(header, buffer, position) of each message in a compressed one; none where cut off."""
     codec = header.compression
     if value is None:
         invalid("compressed message without value")
@@ -216,12 +216,23 @@ def _unwrap(
         value = with_right_checksum(value)
     inner = memoryview(decompress(codec, value, max_bytes))
     position = 0
-    while position < len(inner):
+    while (end := _end_of_message(inner, position)) <= len(inner):
         message = read_any_header(inner, position)
         if message.magic != header.magic or message.compression:
             invalid(f"message of format {message.magic} wrapped in format {header.magic}")
         yield message, inner, position
-        position += message.size_bytes
+        position = end
+
+
+def _end_of_message(view: memoryview, position: int) -> int:
+    """Where the message at `position` ends, beyond the end of all if it is cut off."""
+    start = position + LOG_OVERHEAD
+    if start > len(view):
+        return start
+    (length,) = _LENGTH.unpack_from(view, start - _LENGTH.size)
+    if length < _MIN_LENGTH[0]:
+        _corrupt(f"wrapped message with the length {length}")
+    return start + int(length)
 
 
 def _read_message(header: BatchHeader, view: memoryview, position: int) -> Record:

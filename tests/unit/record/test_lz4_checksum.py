@@ -3,12 +3,12 @@ from __future__ import annotations
 import cramjam
 import pytest
 
-from kbroker.record.compression import LZ4, compress, decompress
-from kbroker.record.lz4_checksum import (
+from kbroker.record.codecs.lz4_checksum import (
     with_format_0_checksum,
     with_right_checksum,
     xxh32_short,
 )
+from kbroker.record.compression import LZ4, compress, decompress
 
 # Values of the reference implementation, seed 0.
 KNOWN = [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF), (b"abcd", 0xA3643705)]
