@@ -19,10 +19,11 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
-from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending, NoEvents
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
+from tests.fakes.data_directory import DataDirectory
 
 
 @dataclass
@@ -59,6 +60,40 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     yield broker
     if broker.process is not None and broker.process.poll() is None:
         broker.stop()
+
+
+class Told(NoEvents):
+    """Remembers what a person is told."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def tries_again(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+
+@pytest.fixture
+def planners(spark: Any) -> Iterator[Path]:
+    """A folder that the processes of Spark's Python look into when they start: those that plan a
+    stream hang up as often as its file `given-up` says, so that Spark gives them up at once.
+    """
+    home = spark._jvm.java.lang.System.getenv("SPARK_HOME")
+    folder = Path(home) / "python" / "lib" / "pyspark.zip"
+    program = folder / "sitecustomize.py"
+    program.write_text(_HANGING_UP)
+    yield folder
+    program.unlink()
+    (folder / "given-up").unlink()
+
+
+_HANGING_UP = """
+import os, pathlib, socket
+port, file = os.environ.get("PYTHON_WORKER_FACTORY_PORT"), pathlib.Path(__file__).parent / "given-up"
+if port and (left := int(file.read_text())):
+    file.write_text(str(left - 1))
+    socket.create_connection(("127.0.0.1", int(port))).close()
+    os._exit(1)
+"""
 
 
 def job(source: Source, checkpoint: Path, work: Collected, **settings: Any) -> StreamJob:
@@ -199,3 +234,25 @@ def test_what_spark_fails_with_inside_the_work_is_one_sentence(
         failing.run(spark)
 
     assert "\n" not in raised.value.sentence
+
+
+def test_a_planner_that_spark_gave_up_is_started_again(
+    spark: Any, planners: Path, tmp_path: Path
+) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.fill(10)
+    directory.stop()
+    (planners / "given-up").write_text("2")
+    source, events = LogDirectorySource([str(directory.path)]), Told()
+
+    def work(batch: Batch) -> BatchResult:
+        return BatchResult(rows=batch.frame.count())
+
+    given_up = StreamJob(
+        "numbers", source, Checkpoint(tmp_path / "c"), JobSettings(kind="test"), work
+    )
+    report = given_up.run(spark, events)
+
+    assert (report.ending, report.rows) == (Ending.REACHED, 10)
+    assert len(events.sentences) == 2
+    assert (planners / "given-up").read_text() == "0"

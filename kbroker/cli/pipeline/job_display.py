@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from kbroker.cli.output import counted
+from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
@@ -51,6 +51,11 @@ class JobDisplay:
         begun_s, before = self._recent[0] if len(self._recent) > 1 else (0.0, 0)
         rate = (progress.rows - before) / max(progress.seconds - begun_s, 1e-6)
         self._line.show(progress_text(self._name, progress, rate), now_s)
+
+    def tries_again(self, sentence: str) -> None:
+        """A line of its own, which stays."""
+        self._line.end()
+        say(f"{self._name}: {sentence}")
 
     def end(self) -> None:
         """Take the line away."""

@@ -105,6 +105,10 @@ class JobEvents(Protocol):
         """Called a few times a second."""
         ...
 
+    def tries_again(self, sentence: str) -> None:
+        """Spark's query is started again, and why."""
+        ...
+
 
 class NoEvents:
     """Nobody listens."""
@@ -116,4 +120,7 @@ class NoEvents:
         """Nothing."""
 
     def progress(self, progress: JobProgress) -> None:
+        """Nothing."""
+
+    def tries_again(self, sentence: str) -> None:
         """Nothing."""

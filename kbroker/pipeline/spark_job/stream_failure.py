@@ -12,6 +12,7 @@ from re import Match
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.continuity import removed, went_back
+from kbroker.pipeline.spark_job.slow_start import STARTS
 
 _LONGEST = 300
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTILINE)
@@ -123,7 +124,16 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         _FAILED,
     ),
     (
-        re.compile(r"Python worker (?:exited unexpectedly|failed to connect)"),
+        re.compile(r"Python worker failed to connect back"),
+        _fixed(
+            f"a Python process of Spark did not answer within 10 s, {STARTS} times in a row: give "
+            "the machine less to do, and run the same command again, which continues where it was; "
+            "--verbose shows what the process said"
+        ),
+        _FAILED,
+    ),
+    (
+        re.compile(r"Python worker exited unexpectedly"),
         _fixed(
             "a Python worker of Spark ended: was it out of memory? Take smaller batches "
             "(--batch-records); --verbose shows what it said"

@@ -36,6 +36,7 @@ from kbroker.pipeline.spark_job.batch import (
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, JobRecord
 from kbroker.pipeline.spark_job.continuity import check_continuity
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges
+from kbroker.pipeline.spark_job.slow_start import STARTS, is_slow_start, trying_again
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 DEFAULT_BATCH_RECORDS = 500_000
@@ -123,13 +124,19 @@ class StreamJob:
         with self._held():
             record = self._prepare()
             run = _Run(self, record, events or NoEvents())
-            query = self._start(spark, record, run)
-            try:
-                ending = self._watch(query, run)
-            finally:
-                if not self._cutting.is_set():
-                    query.stop()
+            ending = None
+            while ending is None:
+                ending = self._query(spark, record, run)
             return run.report(ending)
+
+    def _query(self, spark: Any, record: JobRecord, run: _Run) -> Ending | None:
+        """How a query ended; None if it is to be started again."""
+        query = self._start(spark, record, run)
+        try:
+            return self._watch(query, run)
+        finally:
+            if not self._cutting.is_set():
+                query.stop()
 
     def _start(self, spark: Any, record: JobRecord, run: _Run) -> Any:
         start = self.checkpoint.planned(record)
@@ -152,8 +159,8 @@ class StreamJob:
             return {"availableNow": True}
         return {"processingTime": "0 seconds"}
 
-    def _watch(self, query: Any, run: _Run) -> Ending:
-        """Until the query ends, the end is reached, or it is to stop."""
+    def _watch(self, query: Any, run: _Run) -> Ending | None:
+        """Until the query ends, the end is reached, or it is to stop; None if it never began."""
         while query.isActive:
             if self._cutting.is_set():
                 return Ending.CUT
@@ -167,6 +174,8 @@ class StreamJob:
             raise run.failure
         if not run.is_over:
             error = query.exception()
+            if error is not None and run.starts_again(error):
+                return None if not self.is_stopping else Ending.STOPPED
             if error is not None:
                 raise sentence_of_failure(error) from error
         return Ending.STOPPED if self._stopping.is_set() else Ending.REACHED
@@ -199,8 +208,17 @@ class _Run:
         self._working: int | None = None
         self._last: int | None = None  # batch whose work is done
         self._totals = _Totals()
+        self._failed_starts = 0  # in a row
         self.failure: Exception | None = None
         self.is_over = False  # no batch begins any more
+
+    def starts_again(self, error: Exception) -> bool:
+        """Whether a query that ended with this is to be started again; a person is told so."""
+        if not is_slow_start(error) or self._failed_starts == STARTS - 1:
+            return False
+        self._failed_starts += 1
+        self._events.tries_again(trying_again(self._failed_starts))
+        return True
 
     def on_batch(self, frame: Any, number: int) -> None:
         """Spark's callback, in a thread of its own."""
@@ -209,6 +227,7 @@ class _Run:
                 self.is_over = True
                 raise _StoppedError
             self._working = number
+            self._failed_starts = 0
         try:
             self._run_batch(frame, number)
         except Exception as error:

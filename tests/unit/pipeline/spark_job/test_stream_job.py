@@ -51,6 +51,7 @@ class Query(threading.Thread):
     def run(self) -> None:
         number = len(list(self._directory.glob("commits/*")))
         try:
+            self._source.start_planner()
             while self._position < self._source.end and not self._stopped.is_set():
                 self._position = min(self._position + 10, self._source.end)
                 self._write("offsets", number, f"v1\n{{}}\n{format_offsets({A0: self._position})}")
@@ -80,6 +81,7 @@ class Source:
         self.directory = directory
         self.looks = 0
         self.ids: dict[str, str] = {}
+        self.slow_starts = 0  # of the process that plans, from now on
         self.queries: list[Query] = []
         self.trigger_options: dict[str, Any] = {}
 
@@ -124,6 +126,12 @@ class Source:
         self.trigger_options = options
         return self
 
+    def start_planner(self) -> None:
+        if self.slow_starts:
+            self.slow_starts -= 1
+            raise RuntimeError("[STREAM_FAILED] Query [id = 4c] terminated with exception: Python "
+                               "worker failed to connect back. SQLSTATE: XXKST")  # fmt: skip
+
     def start(self) -> Query:
         self.queries[-1].start()
         return self.queries[-1]
@@ -132,6 +140,10 @@ class Source:
 class Counting(NoEvents):
     def __init__(self) -> None:
         self.reports: list[BatchReport] = []
+        self.sentences: list[str] = []
+
+    def tries_again(self, sentence: str) -> None:
+        self.sentences.append(sentence)
 
     def finished(self, report: BatchReport) -> None:
         self.reports.append(report)
@@ -382,3 +394,37 @@ def test_a_checkpoint_that_does_not_fit_its_target_is_refused_before_spark_start
 
     begun = {A0: 0}
     assert seen == [(begun, begun), (begun, begun), (begun, {A0: source.end})]
+
+
+def test_a_planner_that_does_not_answer_in_time_is_started_again(tmp_path: Path) -> None:
+    source, events = Source(tmp_path), Counting()
+    source.slow_starts = 2
+
+    report = job(source, count).run(None, events)
+
+    assert (report.ending, report.batches, report.rows) == (Ending.REACHED, 4, 35)
+    assert [query.was_stopped for query in source.queries] == [True, True, True]
+    assert len(events.sentences) == 2
+    assert "did not answer within 10 s" in events.sentences[0]
+
+
+def test_a_planner_that_never_answers_ends_the_run_after_a_few_starts(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.slow_starts = 100
+
+    with pytest.raises(PipelineError, match="did not answer within 10 s, 4 times in a row"):
+        job(source, count).run(None)
+
+    assert len(source.queries) == 4
+
+
+def test_a_run_that_is_stopped_starts_no_planner_again(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.slow_starts = 100
+    stopped = job(source, count)
+    events = Counting()
+    events.tries_again = lambda sentence: stopped.stop()  # type: ignore[method-assign]
+
+    report = stopped.run(None, events)
+
+    assert (report.ending, report.rows, len(source.queries)) == (Ending.STOPPED, 0, 1)
