@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
 from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
@@ -25,6 +25,7 @@ from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.peers.metadata_waiter import MetadataView
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.turns import turn
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import Names, Overrides, ZkEntityConfigs
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
@@ -35,6 +36,7 @@ AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 # From which settings a change sets out, given those in force.
 Base = Callable[[Overrides], Overrides]
 
+_RESOURCES_PER_TURN = 10
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 # Names of listeners may be before them.
@@ -76,27 +78,42 @@ class ConfigAdmin:
         return await patiently(self._tree, read)
 
     async def incremental_alter(
-        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+        self,
+        resources: Sequence[AlterConfigsResource],
+        validate_only: bool,
+        twice: Container[tuple[int, str]] = (),
     ) -> list[KafkaError | None]:
-        """Alter resources, each by itself; None where it was done."""
-        return await self._alter_each(resources, validate_only, _kept)
+        """Alter resources, each by itself; None where it was done. `twice` are those, by type and
+        name, that are named elsewhere too.
+        """
+        return await self._alter_each(resources, validate_only, _kept, twice)
 
     async def replace(
-        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+        self,
+        resources: Sequence[AlterConfigsResource],
+        validate_only: bool,
+        twice: Container[tuple[int, str]] = (),
     ) -> list[KafkaError | None]:
         """Give resources these settings and no others (KIP-133); None where it was done."""
-        return await self._alter_each(resources, validate_only, _forgotten)
+        return await self._alter_each(resources, validate_only, _forgotten, twice)
 
     # ---- inside
 
     async def _alter_each(
-        self, resources: Sequence[AlterConfigsResource], validate_only: bool, base: Base
+        self,
+        resources: Sequence[AlterConfigsResource],
+        validate_only: bool,
+        base: Base,
+        twice: Container[tuple[int, str]],
     ) -> list[KafkaError | None]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
         outcomes: list[KafkaError | None] = []
-        for resource in resources:
+        for number, resource in enumerate(resources, start=1):
+            if number % _RESOURCES_PER_TURN == 0:
+                await turn()
+            named = (resource.resource_type, resource.resource_name)
             try:
-                if counts[resource.resource_type, resource.resource_name] > 1:
+                if counts[named] > 1 or named in twice:
                     message = "Each resource must appear at most once."
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
                 await self._alter(resource, validate_only, base)

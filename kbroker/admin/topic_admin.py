@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -47,6 +47,7 @@ from kbroker.model import (
 from kbroker.peers.metadata_waiter import MetadataView, MetadataWaiter
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.turns import turn
 from kbroker.zk.tree import (
     BadVersionError,
     NodeExistsError,
@@ -101,17 +102,20 @@ class TopicAdmin:
         topics: Sequence[CreateTopicsRequest.CreatableTopic],
         timeout_ms: int,
         validate_only: bool,
+        twice: Container[str] = (),
     ) -> list[TopicResult]:
-        """Create topics; one result per entry, in order."""
+        """Create topics; one result per entry, in order. `twice` are those that are named
+        elsewhere too.
+        """
         counts = Counter(topic.name for topic in topics)
         results = [TopicResult(name=topic.name) for topic in topics]
         try:
             new = await self._look([topic.name for topic in topics])
             for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
                 if number % _TOPICS_PER_TURN == 0:
-                    await asyncio.sleep(0)
+                    await turn()
                 try:
-                    if counts[topic.name] > 1:
+                    if counts[topic.name] > 1 or topic.name in twice:
                         message = "Found multiple entries for this topic."
                         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
                     self._prepare(topic, result, new)
@@ -137,7 +141,7 @@ class TopicAdmin:
         tasks: dict[str, asyncio.Task[ErrorCode]] = {}
         for number, name in enumerate(results):
             if number and number % _TOPICS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await turn()
             if self._is_closed:
                 break
             tasks[name] = self._auto_creation(name)
@@ -156,7 +160,7 @@ class TopicAdmin:
             else:
                 result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if number % _LOOKS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await turn()
         try:
             for refusal in await self._zk.create_delete_topics([r.name for r in wanted]):
                 if refusal is not None and not isinstance(refusal, NodeExistsError):
@@ -186,7 +190,7 @@ class TopicAdmin:
             result = TopicResult(name=name)
             results.append(result)
             if number % _TOPICS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await turn()
             if counts[name] > 1:
                 result.error = ErrorCode.INVALID_REQUEST
                 result.message = "Duplicate topic in request."

@@ -11,8 +11,8 @@ from kbroker.admin.config_changes import AlterableConfig
 from kbroker.apis.authorization import ForEach, config_resource
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
@@ -25,12 +25,12 @@ from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterCo
         asked="resources",
         answered="responses",
     ),
-    parts=Parts("resources", "responses", key="resource_name"),
+    parts=Parts("resources", "responses", key="resource_type+resource_name"),
 )
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Alter every resource by itself."""
     resources = [_as_changes(resource) for resource in request.resources]
-    outcomes = await ctx.services.configs.replace(resources, request.validate_only)
+    outcomes = await ctx.services.configs.replace(resources, request.validate_only, ctx.twice)
     return AlterConfigsResponse(
         responses=[
             _answer(resource, outcome)

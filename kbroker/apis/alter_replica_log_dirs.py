@@ -8,7 +8,6 @@ ordered, and answered with an error until then. One that is named twice goes whe
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 from kbroker.apis.authorization import ForRequest, the_cluster
@@ -21,6 +20,7 @@ from kbroker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
+from kbroker.turns import turn
 
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
@@ -48,7 +48,7 @@ async def handle(
             response.results.append(TopicResult(topic_name=name, partitions=rows))
         rows.append(PartitionResult(partition_index=partition, error_code=code))
         if number % PART_ENTRIES == 0:
-            await asyncio.sleep(0)
+            await turn()
     return response
 
 

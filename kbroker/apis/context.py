@@ -23,6 +23,7 @@ from kbroker.apis.authorizer import (
     operation_bits,
 )
 from kbroker.apis.client_quotas import Quotas
+from kbroker.apis.request_parts import NamedTwice
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
@@ -45,6 +46,7 @@ AnswerRequest = Callable[[Request], Result | Awaitable[Result]]
 NameUnserved = Callable[[ConnectionInfo, str | None, Unserved], None]
 """(connection, client id, what): the log tells who asks for what this broker does not serve."""
 _NOTHING: frozenset[str] = frozenset()
+_NOTHING_TWICE = NamedTwice()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -76,6 +78,8 @@ class RequestContext:
     """One request's surroundings."""
 
     __slots__ = ("api_version", "connection", "header", "services")
+
+    twice = _NOTHING_TWICE  # beyond what a handler can see itself
 
     def __init__(
         self, header: RequestHeader, connection: ConnectionInfo, services: Services
@@ -125,3 +129,13 @@ class RequestContext:
                 operation for operation in supported if self.is_authorized(operation, resource)
             )
         )
+
+
+class PartContext(RequestContext):
+    """That of all parts of a large request: `twice` is what it names more than once."""
+
+    __slots__ = ("twice",)
+
+    def __init__(self, whole: RequestContext, twice: NamedTwice) -> None:
+        super().__init__(whole.header, whole.connection, whole.services)
+        self.twice = twice

@@ -8,8 +8,8 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 

@@ -7,15 +7,15 @@ topics; others pass the request on, and answer NOT_CONTROLLER when it cannot be 
 
 from __future__ import annotations
 
-import asyncio
-
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kbroker.turns import turn
 
 _TOPICS_PER_TURN = 16  # the settings of a topic make some thirty objects: others get their turn
 
@@ -40,6 +40,7 @@ def _is_shown(
         text="Authorization failed.",
     ),
     forwarded=_is_shown,
+    parts=Parts("topics", "topics", key="name"),
 )
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics and wait until this broker shows them."""
@@ -53,7 +54,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
             ]
         )
     results = await ctx.services.topics.create_topics(
-        request.topics, request.timeout_ms, request.validate_only
+        request.topics, request.timeout_ms, request.validate_only, ctx.twice
     )
     names = [result.name for result in results]
     hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
@@ -62,7 +63,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
         answer = _without_configs(result) if result.name in hidden else _answer(result)
         response.topics.append(answer)
         if number % _TOPICS_PER_TURN == 0:
-            await asyncio.sleep(0)
+            await turn()
     return response
 
 

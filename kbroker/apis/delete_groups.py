@@ -8,9 +8,9 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForEach, named_group
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -28,7 +28,7 @@ _MESSAGES = {
         asked="groups_names",
         answered="results",
     ),
-    parts=Parts("groups_names", "results", key=""),
+    parts=Parts("groups_names", "results", key="", again=Again.LEFT_OUT),
 )
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> NowOrLater[DeleteGroupsResponse]:
     """Delete each group named, once."""

@@ -19,6 +19,7 @@ from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kbroker.replication.delete_records import DeleteRecordsResult
+from kbroker.turns import turn
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
@@ -66,7 +67,7 @@ async def _delete(
         tasks = []
         for part in parts:
             tasks.append(group.create_task(deletions.delete(part, timeout_ms)))
-            await asyncio.sleep(0)
+            await turn()
     return deque(task.result() for task in tasks)
 
 

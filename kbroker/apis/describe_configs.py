@@ -10,7 +10,6 @@ written once for all of them, and the loop is left to others after some resource
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 
 from kbroker.admin.broker_loggers import describe_loggers
@@ -19,8 +18,8 @@ from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach, config_resource
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.config.config_resources import ConfigSource, ResourceType
 from kbroker.config.config_view import (
     ConfigEntry,
@@ -36,6 +35,7 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
+from kbroker.turns import turn
 
 Row = DescribeConfigsResponse.DescribeConfigsResourceResult
 Rows = dict[tuple[object, ...], list[Row]]  # by what the rows of a topic depend on
@@ -88,7 +88,7 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
             keep_encoded(result, ctx.api_version)  # so that little is left for the whole answer
             results.append(result)
         if number % _RESOURCES_PER_TURN == 0:
-            await asyncio.sleep(0)
+            await turn()
     return DescribeConfigsResponse(results=results)
 
 

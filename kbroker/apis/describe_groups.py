@@ -9,8 +9,8 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForEach, named_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_groups import (
     DescribeGroupsRequest,

@@ -47,7 +47,7 @@ def _topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
         answered="topics",
         text="Topic authorization failed.",
     ),
-    parts=Parts("topics", "topics", key="name"),
+    parts=Parts("topics.partition_indexes", "topics.partitions", key="name."),
 )
 async def handle(
     ctx: RequestContext, request: DescribeProducersRequest
@@ -78,7 +78,7 @@ def _fill(
             place = TopicPartition(topic.name, index)
             if refusal is not None:
                 partition.error_code, partition.error_message = refusal.code, refusal.message
-            elif place in answered:
+            elif place in answered or ctx.twice.was_told(place):
                 partition.error_code = ErrorCode.INVALID_REQUEST
             else:
                 answered.add(place)

@@ -11,7 +11,6 @@ of such are empty.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 from kbroker.apis.authorization import AskedInside
@@ -28,6 +27,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.replication.metadata_cache import PartitionState
 from kbroker.topic_name import is_valid_topic_name
+from kbroker.turns import turn
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
@@ -80,7 +80,7 @@ async def _answer_and_free(
     answer = _answer(ctx, request, asked)
     while request.topics:  # freed at once, a million entries hold the loop
         del request.topics[-PART_ENTRIES:]
-        await asyncio.sleep(0)
+        await turn()
     return answer
 
 

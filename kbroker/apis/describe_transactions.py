@@ -58,14 +58,19 @@ def _fill(ctx: RequestContext, names: Iterable[str], states: list[State]) -> Ite
         if state is None:
             state = told[name] = State(transactional_id=name)
             yield from _describe(ctx, state)
+            if ctx.twice.was_told(name) and len(state.topics):
+                room = -1  # another part of the request has told it
+                state = told[name] = _not_again(name)
         else:
             told_again = sum(len(topic.partitions) for topic in state.topics)
             room -= told_again
             if told_again and room < 0:
-                state = told[name] = State(
-                    transactional_id=name, error_code=ErrorCode.INVALID_REQUEST
-                )
+                state = told[name] = _not_again(name)
         states.append(state)
+
+
+def _not_again(name: str) -> State:
+    return State(transactional_id=name, error_code=ErrorCode.INVALID_REQUEST)
 
 
 def _describe(ctx: RequestContext, state: State) -> Iterator[None]:

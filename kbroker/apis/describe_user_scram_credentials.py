@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -30,7 +30,7 @@ _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 @api(
     DescribeUserScramCredentialsRequest,
     ForRequest(AclOperation.DESCRIBE, the_cluster),
-    parts=Parts("users", "results", key="name"),
+    parts=Parts("users", "results", key="name", again=Again.LEFT_OUT),
 )
 async def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
@@ -45,12 +45,15 @@ async def handle(
     if not asked:
         results = [Result(user=u, credential_infos=c) for u, c in sorted(stored.items()) if c]
     else:
-        results = [_result(user, times, stored.get(user, [])) for user, times in asked.items()]
+        results = [
+            _result(user, times > 1 or user in ctx.twice, stored.get(user, []))
+            for user, times in asked.items()
+        ]
     return DescribeUserScramCredentialsResponse(results=results)
 
 
-def _result(user: str, times: int, credentials: list[Credential]) -> Result:
-    if times > 1:
+def _result(user: str, is_twice: bool, credentials: list[Credential]) -> Result:
+    if is_twice:
         message = (
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         )

@@ -11,6 +11,7 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.controller.state_machines.requested_elections import (
     ElectionResults,
     ElectionType,
@@ -40,7 +41,17 @@ def _is_shown(
     return True
 
 
-@api(ElectLeadersRequest, ForRequest(AclOperation.ALTER, the_cluster), forwarded=_is_shown)
+@api(
+    ElectLeadersRequest,
+    ForRequest(AclOperation.ALTER, the_cluster),
+    forwarded=_is_shown,
+    parts=Parts(
+        "topic_partitions.partitions",
+        "replica_election_results.partition_result",
+        key="topic.",
+        again=Again.LEFT_OUT,
+    ),
+)
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Hold the elections and wait until this broker shows the new leaders."""
     partitions = _asked(ctx, request)

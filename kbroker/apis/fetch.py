@@ -13,10 +13,10 @@ from collections.abc import Callable
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.peers.cluster_action import BrokerClaim

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from kbroker.apis.authorization import ForEach, ForRequest
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import node_address
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForEach, config_resource
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -26,14 +26,14 @@ from kbroker.protocol.messages.incremental_alter_configs import (
         asked="resources",
         answered="responses",
     ),
-    parts=Parts("resources", "responses", key="resource_name"),
+    parts=Parts("resources", "responses", key="resource_type+resource_name"),
 )
 async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Alter every resource by itself."""
     outcomes = await ctx.services.configs.incremental_alter(
-        request.resources, request.validate_only
+        request.resources, request.validate_only, ctx.twice
     )
     return IncrementalAlterConfigsResponse(
         responses=[

@@ -27,22 +27,28 @@ from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
 from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.client_quotas import Usage
-from kbroker.apis.context import RequestContext, Result, Services
+from kbroker.apis.context import PartContext, RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
+    LARGE_IN_PARTS_BYTES,
     answered_in_parts,
+    bytes_as_a_whole,
     check_size,
     decoded,
     encoded,
+    most_elements,
 )
+from kbroker.apis.memory_room import MemoryRoom, Share
 from kbroker.apis.registry import Api, Handler
+from kbroker.apis.request_parts import AS_A_WHOLE, RequestInParts, parts_in
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
+from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
@@ -51,6 +57,9 @@ from kbroker.zk.tree import TreeUnavailableError
 _log = logging.getLogger(__name__)
 
 PRODUCE_KEY = 0
+FETCH_KEY = 1
+ENVELOPE_KEY = 58
+_LARGE_FETCH_WAIT_MS = 500
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
@@ -67,6 +76,7 @@ class _Served:
         "handler",
         "header",
         "large_bytes",
+        "most_elements",
         "name",
         "parts",
         "request_class",
@@ -82,14 +92,19 @@ class _Served:
         self.sender = sender_of(api.key, version)
         self.handler: Handler = heard_only_from(self.sender, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
-        # Records are not read: a request with them is large without being long to read.
-        self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
+        declared = parts_in(api.parts, api.request_class, version)
+        self.parts = None if declared is AS_A_WHOLE else declared
+        self.large_bytes = LARGE_BYTES if self.parts is None else LARGE_IN_PARTS_BYTES
+        if api.key == PRODUCE_KEY:  # records are not read: it is large without being long to read
+            self.large_bytes = sys.maxsize
         self.name = api.name
-        self.parts = api.parts
         self.exempt = api.exempt
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
-        self.decode = decoder_of(api.request_class, version)
+        self.most_elements = api.request_class.max_elements  # for brokers
+        if self.sender is Sender.ANYBODY:
+            self.most_elements = most_elements(declared, api.request_class)
+        self.decode = decoder_of(api.request_class, version, self.most_elements)
         self.encode = encoder_of(self.response_class, version)
         self.version = version
 
@@ -101,6 +116,7 @@ class KafkaApis:
         "_apis",
         "_logged_ms",
         "_quotas",
+        "_room",
         "_served",
         "_services",
         "errors",
@@ -113,6 +129,7 @@ class KafkaApis:
         self._apis = apis
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
+        self._room = MemoryRoom()
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
@@ -152,7 +169,7 @@ class KafkaApis:
             if isinstance(answer, served.response_class):
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
-                    return _new_tuple(Response, (pieces, 0))
+                    return _new_tuple(Response, (pieces, 0, None))
                 return self._throttled(served, request, answer, pieces, message)
             if isinstance(answer, NoResponse):
                 return self._unanswered(served, request, answer)
@@ -164,38 +181,74 @@ class KafkaApis:
 
     async def _handle_large(self, served: _Served, request: Request) -> Result:
         """As `handle`, with other requests in between. Raises ProtocolError."""
-        header, frame = request.header, request.frame
         listener_name = request.connection.listener_name
         if served.sender is Sender.ANYBODY or not self._services.peers.are_heard_on(listener_name):
-            check_size(served.name, len(frame))
-        message, end = await decoded(
-            served.request_class, served.version, frame, request.body_offset
-        )
-        if end != len(frame):
-            self.trailing_bytes.value += 1
-        ctx = RequestContext(header, request.connection, self._services)
-        answer = answered_in_parts(served.handler, ctx, message, served.parts)
+            check_size(served.name, len(request.frame))
+        share = self._room.share()
+        ctx = RequestContext(request.header, request.connection, self._services)
+        answer = self._answer_whole if served.parts is None else self._answer_in_parts
         try:
-            head = served.header.pack(header.correlation_id)
-            response = await answer
-            if served.parts is None:
-                return self._respond(served, request, response, message)
-            pieces = await encoded(response, served.version, head)
-            return self._throttled(served, request, response, pieces, message)
+            result = await answer(served, request, ctx, share)
+            await share.take(sum(map(len, result.pieces)))
+        except BaseException:
+            share.give_back()  # before the error, which holds it, is gone
+            raise
+        return result._replace(share=share)
+
+    async def _answer_whole(
+        self, served: _Served, request: Request, ctx: RequestContext, share: Share
+    ) -> Response:
+        if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
+            await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
+        message, end = await decoded(served.decode, request.frame, request.body_offset)
+        self._count_trailing(request, end)
+        if request.header.api_key == FETCH_KEY:  # others wait for the memory that it takes
+            message.max_wait_ms = min(message.max_wait_ms, _LARGE_FETCH_WAIT_MS)
+        try:
+            response = served.handler(ctx, message)
+            if not isinstance(response, served.response_class):
+                response = await response
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            return await self._refuse_large(served, request, message, error)
-
-    async def _refuse_large(
-        self, served: _Served, request: Request, message: Message, error: Exception
-    ) -> Result:
-        """As `_refuse`, with other requests in between: the answer may have a code per entry."""
-        code, text = self._told(served, error)
-        head = served.header.pack(request.header.correlation_id)
-        response = await asyncio.to_thread(message.error_response, code, served.version, text)
+            told = self._told(served, error)
+            response = await asyncio.to_thread(
+                message.error_response, told[0], served.version, told[1]
+            )
+        head = _head(served, request)
         pieces = await encoded(response, served.version, head)
         return self._throttled(served, request, response, pieces, message)
+
+    async def _answer_in_parts(
+        self, served: _Served, request: Request, ctx: RequestContext, share: Share
+    ) -> Response:
+        parts = served.parts
+        assert parts is not None
+        asked = RequestInParts(
+            served.request_class, served.version, parts, request.frame, request.body_offset
+        )
+        await share.take(asked.bytes_looked_through)
+        await asked.look_through()
+        self._count_trailing(request, asked.end)
+        handler = partial(served.handler, PartContext(ctx, asked.twice))
+        try:
+            answer = await answered_in_parts(handler, asked, parts, share.take)
+        except ProtocolError:
+            raise
+        except Exception as error:  # as in `handle`
+            code, text = self._told(served, error)
+            answer = await answered_in_parts(
+                lambda part: part.error_response(code, served.version, text),
+                asked,
+                parts,
+                share.take,
+            )
+        pieces = answer.pieces(_head(served, request))
+        return self._throttled(served, request, answer.whole, pieces, asked.rest)
+
+    def _count_trailing(self, request: Request, end: int) -> None:
+        if end != len(request.frame):
+            self.trailing_bytes.value += 1
 
     def _later(
         self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
@@ -233,7 +286,7 @@ class KafkaApis:
     def _respond(
         self, served: _Served, request: Request, response: Message, message: Message | None = None
     ) -> Result:
-        head = served.header.pack(request.header.correlation_id)
+        head = _head(served, request)
         pieces = served.encode(response, head)
         return self._throttled(served, request, response, pieces, message)
 
@@ -244,7 +297,7 @@ class KafkaApis:
         response: Any,
         pieces: list[Piece],
         message: Message | None,
-    ) -> Result:
+    ) -> Response:
         """The answer, which says for how long its connection is muted. What brokers say to each
         other is never throttled, and a client that asked another broker is by that one.
         """
@@ -255,8 +308,7 @@ class KafkaApis:
             return Response(pieces)
         if hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
-            head = served.header.pack(request.header.correlation_id)
-            pieces = served.encode(response, head)
+            pieces = encode_runs(response, served.version, _head(served, request))
         return Response(pieces, throttle_ms)
 
     def _unanswered(self, served: _Served, request: Request, result: NoResponse) -> NoResponse:
@@ -337,3 +389,8 @@ class KafkaApis:
                 served.version,
                 exc_info=error,
             )
+
+
+def _head(served: _Served, request: Request) -> bytes:
+    """Return the first bytes of an answer."""
+    return served.header.pack(request.header.correlation_id)

@@ -1,46 +1,39 @@
-"""Requests of many entries: read outside the loop and answered in parts, so that other clients are
-answered in between.
+"""Large requests: how they are read and answered without holding up others or filling the memory.
 
-Law: a request costs memory in proportion to what its client may honestly need. An entry of a few
-bytes becomes an object of some hundred, so requests without records are bounded; a request that may
-carry records is not read here, and what brokers send grows with their cluster. Parts are answered
-in their order, and only where the answer of an entry does not depend on the others; where it does,
-the handler itself lets others run in between.
+Law: a request costs memory and time in proportion to what its client may honestly need, and what
+all of them take together is bounded (`MemoryRoom`). A registration says how its handler works on
+many entries: in parts (`Parts`), or as a whole, in turns of its own (`AS_A_WHOLE`). One that says
+nothing gets few entries. What may carry records is not read here, and what brokers send grows with
+their cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, TypeVarTuple
 
 from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.request_parts import AS_A_WHOLE, Again, AnswerInParts, Parts, RequestInParts
 from kbroker.errors import ProtocolError
-from kbroker.protocol.codec import decode, encode_pieces
+from kbroker.protocol.codec import Decoder, encode_pieces
 from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message
+from kbroker.turns import ENTRIES, in_turns
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 LARGE_BYTES = 64 * 1024  # about 5 ms to read
-LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics; read, it takes 20 to 70 times as much
-PART_ENTRIES = 256  # a few milliseconds
+LARGE_IN_PARTS_BYTES = 16 * 1024  # where that is all it takes to let others have their turn
+LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics
+PART_ENTRIES = ENTRIES
 
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Parts:
-    """The array of a request whose entries are answered apart, and the array of their answers."""
-
-    asked: str
-    answered: str
-    key: str | None = None  # of entries that must not be named twice; "" where they are the name
-
-
-AS_A_WHOLE = Parts("", "")  # nothing is answered apart: see `in_turns`
+MOST_AS_A_WHOLE = 350_000  # elements: more than the largest cluster has partitions
+MOST_UNDECLARED = 10_000
+_BYTES_READ = 40  # what a byte of a request takes when it is read as a whole, and answered
+_BYTES_OF_ELEMENT = 250
 
 
 def check_size(name: str, size_bytes: int) -> None:
@@ -49,38 +42,42 @@ def check_size(name: str, size_bytes: int) -> None:
         raise ProtocolError(f"{name} of {size_bytes} bytes, {LARGEST_BYTES} are the most")
 
 
-async def decoded(
-    cls: type[Message], version: int, frame: memoryview, offset: int
-) -> tuple[Message, int]:
+def most_elements(parts: Any, cls: type[Message]) -> int:
+    """How many elements of arrays a request may have that is read as a whole."""
+    most = MOST_UNDECLARED if parts is None else MOST_AS_A_WHOLE
+    return min(most, cls.max_elements)
+
+
+def bytes_as_a_whole(size_bytes: int, most: int) -> int:
+    """Return what a request of at most `most` elements takes of the memory until its answer."""
+    return min(size_bytes * _BYTES_READ, size_bytes + most * _BYTES_OF_ELEMENT)
+
+
+async def decoded(decode: Decoder, frame: memoryview, offset: int) -> tuple[Any, int]:
     """Read a large request. Raises ProtocolError."""
-    return await asyncio.to_thread(decode, cls, version, frame, offset)
+    return await asyncio.to_thread(decode, frame, offset)
 
 
 async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
-    """The pieces of what was answered in parts: what the answer is made of changes no more."""
+    """The pieces of the answer to a large request, which changes no more."""
     return await asyncio.to_thread(encode_pieces, answer, version, head)
 
 
-async def answered_in_parts(handler: Any, ctx: Any, request: Message, parts: Parts | None) -> Any:
-    """Return the handler's answer to a large request, worked out part by part."""
-    whole: Any = None
-    for part in _split(request, parts):
-        answer = handler(ctx, part)
+async def answered_in_parts(
+    handler: Callable[[Any], NowOrLater[Any]],
+    request: RequestInParts,
+    parts: Parts,
+    take: Callable[[int], Any],
+) -> AnswerInParts:
+    """The handler's answers to all parts; `take` is told how many bytes they have by then."""
+    whole = AnswerInParts(request.version, parts)
+    async for message, going_on, _ in request.parts():
+        answer = handler(message)
         if inspect.isawaitable(answer):
             answer = await answer
-        if whole is None:
-            whole = answer
-        elif parts is not None:
-            getattr(whole, parts.answered).extend(getattr(answer, parts.answered))
-        await asyncio.sleep(0)
+        whole.add(answer, going_on)
+        await take(whole.size_bytes)
     return whole
-
-
-async def in_turns(steps: Iterable[None]) -> None:
-    """Work the small steps of a handler to their end, with other requests in between."""
-    for number, _ in enumerate(steps, 1):
-        if number % PART_ENTRIES == 0:
-            await asyncio.sleep(0)
 
 
 def worked(
@@ -104,22 +101,12 @@ async def _worked_in_turns(
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-def _split(request: Any, parts: Parts | None) -> Iterator[Any]:
-    if parts is None or parts is AS_A_WHOLE:
-        yield request
-        return
-    entries = getattr(request, parts.asked)
-    if not entries or not _are_apart(entries, parts.key):
-        yield request
-        return
-    for start in range(0, len(entries), PART_ENTRIES):
-        part = copy.copy(request)
-        setattr(part, parts.asked, entries[start : start + PART_ENTRIES])
-        yield part
-
-
-def _are_apart(entries: list[Any], key: str | None) -> bool:
-    if key is None:
-        return True
-    names = entries if not key else [getattr(entry, key) for entry in entries]
-    return len(set(names)) == len(names)
+__all__ = [
+    "AS_A_WHOLE",
+    "Again",
+    "Parts",
+    "RequestInParts",
+    "answered_in_parts",
+    "in_turns",
+    "worked",
+]

@@ -10,10 +10,15 @@ from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@api(LeaveGroupRequest, ForRequest(AclOperation.READ, its_group))
+@api(
+    LeaveGroupRequest,
+    ForRequest(AclOperation.READ, its_group),
+    parts=Parts("members", "members"),
+)
 def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove the members named."""
     leaving = request.members

@@ -8,7 +8,6 @@ tiered here.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -30,6 +29,7 @@ from kbroker.replication.offset_lookup import (
     OffsetQuery,
     OffsetResult,
 )
+from kbroker.turns import turn
 
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
@@ -47,7 +47,7 @@ _Asked: TypeAlias = tuple[
         asked="topics",
         answered="topics",
     ),
-    parts=Parts("topics", "topics", key="name"),
+    parts=Parts("topics.partitions", "topics.partitions", key="name.partition_index"),
 )
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> NowOrLater[ListOffsetsResponse]:
     """Look up one offset per partition; one that is named twice is refused in both places, but for
@@ -98,7 +98,7 @@ async def _one_by_one(
     for outcome in outcomes:
         if outcome is not None:
             await outcome
-        await asyncio.sleep(0)
+        await turn()
     return response
 
 
@@ -113,7 +113,7 @@ def _look_up(
     for topic_partition, partition, answers in asked:
         answer = PartitionResponse(partition_index=partition.partition_index)
         query = OffsetQuery(topic_partition, partition.timestamp, partition.current_leader_epoch)
-        if ctx.api_version and named[topic_partition] > 1:
+        if ctx.api_version and (named[topic_partition] > 1 or topic_partition in ctx.twice):
             _fill(answer, OffsetResult(ErrorCode.INVALID_REQUEST))
         elif ctx.api_version == 0:
             _fill_old_style(ctx, params, query, partition.max_num_offsets, answer)

@@ -12,6 +12,7 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.controller.state_machines.reassignment_phases import ListPartitionReassignments
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.list_partition_reassignments import (
@@ -32,6 +33,7 @@ def _is_shown(
     ListPartitionReassignmentsRequest,
     ForRequest(AclOperation.DESCRIBE, the_cluster),
     forwarded=_is_shown,
+    parts=Parts("topics.partition_indexes", "topics.partitions"),
 )
 async def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest

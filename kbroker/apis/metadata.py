@@ -15,10 +15,10 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -37,7 +37,7 @@ _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
     AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
     AskedInside(AclOperation.CREATE, ResourceType.CLUSTER),
     AskedInside(AclOperation.CREATE, ResourceType.TOPIC),
-    parts=Parts("topics", "topics", key="name"),
+    parts=Parts("topics", "topics", key="name+topic_id", again=Again.LEFT_OUT),
 )
 def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
     """Describe the cluster and the topics asked for; missing ones are created where allowed."""

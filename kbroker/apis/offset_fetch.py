@@ -12,7 +12,6 @@ groups of a cluster at once.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -28,6 +27,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kbroker.turns import turn
 
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
@@ -62,7 +62,10 @@ def _each_group(
         operation=AclOperation.DESCRIBE, resource=_each_group, asked="groups", answered="groups"
     ),
     AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
-    parts=Parts("groups", "groups"),
+    parts=(
+        Parts("groups.topics.partition_indexes", "groups.topics.partitions"),
+        Parts("topics.partition_indexes", "topics.partitions"),
+    ),
 )
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[OffsetFetchResponse]:
     """Fetch the offsets of one group, or of several. Others are answered in between where there are
@@ -216,7 +219,7 @@ async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> Offse
         for topic in group.topics:
             keep_encoded(topic, ctx.api_version)
         response.groups.append(group)
-        await asyncio.sleep(0)
+        await turn()
     return response
 
 
@@ -292,7 +295,7 @@ async def _read_from_tree(ctx: RequestContext, request: OffsetFetchRequest) -> O
     by_topic: dict[str, list[Row]] = {}
     for number, partition in enumerate(partitions, 1):
         if number % PART_ENTRIES == 0:  # a tree of this process answers at once
-            await asyncio.sleep(0)
+            await turn()
         value = _REFUSED
         if partition.topic not in hidden:
             value = await _in_tree(ctx, request.group_id, partition)

@@ -36,7 +36,7 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
         answered="topics",
         unless=AclOperation.CLUSTER_ACTION,
     ),
-    parts=Parts("topics", "topics"),
+    parts=Parts("topics.partitions", "topics.partitions"),
 )
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest

@@ -20,7 +20,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from kbroker.apis.authorization import Need
-from kbroker.apis.large_requests import Parts
+from kbroker.apis.request_parts import Parts
 from kbroker.peers.cluster_action import versions_for_clients
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Message, Versions, request_class
@@ -45,7 +45,7 @@ class Api:
     handler: Handler
     needs: tuple[Need, ...] = ()
     forwarded: Shown | None = None  # given where only the controller can answer
-    parts: Parts | None = None
+    parts: Parts | tuple[Parts, ...] | None = None  # alternatives for different versions
     exempt: Exempt | None = None  # given where brokers ask what clients ask, too
 
 
@@ -64,7 +64,7 @@ def api(
     request_class: type[Message],
     *needs: Need,
     forwarded: Shown | None = None,
-    parts: Parts | None = None,
+    parts: Parts | tuple[Parts, ...] | None = None,
     exempt: Exempt | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
@@ -72,7 +72,7 @@ def api(
     `needs` are the operations that a client must be authorized to. With `forwarded`, a broker that
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
-    part by part. What is `exempt` is not throttled.
+    part by part; without any it may have only few entries. What is `exempt` is not throttled.
 
     Raises ValueError for a key that is registered twice.
     """

@@ -14,8 +14,8 @@ from typing import Any
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -31,7 +31,7 @@ def _always(_request: Any) -> bool:
 @api(
     WriteTxnMarkersRequest,
     ForRequest(AclOperation.CLUSTER_ACTION, the_cluster, unless=AclOperation.ALTER),
-    parts=Parts("markers", "markers", key="producer_id"),
+    parts=Parts("markers", "markers"),
     exempt=_always,
 )
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:

@@ -81,6 +81,7 @@ class Channel(asyncio.BufferedProtocol):
         "_owner",
         "_paused",
         "_running",
+        "_share",
         "_size_hint",
         "_start",
         "_viewed",
@@ -108,6 +109,7 @@ class Channel(asyncio.BufferedProtocol):
         self._in_work = False  # the handler of a request has not answered yet
         self._viewed = False  # the request in work is a view of the buffer
         self._running = False
+        self._share: object = None  # of the memory that the answer on its way takes
         self._closing = False
         self._eof = False
         self._opened = False
@@ -195,6 +197,7 @@ class Channel(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
+        self._share = None
         self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers
@@ -242,7 +245,10 @@ class Channel(asyncio.BufferedProtocol):
             self.mute(result.throttle_ms)
         if isinstance(result, Response):
             try:
-                return self.writer.write(result.pieces)
+                if self.writer.write(result.pieces):
+                    return True
+                self._share = result.share
+                return False
             except OSError as error:
                 self._write_failed(error)
                 return False
@@ -393,6 +399,7 @@ class Channel(asyncio.BufferedProtocol):
         self._run()
 
     def _answer_left(self) -> None:
+        self._share = None
         if not self._in_work and not self._muted:
             self._busy = False
         if self._line or not self._busy:

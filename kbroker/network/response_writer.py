@@ -136,21 +136,25 @@ class ResponseWriter:
         return False
 
     def _queue(self, prefix: bytes, pieces: list[Piece]) -> None:
-        """Queue a frame; neighbouring small pieces become one."""
+        """Queue a frame; neighbouring small pieces become one, of which none is large."""
         if self._pending is _NOTHING:
             self._pending = deque()
         small: list[bytes | bytearray | memoryview] = [prefix]
+        small_bytes = 0
         for piece in pieces:
             if not len(piece):
                 continue
             if isinstance(piece, bytes | bytearray | memoryview):
-                if len(piece) <= _JOIN_BYTES_MAX:
+                if len(piece) <= _JOIN_BYTES_MAX - small_bytes:
                     small.append(piece)
+                    small_bytes += len(piece)
                     continue
                 self._queue_joined(small)
+                small_bytes = 0
                 self._pending.append(memoryview(piece))
             else:
                 self._queue_joined(small)
+                small_bytes = 0
                 self._pending.append(_SliceRest(piece))
         self._queue_joined(small)
 

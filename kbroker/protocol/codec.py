@@ -26,7 +26,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
 Encoder = Callable[[Struct, bytes], list[Piece]]
 
-_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_decoders: dict[tuple[type[Message], int, int], Decoder] = {}
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
 
@@ -42,11 +42,12 @@ def decode(
     return decoder_of(cls, version)(view, offset)
 
 
-def decoder_of(cls: type[Message], version: int) -> Decoder:
+def decoder_of(cls: type[Message], version: int, max_elements: int | None = None) -> Decoder:
     """Return the decoder that `decode` would use for a message in a memoryview: for callers that
-    decode many of one class.
+    decode many of one class. `max_elements` bounds those of all arrays in place of the class's own.
     """
-    return _decoders.get((cls, version)) or _build_decoder(cls, version)
+    most = max_elements or cls.max_elements
+    return _decoders.get((cls, version, most)) or _build_decoder(cls, version, most)
 
 
 def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Piece]:
@@ -88,12 +89,12 @@ def keep_encoded(element: Struct, version: int) -> None:
     vars(element)["encoded"] = {**(element.encoded or {}), version: data}
 
 
-def _build_decoder(cls: type[Message], version: int) -> Decoder:
+def _build_decoder(cls: type[Message], version: int, most: int) -> Decoder:
     spec = cls.spec
     if version not in spec.versions:
         raise ProtocolError(f"{spec.name} has no version {version}")
-    decoder: Decoder = DecoderSource(cls, version, version in spec.flexible).build()
-    _decoders[cls, version] = decoder
+    decoder: Decoder = DecoderSource(cls, version, version in spec.flexible, most).build()
+    _decoders[cls, version, most] = decoder
     return decoder
 
 

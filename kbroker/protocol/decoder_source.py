@@ -30,8 +30,9 @@ class DecoderSource:
     and anything that is not such a message raises ProtocolError.
     """
 
-    def __init__(self, cls: type[Message], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int, flexible: bool, max_elements: int) -> None:
         self._cls = cls
+        self._max_elements = max_elements
         self._version = version
         self._flexible = flexible
         name = f"{cls.__name__} v{version}"
@@ -47,7 +48,7 @@ class DecoderSource:
                 "uuid": primitives.uuid_from_bytes,
                 "skip_tags": primitives.skip_tags,
                 "read_tag": primitives.read_tag,
-                "bad_count": partial(primitives.bad_count, cls.max_elements),
+                "bad_count": partial(primitives.bad_count, max_elements),
                 "bad_null": primitives.bad_null,
                 "bad_length": primitives.bad_length,
                 "bad_tag": primitives.bad_tag,
@@ -62,15 +63,21 @@ class DecoderSource:
         source = self._source
         with source.block("def decode(buf, pos):"):
             source.line("limit = len(buf); start = pos")
-            source.line(f"left = {self._cls.max_elements}; tags = {primitives.MAX_UNKNOWN_TAGS}")
-            with source.block("try:"):
-                message = self._struct(self._cls)
-                self._flush()
-            with source.block("except out_of_bytes:"):
-                source.line("ends_early(limit - start)")
-            source.line("if pos > limit: lacks_bytes(pos - limit)")
+            message = self._body()
             source.line(f"return {message}, pos")
         return source.compile("decode", f"<decoder of {self._cls.__qualname__} v{self._version}>")
+
+    def _body(self) -> str:
+        """Read the message into a new variable; returns its name."""
+        source = self._source
+        source.line(f"left = {self._max_elements}; tags = {primitives.MAX_UNKNOWN_TAGS}")
+        with source.block("try:"):
+            message = self._struct(self._cls)
+            self._flush()
+        with source.block("except out_of_bytes:"):
+            source.line("ends_early(limit - start)")
+        source.line("if pos > limit: lacks_bytes(pos - limit)")
+        return message
 
     def _struct(self, struct: type[Struct]) -> str:
         """Read a struct into a new variable; returns its name."""

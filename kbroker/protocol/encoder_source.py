@@ -135,9 +135,7 @@ class EncoderSource:
         element = self._source.name("m")
         with self._source.block(f"for {element} in {items}{' or ()' if nullable else ''}:"):
             if field.struct is not None:
-                if any(each.is_array for each in field_specs(field.struct)):
-                    self._take_encoded(element)
-                self._struct(field.struct, element)
+                self._element(field.struct, element)
             else:
                 self._field(
                     field._replace(is_array=False, nullable=field.nullable._replace(highest=-1)),
@@ -145,6 +143,11 @@ class EncoderSource:
                 )
             self._flush()
             self._source.line("pass")
+
+    def _element(self, struct: type[Struct], element: str) -> None:
+        if any(each.is_array for each in field_specs(struct)):
+            self._take_encoded(element)
+        self._struct(struct, element)
 
     def _take_encoded(self, element: str) -> None:
         """Skip an element that was written beforehand. Small ones are not worth the look."""

@@ -78,6 +78,7 @@ class Response(NamedTuple):
 
     pieces: list[Piece]
     throttle_ms: int = 0  # for so long the connection is muted afterwards (KIP-219)
+    share: object = None  # of the memory for large requests: held until the answer has left
 
 
 @dataclass(slots=True)

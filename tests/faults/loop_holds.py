@@ -37,6 +37,8 @@ VALUES: dict[str, Any] = {  # so that a request is not refused for what is besid
     "replication_factor": 1, "partition_max_bytes": 1000, "isolation_level": 0, "transactional_id": None,
 }  # fmt: skip
 
+NUMBERS = ("producer_id", "partition_index", "partition", "index")  # what tells entries apart
+
 
 @dataclass(frozen=True)
 class Case:
@@ -67,6 +69,14 @@ class Case:
         request = self.api.request_class()
         _fill(request, self.version, self.path, count)
         return request
+
+    def entries(self, count: int) -> list[Any]:
+        """So many of the array."""
+        value = self.request(count)
+        for field in self.path[:-1]:
+            (value,) = getattr(value, field.name)
+        found: list[Any] = getattr(value, self.path[-1].name)
+        return found
 
     def decode_ms(self, frame: bytes) -> float:
         """CPU time of decoding alone."""
@@ -119,8 +129,8 @@ def _fill(
             setattr(value, field.name, given)
         elif not field.is_array and field.type_name == "string":
             setattr(value, field.name, f"t{number}")
-        elif field.name == "producer_id":  # by which markers are told apart
-            setattr(value, field.name, number)
+        elif field.name in NUMBERS:
+            setattr(value, field.name, number % 2**31)
         if path and field.name == path[0].name:
             entries = count if len(path) == 1 else 1
             made = [_entry(field, version, path[1:], count, n) for n in range(entries)]

@@ -14,7 +14,9 @@ from kbroker.apis.large_requests import (
     AS_A_WHOLE,
     LARGE_BYTES,
     LARGEST_BYTES,
+    MOST_UNDECLARED,
     PART_ENTRIES,
+    Again,
     Parts,
 )
 from kbroker.apis.registry import Api
@@ -87,13 +89,7 @@ async def test_others_are_answered_between_the_parts(call: Any) -> None:
 
 @pytest.mark.parametrize(
     ("groups", "parts"),
-    [
-        ([*MANY, MANY[0]], IN_PARTS),  # named twice: the answers may hang on each other
-        (MANY, None),
-        (MANY, AS_A_WHOLE),
-        (MANY[:100], IN_PARTS),
-        ([], IN_PARTS),
-    ],
+    [(MANY, AS_A_WHOLE), (MANY[:MOST_UNDECLARED], None), (MANY[:100], IN_PARTS), ([], IN_PARTS)],
 )
 async def test_what_is_not_apart_or_not_large_is_answered_at_once(
     call: Any, groups: list[str], parts: Parts | None
@@ -106,6 +102,28 @@ async def test_what_is_not_apart_or_not_large_is_answered_at_once(
     assert describer.asked == [len(groups)]
 
 
+async def test_a_handler_that_says_nothing_of_many_entries_gets_few(call: Any) -> None:
+    describer = Describer(call.services, None)
+
+    with pytest.raises(ProtocolError, match=f"more than {MOST_UNDECLARED} in all"):
+        await describer.describe(MANY)
+    assert describer.asked == []
+
+
+@pytest.mark.parametrize("again", Again)
+async def test_names_that_are_all_the_same_are_answered_in_parts_too(
+    call: Any, again: Again
+) -> None:
+    describer = Describer(call.services, Parts("groups", "groups", key="", again=again))
+
+    answers = await describer.describe(["same"] * len(MANY))
+
+    times = len(MANY) if again is Again.ANSWERED else 1
+    assert answers == [("same", 0)] * times
+    assert max(describer.asked) <= PART_ENTRIES
+    assert sum(describer.asked) == times
+
+
 async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
     groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
 
@@ -114,9 +132,8 @@ async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
     assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
 
 
-@pytest.mark.parametrize("parts", [IN_PARTS, None])
-async def test_the_error_of_a_large_request_is_put_together_beside_the_loop(
-    call: Any, parts: Parts | None, monkeypatch: pytest.MonkeyPatch
+async def test_the_error_of_a_request_as_a_whole_is_put_together_beside_the_loop(
+    call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
     error_response = DescribeGroupsRequest.error_response
@@ -127,7 +144,7 @@ async def test_the_error_of_a_large_request_is_put_together_beside_the_loop(
 
     monkeypatch.setattr(DescribeGroupsRequest, "error_response", noted)
 
-    answers = await Describer(call.services, parts).describe(["bad", *MANY])
+    answers = await Describer(call.services, AS_A_WHOLE).describe(["bad", *MANY])
 
     assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in ["bad", *MANY]]
     (thread,) = threads

@@ -200,3 +200,27 @@ async def test_a_buffer_that_is_not_to_grow_stays(tmp_path: Path, pair: Pair) ->
     narrow_bytes = pair.send_buffer_bytes
     assert not pair.writer.write([Slice(tmp_path / "log", bytes(1 << 20))])
     assert pair.send_buffer_bytes == narrow_bytes
+
+
+async def test_of_many_small_pieces_no_long_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair()
+    sent: list[int] = []
+    send = pair.wire.send
+
+    def noted(data: Any, *flags: int) -> int:
+        sent.append(len(data))
+        return int(send(data, *flags))
+
+    monkeypatch.setattr(pair.wire, "send", noted)
+    writer = ResponseWriter(pair.wire, pair.drained.set, lambda error: None)
+    pieces: list[Any] = [bytes([number % 256]) * 10_000 for number in range(100)]
+
+    writer.write(pieces)
+    received = bytearray()
+    while len(received) < 1_000_004:
+        await asyncio.sleep(0)
+        received += pair.received()
+
+    assert bytes(received) == frame(b"".join(pieces))
+    assert max(sent) <= 64 * 1024 + 4
+    pair.close()

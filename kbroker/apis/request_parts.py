@@ -1,0 +1,210 @@
+"""How a request of many entries is read and answered in parts.
+
+A registration names the arrays (`Parts`). The frame is gone through twice: what is wrong anywhere
+in it is known before anything is done, and so are the fields after the arrays, and what is named
+more than once. Then each part is a request of its own for the handler, and its answers are bytes
+before the next one is read. Others have their turn after each part.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import count
+from operator import attrgetter
+from typing import Any
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.part_decoder import Part, parts_of
+from kbroker.protocol.part_encoder import ArrayInParts, encode_runs
+from kbroker.protocol.request import Piece
+from kbroker.protocol.schema import Message, field_specs
+from kbroker.turns import ENTRIES, turn
+
+LARGEST_ANSWER_BYTES = 100_000_000  # librdkafka takes no larger one
+
+_BYTES_OF_NAMES = 12  # for a byte of the frame
+_LOOKED_THROUGH = 1_024  # entries in one turn: a millisecond
+
+
+class Again(Enum):
+    """What becomes of an entry that is named again."""
+
+    ANSWERED = auto()  # like the first; the handler may ask `RequestContext.twice`
+    LEFT_OUT = auto()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Parts:
+    """Arrays of a request whose entries are answered apart, and the arrays of their answers.
+
+    Both are paths from the message, as "topics.partitions". `key` tells entries apart, for each
+    level of the path: "name.partition_index"; two fields are "name+topic_id", and a level of plain
+    values is empty.
+    """
+
+    asked: str
+    answered: str
+    key: str | None = None
+    again: Again = Again.ANSWERED
+
+
+AS_A_WHOLE = Parts("", "")  # nothing is answered apart; the handler gives others their turn
+
+
+def parts_in(parts: Parts | tuple[Parts, ...] | None, cls: type[Message], version: int) -> Any:
+    """Those that a version has, of alternatives; None where there are none."""
+    if parts is None or parts is AS_A_WHOLE:
+        return parts
+    fields = {field.name: field.versions for field in field_specs(cls)}
+    for each in parts if isinstance(parts, tuple) else (parts,):
+        if version in fields[each.asked.partition(".")[0]]:
+            return each
+    return None
+
+
+class NamedTwice:
+    """What a request names more than once. Names are kept as their hashes: a request may have a
+    million.
+    """
+
+    __slots__ = ("_seen", "_twice")
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._twice: set[int] = set()
+
+    def add(self, name: object) -> None:
+        """One more."""
+        number = hash(name)
+        if number in self._seen:
+            self._twice.add(number)
+        else:
+            self._seen.add(number)
+
+    def all_added(self) -> None:
+        """No more will come."""
+        self._seen = set()
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it is named more than once. As a tuple where it has two levels."""
+        return bool(self._twice) and hash(name) in self._twice
+
+    def was_told(self, name: object) -> bool:
+        """Whether this was asked before of something that is named more than once."""
+        number = hash(name)
+        if number not in self._twice:
+            return False
+        if number in self._seen:
+            return True
+        self._seen.add(number)
+        return False
+
+
+class RequestInParts:
+    """One large request."""
+
+    def __init__(
+        self, cls: type[Message], version: int, parts: Parts, frame: memoryview, offset: int
+    ) -> None:
+        self._source = (cls, version, tuple(parts.asked.split(".")), frame, offset)
+        self._parts = parts
+        self._keys = [_getter(fields) for fields in (parts.key or "").split(".")]
+        self.version = version
+        self.rest: Any = None  # the message, with some of its entries
+        self.end = offset
+        self.twice = NamedTwice()
+
+    @property
+    def bytes_looked_through(self) -> int:
+        """Return what its names may take of the memory while it is looked through."""
+        return 0 if self._parts.key is None else _BYTES_OF_NAMES * len(self._source[3])
+
+    async def look_through(self) -> None:
+        """Read all of it once. Raises ProtocolError where its bytes are not this message."""
+        for part in parts_of(*self._source, _LOOKED_THROUGH):
+            if self._parts.key is not None:
+                for name in self._names(part.message):
+                    self.twice.add(name)
+            self.rest, self.end = part.message, part.end
+            await turn()
+        self.twice.all_added()
+
+    async def parts(self) -> AsyncIterator[Part]:
+        """Each is a request of its own."""
+        array = self._source[2][0]
+        for number, (message, going_on, end) in zip(
+            count(), parts_of(*self._source, ENTRIES), strict=False
+        ):
+            part = copy.copy(self.rest)
+            setattr(part, array, getattr(message, array))
+            if self._parts.again is Again.LEFT_OUT and not self._leave_out(part) and number:
+                await turn()
+                continue
+            yield Part(part, going_on, end)
+            await turn()
+
+    def _names(self, message: Any) -> Iterator[object]:
+        path, keys = self._source[2], self._keys
+        for entry in getattr(message, path[0]) or ():
+            name = keys[0](entry)
+            if len(keys) == 1:
+                yield name
+            else:
+                yield from ((name, keys[1](inner)) for inner in getattr(entry, path[1]))
+
+    def _leave_out(self, message: Any) -> bool:
+        """Take out what was told before; whether anything is left."""
+        path, keys, was_told = self._source[2], self._keys, self.twice.was_told
+        entries = getattr(message, path[0]) or []
+        if len(keys) == 1:
+            kept = [entry for entry in entries if not was_told(keys[0](entry))]
+        else:
+            for entry in entries:
+                inner = getattr(entry, path[1])
+                name = keys[0](entry)
+                left = [each for each in inner if not was_told((name, keys[1](each)))]
+                setattr(entry, path[1], left)
+            kept = [entry for entry in entries if getattr(entry, path[1])]
+        if getattr(message, path[0]) is not None:
+            setattr(message, path[0], kept)
+        return bool(kept)
+
+
+def _getter(fields: str) -> Callable[[Any], object]:
+    return attrgetter(*fields.split("+")) if fields else lambda entry: entry
+
+
+class AnswerInParts:
+    """The answer of a request, put together from those of its parts."""
+
+    def __init__(self, version: int, parts: Parts) -> None:
+        self._version = version
+        self._array, *path = parts.answered.split(".")
+        self._entries = ArrayInParts(version, path)
+        self.whole: Any = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is there."""
+        return self._entries.size_bytes
+
+    def add(self, answer: Any, going_on: int) -> None:
+        """Raises KafkaError for an answer that no client takes."""
+        if self.whole is None:
+            self.whole = answer
+        elif getattr(answer, "error_code", 0):
+            self.whole.error_code = answer.error_code
+        self._entries.add(getattr(answer, self._array) or (), going_on)
+        if self._entries.size_bytes > LARGEST_ANSWER_BYTES:
+            text = f"The answer takes more than {LARGEST_ANSWER_BYTES} bytes: ask for less at once."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+    def pieces(self, head: bytes) -> list[Piece]:
+        """All of it."""
+        if self.whole is None:
+            return []
+        setattr(self.whole, self._array, self._entries.run())
+        return encode_runs(self.whole, self._version, head)

@@ -1,0 +1,141 @@
+"""Reads a request of many entries in parts, so that neither all of its objects exist at a time nor
+its reading takes one long step.
+
+    for part in parts_of(MetadataRequest, 12, ("topics",), frame, offset, 256): ...
+
+The generated function is the decoder of the version as a generator: at every array of the path it
+hands over what it has read when that is enough. A struct that goes on in the next part is begun
+there again, with the fields before its array. Fields after the arrays are in the last part.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kbroker.protocol.codec_source import FIXED_FORMATS, FIXED_SIZES, smallest_element
+from kbroker.protocol.declaration import FieldSpec
+from kbroker.protocol.decoder_source import DecoderSource
+from kbroker.protocol.schema import Message
+
+MOST_BESIDE = 32_768  # elements of one array that is not read in parts
+
+Path = tuple[str, ...]
+"""The arrays that are read in parts: of the message, of the structs in it, and so on."""
+
+
+class Part(NamedTuple):
+    """Some entries of a message: `going_on` says of how many levels of the path the first entry is
+    the rest of the part before it.
+    """
+
+    message: Any
+    going_on: int
+    end: int  # offset of the byte after it
+
+
+_decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[Part]]] = {}
+
+
+def parts_of(
+    cls: type[Message], version: int, path: Path, frame: memoryview, offset: int, most: int
+) -> Iterator[Part]:
+    """The message in parts of `most` entries, those of all levels counted.
+
+    The message is one object, whose array is a new list in each part. Raises ProtocolError for
+    bytes that are not this message, perhaps after some parts.
+    """
+    key = (cls, version, path)
+    decoder = _decoders.get(key)
+    if decoder is None:
+        decoder = _decoders[key] = _PartDecoderSource(cls, version, path).build()
+    return decoder(frame, offset, most)
+
+
+class _Level(NamedTuple):
+    """An array of the path while code inside it is written: names of variables."""
+
+    holder: str  # of the struct that the array belongs to
+    field: str
+    array: str
+
+
+class _PartDecoderSource(DecoderSource):
+    """Builds `decode(buf, pos, most)`, which yields parts."""
+
+    def __init__(self, cls: type[Message], version: int, path: Path) -> None:
+        super().__init__(cls, version, version in cls.spec.flexible, cls.max_elements)
+        self._path = path
+        self._levels: list[_Level] = []
+        self._beside = 0  # arrays that are not of the path around the place being written
+        self._source.namespace |= {"copied": copy.copy, "Part": Part}
+
+    def build(self) -> Any:
+        """The compiled function."""
+        source = self._source
+        with source.block("def decode(buf, pos, most):"):
+            source.line("limit = len(buf); start = pos; c = k = 0")
+            message = self._body()
+            source.line(f"yield Part({message}, k, pos)")
+        return source.compile("decode", f"<parts of {self._cls.__qualname__} v{self._version}>")
+
+    def _elements(self, field: FieldSpec, target: str, count: str) -> None:
+        depth = len(self._levels)
+        holder, _, name = target.rpartition(".")
+        if self._beside or depth >= len(self._path) or name != self._path[depth]:
+            if depth:
+                self._source.line(f"if n > {MOST_BESIDE + 1}: bad_count({name!r}, n, limit - pos)")
+            self._beside += 1
+            super()._elements(field, target, count)
+            self._beside -= 1
+            return
+        if count:
+            self._source.line(count)
+        size = smallest_element(field, self._version, self._flexible)
+        self._source.line("left -= n")
+        self._source.line(
+            f"if n * {size} > limit - pos or left < 0: bad_count({name!r}, n, limit - pos)"
+        )
+        array = self._source.name("a")
+        self._source.line(f"{target} = {array} = []")
+        self._levels.append(_Level(holder, name, array))
+        if field.type_name in FIXED_SIZES:
+            self._numbers(field, array)
+        else:
+            self._structs_or_strings(field, array)
+        self._levels.pop()
+
+    def _numbers(self, field: FieldSpec, array: str) -> None:
+        letter, size = FIXED_FORMATS[field.type_name], FIXED_SIZES[field.type_name]
+        with self._source.block("while n > 0:"):
+            self._source.line("t = min(n, most - c)")
+            self._source.line(f"{array} += unpack_from(f'>{{t}}{letter}', buf, pos)")
+            self._source.line(f"pos += t * {size}; n -= t; c += t")
+            self._hand_over()
+
+    def _structs_or_strings(self, field: FieldSpec, array: str) -> None:
+        with self._source.block("for _ in range(n):"):
+            if field.struct is not None:
+                element = self._struct(field.struct)
+            else:
+                element = self._source.name("e")
+                plain = field._replace(is_array=False, nullable=field.nullable._replace(highest=-1))
+                self._field(plain, element)
+            self._flush()
+            self._source.line(f"{array}.append({element}); c += 1")
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Yield what was read, and begin the structs around this place again."""
+        source, levels = self._source, self._levels
+        with source.block("if c >= most:"):
+            for outer, inner in reversed(list(pairwise(levels))):
+                source.line(f"{outer.array}.append({inner.holder})")
+            source.line(f"yield Part({levels[0].holder}, k, pos)")
+            source.line(f"c = 0; k = {len(levels) - 1}")
+            for number, level in enumerate(levels):
+                if number:
+                    source.line(f"{level.holder} = copied({level.holder})")
+                source.line(f"{level.holder}.{level.field} = {level.array} = []")

@@ -1,0 +1,72 @@
+"""Turns of the event loop: long work is done in small pieces, and of all long work of a broker one
+piece is done in each turn, however many clients asked for some.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from weakref import WeakKeyDictionary
+
+from kbroker.counters import Counter
+
+ENTRIES = 256  # of a request; a few milliseconds
+
+
+class Turns:
+    """Who waits for a turn of one loop, in their order."""
+
+    __slots__ = ("_is_going", "_loop", "_waiting", "given")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_going = False
+        self.given = Counter()
+
+    async def next(self) -> None:
+        """Let everything else have its turn, and others who wait for one before."""
+        future = self._loop.create_future()
+        self._waiting.append(future)
+        if not self._is_going:
+            self._is_going = True
+            self._loop.call_soon(self._give)
+        await future
+
+    def _give(self) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # else it was given up
+                self.given.value += 1
+                future.set_result(None)
+                break
+        self._is_going = bool(self._waiting)
+        if self._is_going:
+            self._loop.call_soon(self._give)
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def turns() -> Turns:
+    """Return those of the running loop."""
+    loop = asyncio.get_running_loop()
+    found = _turns.get(loop)
+    if found is None:
+        found = _turns[loop] = Turns(loop)
+    return found
+
+
+async def turn() -> None:
+    """Let everything else have its turn."""
+    await turns().next()
+
+
+async def in_turns(steps: Iterable[None]) -> None:
+    """Work small steps to their end, with other work in between."""
+    for number, _ in enumerate(steps, 1):
+        if number % ENTRIES == 0:
+            await turn()

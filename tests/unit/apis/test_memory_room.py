@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import asyncio
+
+from kbroker.apis.memory_room import MemoryRoom, Share
+
+
+async def begun(share: Share, size_bytes: int) -> asyncio.Task[None]:
+    task = asyncio.ensure_future(share.take(size_bytes))
+    await asyncio.sleep(0)
+    return task
+
+
+async def test_what_does_not_fit_waits_until_an_answer_has_left() -> None:
+    room = MemoryRoom(100)
+    first, second = room.share(), room.share()
+    await first.take(60)
+
+    waiting = await begun(second, 60)
+
+    assert not waiting.done()
+    del first
+    await waiting
+    assert room.taken_bytes == 60
+
+
+async def test_those_that_wait_are_let_in_in_their_order() -> None:
+    room = MemoryRoom(100)
+    first, large, small = room.share(), room.share(), room.share()
+    await first.take(60)
+    waits = [await begun(large, 50), await begun(small, 10)]
+
+    assert [task.done() for task in waits] == [False, False]
+    await first.take(50)
+    await asyncio.gather(waits[0])
+    await asyncio.sleep(0)
+
+    assert not waits[1].done()
+    await large.take(20)
+    await waits[1]
+
+
+async def test_the_oldest_always_gets_what_it_asks_for() -> None:
+    room = MemoryRoom(100)
+    first, second = room.share(), room.share()
+    await first.take(60)
+    await second.take(40)
+    waiting = await begun(second, 60)
+
+    await first.take(1_000)
+
+    assert not waiting.done()
+    del first
+    await waiting
+    assert room.taken_bytes == 60
+
+
+async def test_the_next_one_is_let_in_when_it_has_become_the_oldest() -> None:
+    room = MemoryRoom(100)
+    first, second, third = room.share(), room.share(), room.share()
+    await first.take(60)
+    await second.take(30)
+    await third.take(10)
+    waiting = [await begun(third, 20), await begun(second, 200)]
+
+    del first
+
+    await asyncio.gather(*waiting)
+    assert room.taken_bytes == 220
+
+
+async def test_who_gives_up_leaves_nothing_behind() -> None:
+    room = MemoryRoom(100)
+    first, second, third = room.share(), room.share(), room.share()
+    await first.take(100)
+    given_up, waiting = await begun(second, 100), await begun(third, 100)
+
+    given_up.cancel()
+    del first
+    await waiting
+    given_up = await begun(second, 100)
+    del third
+    given_up.cancel()  # at the moment in which it was let in
+    await asyncio.gather(given_up, return_exceptions=True)
+    second.give_back()
+
+    assert room.taken_bytes == 0

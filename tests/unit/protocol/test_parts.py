@@ -1,0 +1,135 @@
+"""Reading a message in parts, and writing an answer in parts, say what codecs say of it whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kbroker.errors import ProtocolError
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kbroker.protocol.part_decoder import MOST_BESIDE, Part, parts_of
+from kbroker.protocol.part_encoder import ArrayInParts, encode_runs
+
+VERSION = 8
+PATH = ("groups", "topics", "partition_indexes")
+SIZES = [(0, 0, 0), (1, 0, 0), (2, 1, 0), (3, 2, 1), (4, 3, 5), (1, 1, 40), (1, 40, 1), (40, 1, 1)]
+
+
+def request_of(groups: int, topics: int, partitions: int) -> OffsetFetchRequest:
+    return OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequest.OffsetFetchRequestGroup(
+                group_id=f"g{group}",
+                topics=[
+                    OffsetFetchRequest.OffsetFetchRequestTopics(
+                        name=f"t{topic}", partition_indexes=list(range(partitions))
+                    )
+                    for topic in range(topics)
+                ],
+            )
+            for group in range(groups)
+        ],
+        require_stable=True,
+    )
+
+
+def answer_to(request: OffsetFetchRequest) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponse.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                topics=[
+                    OffsetFetchResponse.OffsetFetchResponseTopics(
+                        name=topic.name,
+                        partitions=[
+                            OffsetFetchResponse.OffsetFetchResponsePartitions(
+                                partition_index=index, committed_offset=7
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in group.topics or ()
+                ],
+            )
+            for group in request.groups
+        ]
+    )
+
+
+def read(data: bytes, most: int) -> list[Part]:
+    return list(parts_of(OffsetFetchRequest, VERSION, PATH, memoryview(data), 0, most))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 1_000])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_the_answers_to_the_parts_are_the_answer_to_the_whole(
+    sizes: tuple[int, int, int], most: int
+) -> None:
+    request = request_of(*sizes)
+    data = encode(request, VERSION)
+    entries = ArrayInParts(VERSION, ("topics", "partitions"))
+    largest = end = 0
+
+    for part in parts_of(OffsetFetchRequest, VERSION, PATH, memoryview(data), 0, most):
+        entries.add(answer_to(part.message).groups, part.going_on)
+        largest, end = max(largest, _leaves(part.message)), part.end
+
+    answer = OffsetFetchResponse()
+    answer.groups = entries.run()
+    pieces: list[Any] = encode_runs(answer, VERSION, b"head")
+    assert b"".join(pieces) == encode(answer_to(request), VERSION, b"head")
+    assert largest <= most
+    assert end == len(data)
+
+
+def _leaves(request: OffsetFetchRequest) -> int:
+    return sum(len(t.partition_indexes) for g in request.groups for t in g.topics or ())
+
+
+def test_what_comes_after_the_arrays_is_in_the_last_part() -> None:
+    parts = read(encode(request_of(4, 4, 4), VERSION), 8)
+
+    assert len(parts) > 4
+    assert parts[-1].message.require_stable
+
+
+def test_a_message_that_is_cut_anywhere_is_none() -> None:
+    data = encode(request_of(2, 2, 3), VERSION)
+
+    for size in range(len(data)):
+        with pytest.raises(ProtocolError):
+            read(data[:size], 2)
+
+
+def test_all_bytes_that_are_no_message_whole_are_none_in_parts() -> None:
+    data = encode(request_of(2, 2, 3), VERSION)
+
+    for place in range(len(data)):
+        for value in (0x00, 0x01, 0x7F, 0x80, 0xFF):
+            changed = data[:place] + bytes([value]) + data[place + 1 :]
+            assert _end_of_parts(changed) == _end_of_whole(changed)
+
+
+def _end_of_parts(data: bytes) -> int | None:
+    try:
+        return read(data, 2)[-1].end
+    except ProtocolError:
+        return None
+
+
+def _end_of_whole(data: bytes) -> int | None:
+    try:
+        return decode(OffsetFetchRequest, VERSION, data)[1]
+    except ProtocolError:
+        return None
+
+
+def test_an_array_that_is_not_read_in_parts_has_few_elements() -> None:
+    data = encode(request_of(1, 1, MOST_BESIDE + 2), VERSION)
+    frame = memoryview(data)
+
+    assert len(list(parts_of(OffsetFetchRequest, VERSION, PATH, frame, 0, 1_000))) == 33
+    with pytest.raises(ProtocolError, match="partition_indexes"):
+        list(parts_of(OffsetFetchRequest, VERSION, PATH[:2], frame, 0, 1_000))

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import asyncio
+
+from kbroker.turns import ENTRIES, in_turns, turn, turns
+
+
+async def test_one_piece_of_all_long_work_is_done_in_each_turn_of_the_loop() -> None:
+    done: list[int] = []
+
+    async def work(number: int) -> None:
+        for _ in range(3):
+            await turn()
+            done.append(number)
+
+    tasks = [asyncio.ensure_future(work(number)) for number in range(4)]
+    before, most = 0, 0
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        most, before = max(most, len(done) - before), len(done)
+
+    assert most == 1
+    assert done == [0, 1, 2, 3] * 3
+
+
+async def test_steps_are_worked_in_pieces() -> None:
+    given = turns().given.value
+
+    await in_turns(None for _ in range(3 * ENTRIES + 1))
+
+    assert turns().given.value - given == 3
+
+
+async def test_who_gave_up_takes_no_turn() -> None:
+    first, second = asyncio.ensure_future(turn()), asyncio.ensure_future(turn())
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    await turn()
+
+    assert first.cancelled()
