@@ -253,6 +253,11 @@ class KafkaError(Exception):
         self.code = code
         self.message = message
 
+    @property
+    def reason(self) -> str:
+        """The message; the name of the code where there is none."""
+        return self.message or self.code.name
+
 
 class ProtocolError(Exception):
     """A request that gets no answer. Its connection is closed, with one log line."""

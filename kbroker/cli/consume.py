@@ -11,7 +11,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,6 +40,7 @@ from kbroker.cli.record_place import (
 from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.topic_choice import check_partitions, chosen, compiled, matching
+from kbroker.cli.unreadable import Unreadable
 from kbroker.cli.value_decoder import DECODERS, ValueForm
 from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.record_fetcher import Course, RecordFetcher
@@ -151,20 +152,22 @@ def consume(  # one parameter per option
         value=ValueForm(value_decoder, pretty=sys.stdout.isatty()),
     )
     printer = RecordPrinter(form, sys.stdout.buffer)
+    unreadable = Unreadable(say)
     is_all = False
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as cluster:
         views = choice.views(cluster)
         ends = choice.ends(cluster, views)
         if group is None:
-            batches = choice.batches(cluster, views, ends)
+            batches = choice.batches(cluster, views, ends, unreadable.tell)
             is_all = print_all(batches, count, printer, follow=follow)
     if group is not None:
         topics = [view.name for view in views]
-        is_all = _print_as_member(bootstrap, topics, choice, count, printer)
+        is_all = _print_as_member(bootstrap, topics, choice, count, printer, unreadable)
     if is_all and not follow:
         tell_open(ends.held)
     if printer.failures:
         raise CommandError(_failed_decoding(printer), ExitCode.ITEM_FAILED)
+    unreadable.refuse_if_any()
 
 
 def _failed_decoding(printer: RecordPrinter) -> str:
@@ -182,13 +185,15 @@ def _print_as_member(
     choice: _Choice,
     count: int | None,
     printer: RecordPrinter,
+    unreadable: Unreadable,
 ) -> bool:
     """Print what a group has not read; whether that was all."""
     from kbroker.cli.group_records import GroupRecords, Habits  # 130 ms that nobody else pays
 
     with client_errors(bootstrap):
         habits = Habits(choice.start == END, choice.isolation)
-        member = GroupRecords(bootstrap, str(choice.group), topics, say, habits)
+        group = str(choice.group)
+        member = GroupRecords(bootstrap, group, topics, say, habits, unreadable.tell)
         is_all = False
         # A member that is told to end leaves its group, else the others wait for it.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -257,18 +262,30 @@ class _Choice:
             check_partitions(view, self.partitions)
         return views
 
-    def batches(self, cluster: ClusterLinks, views: Sequence[TopicView], ends: Ends) -> Batches:
+    def batches(
+        self,
+        cluster: ClusterLinks,
+        views: Sequence[TopicView],
+        ends: Ends,
+        tell_unreadable: Callable[[str], None],
+    ) -> Batches:
         """Their records."""
         starts = self._offsets(cluster, views, self.start)
         check_start(self.start, starts)
         if not self.follow:
-            course = Course(starts=starts, ends=ends.offsets, only_committed=self.only_committed)
+            course = Course(
+                starts=starts,
+                ends=ends.offsets,
+                only_committed=self.only_committed,
+                tell_unreadable=tell_unreadable,
+            )
         else:
             course = Course(
                 starts=starts,
                 find=None if self.partitions else partial(self._find, cluster),
                 only_committed=self.only_committed,
                 tell_held=tell_open,
+                tell_unreadable=tell_unreadable,
             )
         return RecordFetcher(cluster, views, course, say).batches()
 

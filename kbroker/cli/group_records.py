@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.errors import KafkaError as LibraryError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
@@ -23,7 +24,9 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import check_coordinator_partition
 from kbroker.client.connection import client_options
+from kbroker.client.fetched_batches import records_of
 from kbroker.client.library_consumer import library_consumer
+from kbroker.client.next_batches import next_batches
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
@@ -33,8 +36,12 @@ _COMMIT_S = 5.0  # Kafka's default of auto.commit.interval.ms
 _POLL_MS = 1_000
 _LOOK_MS = 2_000
 _PATIENCE_S = 10.0  # without --follow
+_CANNOT_READ = (CorruptRecordError, UnsupportedCodecError)
 
 Batches = Iterator[tuple[TopicPartition, list[Record]]]
+
+
+COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,7 @@ class Habits:
     """
 
     begins_at_end: bool = False
-    isolation: str = "read_committed"
+    isolation: str = COMMITTED
 
 
 class GroupRecords:
@@ -57,10 +64,14 @@ class GroupRecords:
         topics: Sequence[str],
         tell: Callable[[str], None],
         habits: Habits,
+        tell_unreadable: Callable[[str], None],
     ) -> None:
         """`tell` gets a sentence when the brokers or a topic go away and when they are back, and
-        where records are gone that the group has not read.
+        where records are gone that the group has not read; `tell_unreadable` one for each batch
+        that cannot be read.
         """
+        self._tell_unreadable = tell_unreadable
+        self._only_committed = habits.isolation == COMMITTED
         self._links = ClusterLinks(bootstrap)
         self._group = group
         self._topics = topics
@@ -105,7 +116,11 @@ class GroupRecords:
                 ends = ends or consumer.end_offsets(list(assigned))
                 if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
                     return
-            found = self._poll(follow=follow)
+            try:
+                found = self._poll(follow=follow)
+            except _CANNOT_READ as error:
+                yield from self._read_past(error)
+                continue
             self._look_at_topics(follow=follow)
             if not found:
                 self._look(follow=follow)
@@ -117,10 +132,27 @@ class GroupRecords:
                 self._behind[given] = records[-1].offset + 1
                 yield given, records
 
+    def _read_past(self, error: Exception) -> Batches:
+        """One batch of each partition that the member has, with the project's own reader: the
+        library says neither what it cannot read nor where. What is not UTF-8 is read here.
+        """
+        consumer = self._consumer
+        places = {TopicPartition(p.topic, p.partition): p for p in consumer.assignment()}
+        positions = {place: consumer.position(held) for place, held in places.items()}
+        found = next_batches(self._links, positions, only_committed=self._only_committed)
+        if not found:
+            raise error
+        for batch in found:
+            self._behind[batch.place] = batch.header.next_offset
+            consumer.seek(places[batch.place], batch.header.next_offset)
+        yield from records_of(found, self._tell_unreadable)
+
     def _poll(self, *, follow: bool) -> Mapping[LibraryPartition, Sequence[Any]]:
         """Records that came; none where the library gave up on the brokers, and it follows."""
         try:
             found: dict[LibraryPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=_POLL_MS)
+        except _CANNOT_READ:
+            raise
         except LibraryError as error:
             if not follow or not error.retriable:
                 raise

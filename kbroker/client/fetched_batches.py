@@ -1,12 +1,14 @@
 """Record batches as a fetch brought them: found in the bytes of an answer, then decoded.
 
 Law: offsets below the one asked for and from the end on are left out, as a batch may begin before
-and end after them; so is a last batch that is cut short. No socket, no clock.
+and end after them; so is a last batch that is cut short. Whatever cannot be read is named with its
+partition and offsets. No socket, no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -14,6 +16,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import read_records
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _MANY = 5_000  # records
@@ -33,6 +36,11 @@ class FetchedBatch(NamedTuple):
         """Whether none of its records is left out."""
         is_before_end = self.end is None or self.header.last_offset < self.end
         return self.header.base_offset >= self.start and is_before_end
+
+    def wants(self, record: Record) -> bool:
+        """Whether a record of it is not left out."""
+        end = self.header.next_offset if self.end is None else self.end
+        return self.start <= record.offset < min(end, self.header.next_offset)
 
 
 def fetched_batches(
@@ -60,10 +68,13 @@ def fetched_batches(
         at = behind
 
 
-def records_of(batches: Iterable[FetchedBatch]) -> Iterator[tuple[TopicPartition, list[Record]]]:
+def records_of(
+    batches: Iterable[FetchedBatch], tell_unreadable: Callable[[str], None] | None = None
+) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Partition and wanted records, those of several batches at once where they are small.
 
-    KafkaError where they are damaged, after the records before.
+    `tell_unreadable` gets a sentence for each batch with records that cannot be read, of which the
+    others come. KafkaError without it, after the records before.
     """
     gathered: list[Record] = []
     last: TopicPartition | None = None
@@ -74,27 +85,55 @@ def records_of(batches: Iterable[FetchedBatch]) -> Iterator[tuple[TopicPartition
         last = batch.place
         try:
             gathered += records_in(batch)
-        except KafkaError:
-            if gathered:
-                yield last, gathered
-            raise
+        except KafkaError as error:
+            if tell_unreadable is None:
+                if gathered:
+                    yield last, gathered
+                raise
+            tell_unreadable(error.reason)
+            gathered += readable_in(batch)
     if last is not None and gathered:
         yield last, gathered
 
 
 def records_in(batch: FetchedBatch) -> list[Record]:
-    """The wanted records of a batch. KafkaError where it is damaged."""
+    """The wanted records of a batch. KafkaError where it is damaged, or one cannot be read; its
+    message names the place.
+    """
     header, data = batch.header, batch.data
     if not is_intact(header, data):
-        reason = f"the batch at offset {header.base_offset} is damaged"
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
-    if header.magic < MAGIC:
-        records = list(any_records(data))
-    elif header.is_control:
-        return []
-    else:
-        records = read_records(header, data)
-        if batch.is_wanted_whole:
-            return records
-    end = header.next_offset if batch.end is None else batch.end
-    return [record for record in records if batch.start <= record.offset < end]
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{_named(batch)} is damaged")
+    try:
+        if header.magic < MAGIC:
+            records = list(any_records(data))
+        elif header.is_control:
+            return []
+        else:
+            records = read_records(header, data)
+    except KafkaError as error:
+        reason = f"{_named(batch)} cannot be read: {error.reason}"
+        raise KafkaError(error.code, reason) from error
+    if header.magic == MAGIC and batch.is_wanted_whole:
+        return records
+    return list(filter(batch.wants, records))
+
+
+def readable_in(batch: FetchedBatch) -> list[Record]:
+    """The wanted records of a batch that can be read, where some cannot."""
+    header, data = batch.header, batch.data
+    found: list[Record] = []
+    if not is_intact(header, data):
+        return found
+    with suppress(KafkaError):
+        found.extend(  # what came before an error stays
+            record
+            for record in readable_records(header, data)
+            if isinstance(record, Record) and batch.wants(record)
+        )
+    return found
+
+
+def _named(batch: FetchedBatch) -> str:
+    first, last = batch.header.base_offset, batch.header.last_offset
+    offsets = f"at offset {first}" if first == last else f"of offsets {first} to {last}"
+    return f"{batch.place}: the batch {offsets}"

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from kbroker.errors import KafkaError
-from kbroker.record.compression import LZ4, SNAPPY, ZSTD, Bytes, decompress
+from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompress
 
-_LENT = {"snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+_LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 
 def library_consumer(**options: Any) -> Any:

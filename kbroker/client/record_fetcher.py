@@ -52,6 +52,9 @@ class Course:
 
     `on_gap` gets a partition, the offset that it does not have any more, and the nearest that it
     has, before that is read; what it raises ends the reading.
+
+    `tell_unreadable` gets a sentence for offsets whose records cannot be read, and the reading goes
+    on after them; None: it ends there.
     """
 
     starts: Mapping[TopicPartition, int]
@@ -60,6 +63,7 @@ class Course:
     find: Callable[[], Iterable[TopicView]] | None = None
     tell_held: Callable[[Mapping[TopicPartition, int]], None] | None = None
     on_gap: Callable[[TopicPartition, int, int], None] = lambda _place, _was, _now: None
+    tell_unreadable: Callable[[str], None] | None = None
 
 
 class RecordFetcher:
@@ -81,6 +85,8 @@ class RecordFetcher:
         self._find = course.find
         self._tell_held = course.tell_held
         self._on_gap = course.on_gap
+        self._tell_unreadable = course.tell_unreadable
+        self._damage: dict[TopicPartition, int] = {}  # offset from which on nothing is served
         self._open_waits = OpenWaits()
         self._tell = tell
         self._troubles = Troubles(tell)
@@ -91,7 +97,7 @@ class RecordFetcher:
     def batches(self) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Partition and records of it, as they come; no list is empty. Raises as `answers`."""
         for found in self.answers():
-            yield from records_of(found)
+            yield from records_of(found, self._tell_unreadable)
 
     def answers(self) -> Iterator[list[FetchedBatch]]:
         """The batches of each answer, as they come.
@@ -189,11 +195,12 @@ class RecordFetcher:
                     continue  # it went while the answer was on its way
                 if code == ErrorCode.NONE:
                     self._troubles.end(place)
+                    self._end_damage(place)
                     found += self._walk(place, data)
                 elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._reset(place)
                 elif code == ErrorCode.CORRUPT_MESSAGE:
-                    raise self._damaged(place)
+                    self._pass_damage(place)
                 elif code.retriable:
                     self._stop([place], f"{place}: {code.name}")
                 else:
@@ -226,10 +233,14 @@ class RecordFetcher:
         aborted = AbortedTransactions(
             (entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()
         )
-        for batch in fetched_batches(place, view, self._positions[place], end):
-            self._positions[place] = batch.header.next_offset
-            if not aborted.hides(batch.header):
-                yield batch
+        try:
+            for batch in fetched_batches(place, view, self._positions[place], end):
+                self._positions[place] = batch.header.next_offset
+                if not aborted.hides(batch.header):
+                    yield batch
+        except KafkaError as error:
+            reason = f"{place} cannot be read at offset {self._positions[place]}: {error.reason}"
+            raise KafkaError(error.code, reason) from error
 
     def _reset(self, place: TopicPartition) -> None:
         """Go to the nearest offset that there is: retention, or an election, has moved the ends."""
@@ -253,12 +264,28 @@ class RecordFetcher:
 
     # What is in the way.
 
-    def _damaged(self, place: TopicPartition) -> KafkaError:
-        return KafkaError(
-            ErrorCode.CORRUPT_MESSAGE,
-            f"{place} has a damaged batch at offset {self._positions[place]}, which its broker "
-            "does not serve; the broker's log says from which offset on it can be read again",
-        )
+    def _pass_damage(self, place: TopicPartition) -> None:
+        """Look one offset further: only the broker's log says where its damaged batch ends."""
+        position = self._positions[place]
+        if self._tell_unreadable is None:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"{place} has a damaged batch at offset {position}, which its broker does not "
+                "serve; the broker's log says from which offset on it can be read again",
+            )
+        self._damage.setdefault(place, position)
+        self._positions[place] = position + 1
+        if self._ends is not None and position + 1 >= self._ends[place]:
+            self._end_damage(place)
+
+    def _end_damage(self, place: TopicPartition) -> None:
+        first = self._damage.pop(place, None)
+        if first is not None and self._tell_unreadable is not None:
+            last = self._positions[place] - 1
+            self._tell_unreadable(
+                f"{place}: the broker does not serve offsets {first} to {last}, which are in a "
+                "damaged batch"
+            )
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         places = link.in_flight[0].context

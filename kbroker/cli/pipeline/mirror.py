@@ -50,7 +50,8 @@ from kbroker.record.compression import CODEC_IDS
 )
 @click.option(
     "--allow-loss", "allows_loss", is_flag=True,
-    help="Go on where the source has lost records or a topic was created again.",
+    help="Go on where the source has lost records, or has some that cannot be read, or a topic was "
+    "created again.",
 )  # fmt: skip
 @click.option(
     "--setting", "settings", type=pair, multiple=True, metavar="KEY=VALUE",

@@ -7,14 +7,13 @@ Law: the three become visible at once, where the target has transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.fetched_batches import FetchedBatch, records_in
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.transactional_producer import Position, TransactionalProducer
 from kbroker.model import TopicPartition
@@ -26,6 +25,8 @@ from kbroker.pipeline.mirror.stretches import Stretch, parted
 from kbroker.pipeline.mirror.untransacted import UntransactedCopies
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
 from kbroker.record.bulk_records import body_of
+from kbroker.record.default_record import Record
+from kbroker.record.record_batch import BatchHeader
 
 PATIENCE_S = 60.0
 
@@ -85,11 +86,11 @@ class CopyWriting:
         is_old = time.monotonic() - self._begun_s >= _TRANSACTION_S
         return self._bytes >= _TRANSACTION_BYTES or is_old
 
-    def put(self, batch: FetchedBatch) -> None:
-        """Send the records of a batch that are to be copied."""
-        records = self._marks.to_copy(records_in(batch))
-        self.next_offset = batch.header.next_offset
-        self._leader_epoch = max(self._leader_epoch, batch.header.partition_leader_epoch)
+    def put(self, header: BatchHeader, read: Iterable[Record]) -> None:
+        """Send the records of a batch that are to be copied, of those that were read."""
+        records = self._marks.to_copy(read)
+        self.next_offset = header.next_offset
+        self._leader_epoch = max(self._leader_epoch, header.partition_leader_epoch)
         if not records:
             return
         self._producer.add_partitions([self._partition])

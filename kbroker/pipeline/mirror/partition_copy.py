@@ -7,13 +7,15 @@ whatever happened to a transaction, its records are there once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.fetched_batches import FetchedBatch, readable_in, records_in
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import TransactionLostError
 from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror.copy_writing import (
@@ -25,15 +27,18 @@ from kbroker.pipeline.mirror.copy_writing import (
 )
 from kbroker.pipeline.mirror.places import (
     RoundOverError,
+    UnreadableSourceError,
     beginning,
     gap_refusal,
     is_another,
 )
 from kbroker.pipeline.mirror.source_look import id_of
 from kbroker.pipeline.mirror.untransacted import UntransactedCopies
+from kbroker.record.default_record import Record
 
 _TIMEOUT_MS = 60_000  # of a transaction that nobody ends
 _ATTEMPTS = 5  # in which nothing was committed
+_MOST_NOTES = 20  # of a round
 
 
 class PartitionCopy:
@@ -97,14 +102,17 @@ class PartitionCopy:
         writing = CopyWriting(self._writers, options, producer, begun)
         try:
             return self._copy_on(producer, writing, self._fetcher(begun.offset))
+        except UnreadableSourceError:
+            self._commit(writing, writing.next_offset)
+            raise
         except (PipelineError, RoundOverError):
             producer.abort()  # so that readers need not wait for its time to be over
             raise
 
     def _copy_on(self, producer: AnyProducer, writing: CopyWriting, fetcher: RecordFetcher) -> bool:
-        for batches in fetcher.answers():
+        for batches in self._fetched(fetcher):
             for batch in batches:
-                writing.put(batch)
+                writing.put(batch.header, self._records_in(batch))
                 if writing.is_full:
                     self._commit(writing, batch.header.next_offset)
                     if producer.lost_an_answer:
@@ -115,6 +123,27 @@ class PartitionCopy:
                 return True
         self._commit(writing, self._options.source.stable_offset)
         return True
+
+    def _fetched(self, fetcher: RecordFetcher) -> Iterator[list[FetchedBatch]]:
+        try:
+            yield from fetcher.answers()
+        except KafkaError as error:
+            if error.code == ErrorCode.CORRUPT_MESSAGE:
+                raise UnreadableSourceError(self._partition, error.reason) from error
+            raise
+
+    def _records_in(self, batch: FetchedBatch) -> list[Record]:
+        try:
+            return records_in(batch)
+        except KafkaError as error:
+            if not self._options.allows_loss:
+                raise UnreadableSourceError(self._partition, error.reason) from error
+            self._note_left_out(error.reason)
+            return readable_in(batch)
+
+    def _note_left_out(self, what: str) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes = (*self.notes, f"{what}; left out")
 
     def _break_off(self) -> None:
         for links in (self._readers, self._writers):
@@ -138,6 +167,7 @@ class PartitionCopy:
             ends={self._partition: self._options.source.stable_offset},
             only_committed=True,
             on_gap=_refuse_gap,
+            tell_unreadable=self._note_left_out if self._options.allows_loss else None,
         )
         return RecordFetcher(self._readers, [view], course, lambda _: None)
 

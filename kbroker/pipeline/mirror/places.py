@@ -67,6 +67,14 @@ class RoundOverError(ClientError):
     """
 
 
+class UnreadableSourceError(PipelineError):
+    """Records of the source cannot be read, and so not be marked and copied."""
+
+    def __init__(self, partition: TopicPartition, what: str) -> None:
+        reason = what.removeprefix(f"{partition}: ")  # the sentence begins with it anyway
+        super().__init__(f"{reason}: --allow-loss leaves it out", trouble=Trouble.ARCHIVE)
+
+
 def beginning(
     source: SourcePartition, target_topic: str, position: Position, *, allows_loss: bool
 ) -> Beginning:

@@ -89,7 +89,7 @@ def member(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupRecords,
             topic=lambda _: SimpleNamespace(leaders={0: leaders.popleft()}),
         )
         monkeypatch.setattr(group_records, "ClusterLinks", lambda _: links)
-        return GroupRecords("h:1", "g", ["t"], said.append, Habits()), said
+        return GroupRecords("h:1", "g", ["t"], said.append, Habits(), said.append), said
 
     return make
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kbroker.client.fetched_batches import fetched_batches, records_of
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
+from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch, unreadable_message
 
 PLACE = TopicPartition("t", 0)
 
@@ -81,7 +82,31 @@ def test_records_before_a_damaged_batch_are_read() -> None:
         next(found)
 
     assert [record.offset for record in records] == [0, 1, 2, 3, 4]
-    assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert str(refused.value) == "CORRUPT_MESSAGE: t-0: the batch of offsets 9 to 10 is damaged"
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason", "readable"),
+    [
+        (unreadable_batch(5, 3), "cannot be read: compressed records", []),
+        (batch_cut_short(5, 3), "cannot be read: record cut short", [5, 6]),
+        (unreadable_batch(5, 3)[:-1] + b"?", "is damaged", []),
+        (unreadable_message(7, 1), "cannot be read: compressed records", []),
+    ],
+    ids=["packed", "cut", "damaged", "old"],
+)
+def test_a_batch_that_cannot_be_read_is_named_and_hides_no_others(
+    broken: bytes, reason: str, readable: list[int]
+) -> None:
+    data = memoryview(batch(0, 3) + batch(3, 2) + broken + batch(9, 2))
+    told: list[str] = []
+
+    found = records_of(fetched_batches(PLACE, data, 0, None), told.append)
+
+    assert [r.offset for _, records in found for r in records] == [0, 1, 2, 3, 4, *readable, 9, 10]
+    (sentence,) = told
+    assert sentence.startswith("t-0: the batch ")
+    assert reason in sentence
 
 
 def test_small_batches_are_read_together() -> None:

@@ -8,11 +8,11 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords, default_records, legacy_records
 
 from kbroker.client.library_consumer import lend_codecs
-from kbroker.record.compression import LZ4, SNAPPY, ZSTD
+from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build
 
-PACKED = {"snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+PACKED = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 ENTRIES = [Record(number, 5, b"k", b"value " * 20) for number in range(3)]
 
 
@@ -40,16 +40,17 @@ def test_batches_are_unpacked(codec: int) -> None:
     assert read(data) == [(entry.offset, entry.value) for entry in ENTRIES]
 
 
-@pytest.mark.parametrize("codec", [SNAPPY, LZ4], ids=["snappy", "lz4"])
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4], ids=["gzip", "snappy", "lz4"])
 def test_messages_of_format_1_are_unpacked(codec: int) -> None:
     data = build_legacy(ENTRIES, 1, codec)
 
     assert read(data) == [(entry.offset, entry.value) for entry in ENTRIES]
 
 
-def test_what_cannot_be_unpacked_is_a_corrupt_record() -> None:
-    data = bytearray(build(ENTRIES, base_offset=0, options=BatchOptions(compression=ZSTD)))
-    data[-30:] = b"\0" * 30
+@pytest.mark.parametrize("codec", PACKED.values(), ids=PACKED)
+def test_what_cannot_be_unpacked_is_a_corrupt_record(codec: int) -> None:
+    data = bytearray(build(ENTRIES, base_offset=0, options=BatchOptions(compression=codec)))
+    data[61:] = b"\7" * len(data[61:])
 
     with pytest.raises(CorruptRecordError, match="cannot be read"):
         read(bytes(data))

@@ -254,6 +254,36 @@ def test_a_damaged_batch_is_told_with_its_offset_and_the_way_on(cluster: FakeClu
     )
 
 
+def test_who_can_be_told_goes_on_behind_a_damaged_batch(cluster: FakeCluster) -> None:
+    cluster.logs[A] = log(*"abcd")
+    cluster.codes = [(A, ErrorCode.CORRUPT_MESSAGE)] * 2
+    told: list[str] = []
+
+    found = values(
+        fetcher(cluster, Course(starts={A: 0}, ends={A: 4}, tell_unreadable=told.append))
+    )
+
+    assert found == [(A, "c"), (A, "d")]
+    assert told == ["a-0: the broker does not serve offsets 0 to 1, which are in a damaged batch"]
+
+
+def test_a_damaged_batch_at_the_end_is_told_too(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.CORRUPT_MESSAGE)] * 2
+    told: list[str] = []
+
+    assert not values(
+        fetcher(cluster, Course(starts={A: 2}, ends={A: 4}, tell_unreadable=told.append))
+    )
+    assert told == ["a-0: the broker does not serve offsets 2 to 3, which are in a damaged batch"]
+
+
+def test_bytes_that_are_no_batch_are_told_with_their_place(cluster: FakeCluster) -> None:
+    cluster.logs[A] = [one(0, "a"), b"\xff" * 100]
+
+    with pytest.raises(KafkaError, match="a-0 cannot be read at offset 1: record batch with magic"):
+        values(fetcher(cluster, Course(starts={A: 0}, ends={A: 4})))
+
+
 def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
     cluster: FakeCluster,
 ) -> None:

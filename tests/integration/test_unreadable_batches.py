@@ -1,0 +1,99 @@
+"""What commands and jobs make of a partition in which batches stand that cannot be read: the others
+are read, and each that cannot is named with its partition and offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbroker.cli.__main__ import cli
+from kbroker.pipeline.errors import PipelineError
+from kbroker.record.record_batch import Record, build
+from tests.fakes.log_maker import NOW_MS
+from tests.fakes.spoiled_topic import broker_with
+from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
+from tests.integration.mirrored_clusters import mirror, records_of
+
+PACKED, CUT = "t-0: the batch of offsets 2 to 4 ", "t-0: the batch of offsets 6 to 8 "
+
+
+def good(offset: int, count: int = 1) -> bytes:
+    records = [Record(n, NOW_MS + n, b"k", b"v%d" % n) for n in range(offset, offset + count)]
+    return build(records, base_offset=offset)
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A broker's address and data directory; records 0 to 10 of t-0, but 2 to 4 and 8."""
+    data = tmp_path_factory.mktemp("spoiled") / "data"
+    batches = [
+        good(0, 2), unreadable_batch(2, 3), good(5), batch_cut_short(6, 3), good(9, 2),
+    ]  # fmt: skip
+    with broker_with(data, {"t-0": batches, "u-0": [good(0, 3)]}) as bootstrap:
+        yield bootstrap, data
+
+
+@pytest.fixture
+def bootstrap(spoiled: tuple[str, Path]) -> str:
+    return spoiled[0]
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, words)
+
+
+@pytest.mark.parametrize("options", [(), ("--group", "readers")], ids=["alone", "member"])
+def test_consume_names_them_and_goes_on(bootstrap: str, options: tuple[str, ...]) -> None:
+    done = run("consume", "t", "u", "--output", "jsonl", "--bootstrap", bootstrap, *options)
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {topic: [row["offset"] for row in rows if row["topic"] == topic] for topic in "tu"} == {
+        "t": [0, 1, 5, 6, 7, 9, 10],
+        "u": [0, 1, 2],
+    }
+    assert done.exit_code == 1
+    *named, last = done.stderr.splitlines()
+    assert [line[: len(CUT)] for line in named] == [PACKED, CUT]
+    assert last == "Error: 2 batches could not be read"
+
+
+def test_a_group_is_behind_them_afterwards(bootstrap: str) -> None:
+    words = ("consume", "t", "--group", "twice", "--bootstrap", bootstrap)
+    first, again = run(*words), run(*words)
+
+    assert first.exit_code == 1
+    assert (again.exit_code, again.output) == (0, "")
+
+
+def test_a_copy_ends_before_one_and_names_it(bootstrap: str) -> None:
+    done = run("topic", "copy", "t", "copied", "--bootstrap", bootstrap)
+
+    assert done.exit_code == 1
+    assert PACKED in done.stderr
+
+
+def test_a_mirror_stops_before_one_unless_it_may_leave_it_out(
+    bootstrap: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=PACKED) as refused:
+            mirror(bootstrap, target, "t|u", tmp_path / "point")
+        assert str(refused.value).endswith(": --allow-loss leaves it out")
+
+    assert [found.value for found in records_of(target, "t")] == [b"v0", b"v1"]
+    assert [found.value for found in records_of(target, "u")] == [b"v0", b"v1", b"v2"]
+
+    done = mirror(bootstrap, target, "t|u", tmp_path / "point", allows_loss=True)
+    said = capsys.readouterr().err
+
+    assert done == 0
+    assert [found.value for found in records_of(target, "t")] == [
+        b"v0", b"v1", b"v5", b"v" * 9, b"v" * 9, b"v9", b"v10",
+    ]  # fmt: skip
+    assert PACKED in said
+    assert CUT in said
