@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
@@ -19,12 +19,13 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller
 from kbroker.client.consumer_groups import commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
 from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-from kbroker.record.bulk_records import whole_body_of
+from kbroker.record.bulk_records import bodies_of_values, whole_body_of
 from kbroker.record.default_record import Headers, Record
 from tests.integration.client_reads import settled_end
 
@@ -102,6 +103,25 @@ def write(bootstrap: str, topic: str, records: Sequence[Record], partition: int 
         sender.complete(0)
         sender.send_until(lambda: sender.is_idle)
         assert sender.refusal is None
+
+
+def write_transaction(
+    bootstrap: str, topic: str, id_: str, ending: Literal["commit", "abort", "open"]
+) -> None:
+    """Two records of a transaction, which are its id and its ending."""
+    with closing(ClusterLinks(bootstrap)) as links:
+        view = links.ready_topic(topic)
+        assert view is not None
+        producer = TransactionalProducer(links, id_)
+        sender = RecordSender(links, view, SendOptions(producer=producer.producer))
+        producer.add_partitions([Place(topic, 0)])
+        sender.put(0, bodies_of_values([id_.encode(), ending.encode()]), BASE_MS)
+        sender.complete(BASE_MS)
+        sender.send_until(lambda: sender.is_idle)
+        if ending == "commit":
+            producer.commit("g", {})
+        elif ending == "abort":
+            producer.abort()
 
 
 def records_of(bootstrap: str, topic: str, *partitions: int) -> list[Found]:

@@ -32,7 +32,6 @@ from kbroker.client.cluster_configs import (
 )
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import delete_group
-from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode
@@ -51,7 +50,6 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kbroker.record.bulk_records import bodies_of_values
 from kbroker.record.default_record import Record
 from tests.integration.mirrored_clusters import (
     BASE_MS,
@@ -66,6 +64,7 @@ from tests.integration.mirrored_clusters import (
     set_place,
     trim,
     write,
+    write_transaction,
 )
 
 RECORDS = [
@@ -252,27 +251,16 @@ def test_only_committed_records_are_copied(
     source: str, target: str, topic: str, tmp_path: Path
 ) -> None:
     make(source, topic)
-    with closing(ClusterLinks(source)) as links:
-        view = links.ready_topic(topic)
-        assert view is not None
-        for id_, ending in (("a", "abort"), ("b", "commit"), ("c", "open")):
-            producer = TransactionalProducer(links, id_)
-            sender = RecordSender(links, view, SendOptions(producer=producer.producer))
-            producer.add_partitions([TopicPartition(topic, 0)])
-            sender.put(0, bodies_of_values([id_.encode(), ending.encode()]), BASE_MS)
-            sender.complete(BASE_MS)
-            sender.send_until(lambda sender=sender: sender.is_idle)
-            if ending == "commit":
-                producer.commit("g", {})
-            elif ending == "abort":
-                producer.abort()
+    write_transaction(source, topic, "a", "abort")
+    write_transaction(source, topic, "b", "commit")
+    write_transaction(source, topic, "c", "open")
     write(source, topic, numbered(0, 3))
 
     assert mirror(source, target, topic, tmp_path / "c") == 0
     assert [each.value for each in records_of(target, topic)] == [b"b", b"commit"]
     set_place(source, "readers", 0, topic)
     with closing(ClusterLinks(source)) as links:
-        producer = TransactionalProducer(links, "c")  # ends what is open
+        TransactionalProducer(links, "c")  # ends what is open
     assert mirror(source, target, topic, tmp_path / "c") == 0
 
     assert contents(target, topic) == contents(source, topic)
@@ -410,6 +398,20 @@ def test_the_map_keeps_the_place_when_the_group_is_forgotten(
     assert contents(target, topic) == contents(source, topic)
 
 
+def test_a_topic_of_the_target_with_aborted_records_only_is_taken(
+    source: str, target: str, topic: str, tmp_path: Path
+) -> None:
+    make(source, topic)
+    make(target, topic)
+    write(source, topic, numbered(0, 10))
+    write_transaction(target, topic, "a", "abort")
+
+    assert mirror(source, target, topic, tmp_path / "c") == 0
+    assert [each.value for each in records_of(target, topic)] == [
+        each.value for each in numbered(0, 10)
+    ]
+
+
 def test_what_would_lose_or_mix_records_is_refused(
     source: str, target: str, topic: str, tmp_path: Path
 ) -> None:
@@ -421,9 +423,10 @@ def test_what_would_lose_or_mix_records_is_refused(
     make(source, topic)
     make(target, topic)
     write(source, topic, numbered(0, 10))
+    write_transaction(target, topic, "a", "abort")
     write(target, topic, numbered(0, 1))
     assert (
-        f"topic {topic} of the target has records already, in partition 0 up to offset 1"
+        f"topic {topic} of the target has records already, in partition 0 up to offset 4"
         in refusal()
     )
     delete_topic(target, topic)

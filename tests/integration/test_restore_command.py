@@ -30,6 +30,7 @@ from kbroker.testing import Broker
 from tests.fakes.arrow_records import BASE_MS, record
 from tests.fakes.parquet_archive import archive_rows
 from tests.integration.client_reads import settled_end
+from tests.integration.mirrored_clusters import write_transaction
 
 ROWS = [record(offset, key=b"k%d" % (offset % 3)) for offset in range(0, 600, 2)]
 ROWS[9]["key"] = b"\xff"
@@ -162,6 +163,16 @@ def test_a_topic_with_records_is_left_alone_unless_it_is_meant(
     assert added.returncode == 0, added.stderr
 
     assert values(broker, "full") == wanted([*ROWS, *ROWS])
+
+
+def test_a_topic_with_aborted_records_only_is_taken(broker: Broker, archive: Path) -> None:
+    made = CliRunner().invoke(cli, ["topic", "create", "undone", "--bootstrap", broker.bootstrap])
+    assert made.exit_code == 0, made.output
+    write_transaction(broker.bootstrap, "undone", "a", "abort")
+
+    done = run(broker, archive, "--rename", "t=undone")
+    assert done.returncode == 0, done.stderr
+    assert values(broker, "undone") == wanted(ROWS)
 
 
 def test_a_group_does_not_lose_what_it_had_to_read_before(broker: Broker, archive: Path) -> None:

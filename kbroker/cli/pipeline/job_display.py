@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from kbroker.cli.output import counted, say
+from kbroker.cli.output import counted
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
@@ -20,6 +20,7 @@ class JobDisplay:
     """Listens to a run. On a terminal the line is written over, elsewhere every 10 s."""
 
     def __init__(self, stream: TextIO, name: str, metrics: MetricsFile | None) -> None:
+        self._stream = stream
         self._name = name
         self._metrics = metrics
         self._is_terminal = stream.isatty()
@@ -55,7 +56,8 @@ class JobDisplay:
     def tries_again(self, sentence: str) -> None:
         """A line of its own, which stays."""
         self._line.end()
-        say(f"{self._name}: {sentence}")
+        self._stream.write(f"{self._name}: {sentence}\n")
+        self._stream.flush()
 
     def end(self) -> None:
         """Take the line away."""
@@ -64,7 +66,7 @@ class JobDisplay:
 
 def progress_text(name: str, progress: JobProgress, rate: float) -> str:
     """`archive: 1,200,000 rows in 3 batches, 81,000 rows/s, 40,000 to go, 1 s left`."""
-    parts = [f"{counted(progress.rows, 'row')} in {counted(progress.batches, 'batch')}"]
+    parts = [_done_text(progress)]
     if rate >= 1:
         parts.append(f"{rate:,.0f} rows/s")
     if progress.trouble is not None:
@@ -76,6 +78,14 @@ def progress_text(name: str, progress: JobProgress, rate: float) -> str:
     elif not progress.is_working:
         parts.append("nothing to do")
     return f"{name}: {', '.join(parts)}"
+
+
+def _done_text(progress: JobProgress) -> str:
+    if progress.batches == 0 and progress.is_working:
+        return "the first batch runs"
+    if progress.batches == 0 and progress.backlog and progress.trouble is None:
+        return "Spark prepares the first batch"
+    return f"{counted(progress.rows, 'row')} in {counted(progress.batches, 'batch')}"
 
 
 def duration_text(seconds: float) -> str:

@@ -28,6 +28,7 @@ from kbroker.pipeline.mirror.topic_plan import (
     plan_topics,
     wanted_settings,
 )
+from kbroker.pipeline.restore.topics.others_records import has_records
 from kbroker.record.compression import NONE
 
 _TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
@@ -121,8 +122,9 @@ class MirroredTopics:
         starts = offsets_at(self._writers, leaders, EARLIEST)
         ends = offsets_at(self._writers, leaders, LATEST)
         for partition in sorted(leaders):
-            end = ends.get(partition, 0)
-            if end > starts.get(partition, 0):
+            start, end = starts.get(partition, 0), ends.get(partition, 0)
+            view = views[partition.topic]
+            if end > start and has_records(self._writers, view, partition, start, end):
                 raise PipelineError(
                     f"topic {partition.topic} of the target has records already, in partition "
                     f"{partition.partition} up to offset {end}: give --append to write behind them"

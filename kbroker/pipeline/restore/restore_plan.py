@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kbroker.errors import Trouble
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
@@ -63,10 +64,16 @@ class PartitionPlan:
 def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
     """One for each wanted partition, also for one without rows: the target has it, too.
 
-    Raises PipelineError for a topic or partition that the archive does not have, for a target that
-    is a topic of the brokers' own, and for two topics with one name.
+    Raises PipelineError for an archive without topics, for a topic or partition that it does not
+    have, for a target that is a topic of the brokers' own, and for two topics with one name.
     """
     check_topics(state, (*wish.wanted.topics, *wish.renamed))
+    if not state.partitions():
+        raise PipelineError(
+            f"the archive {state.path} has no topics yet: nothing to restore (`kbroker pipeline "
+            "archive list` shows what it has)",
+            trouble=Trouble.ARCHIVE,
+        )
     sources = _sources(state, wish.wanted)
     by_target: dict[str, str] = {}
     for topic in sorted({partition.topic for partition in sources}):

@@ -20,11 +20,13 @@ from kbroker.config.config_resources import ResourceType
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig, usable_overrides
 from kbroker.errors import KafkaError
+from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, partition_count
 from kbroker.pipeline.restore.short_retention import doomed_topics
 from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.pipeline.restore.topics.others_records import has_records
 from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restore.topics.topic_task import TopicTask
 from kbroker.pipeline.restore.topics.topic_writer import check_same
@@ -176,14 +178,14 @@ class TopicRestore:
             return
         starts = links.offsets(view, list(view.leaders), EARLIEST)
         ends = links.offsets(view, list(view.leaders), LATEST)
-        full = [number for number in sorted(ends) if ends[number] > starts[number]]
-        if full:
-            raise PipelineError(
-                f"topic {view.name} has records already, in partition {full[0]} up to offset "
-                f"{ends[full[0]]}: give --append to write behind them, --rename "
-                f"{source}=NAME to write elsewhere, or the --checkpoint of the run that wrote "
-                "them, to go on"
-            )
+        for number, end in sorted(ends.items()):
+            place = TopicPartition(view.name, number)
+            if end > starts[number] and has_records(links, view, place, starts[number], end):
+                raise PipelineError(
+                    f"topic {view.name} has records already, in partition {number} up to offset "
+                    f"{end}: give --append to write behind them, --rename {source}=NAME to write "
+                    "elsewhere, or the --checkpoint of the run that wrote them, to go on"
+                )
 
 
 def _group(job_id: str) -> str:

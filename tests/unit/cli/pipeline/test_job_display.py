@@ -54,6 +54,36 @@ def test_a_job_that_waits_says_that_there_is_nothing_to_do() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("is_working", "text"),
+    [
+        (False, "nightly: Spark prepares the first batch, 40,000 to go"),
+        (True, "nightly: the first batch runs, 40,000 to go"),
+    ],
+)
+def test_a_job_without_a_finished_batch_says_what_is_done_meanwhile(
+    is_working: bool, text: str
+) -> None:
+    first = replace(progress(0, 40_000), batches=0, is_working=is_working)
+    assert progress_text("nightly", first, 0.0) == text
+
+
+def test_a_job_that_had_nothing_to_do_from_the_start_says_so() -> None:
+    assert progress_text("nightly", replace(progress(0, 0), batches=0), 0.0) == (
+        "nightly: 0 rows in 0 batches, nothing to do"
+    )
+
+
+def test_a_job_that_is_started_again_says_so_on_a_line_that_stays() -> None:
+    stream = StringIO()
+    display = JobDisplay(stream, "nightly", None)
+
+    display.tries_again("Spark is slow")
+    display.end()
+
+    assert stream.getvalue() == "nightly: Spark is slow\n"
+
+
 def test_a_job_whose_cluster_is_away_says_why_it_waits() -> None:
     waiting = replace(progress(7, 40), trouble="cannot connect to h:1: Connection refused")
     assert progress_text("nightly", waiting, 0.0) == (

@@ -51,3 +51,10 @@ def test_a_partition_that_is_nowhere_in_the_archive_is_refused() -> None:
     with pytest.raises(PipelineError, match=r"has no partition 1, 7 of u: it has 0") as refused:
         plan_restore(STATE, wished(topics=("u",), partitions=(0, 1, 7)))
     assert refused.value.code is ExitCode.USAGE
+
+
+def test_an_archive_without_topics_is_nothing_to_restore() -> None:
+    empty = ArchiveState(path="/archive", archive_id="id")
+
+    with pytest.raises(PipelineError, match="the archive /archive has no topics yet: "):
+        plan_restore(empty, RestoreWish())
