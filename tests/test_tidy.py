@@ -49,6 +49,8 @@ PURE_FILES = (
     "counters.py",
     "features.py",
     "near_names.py",
+    "told_lines.py",
+    "apis/refusal_table.py",
 )
 IMPURE = {
     "asyncio", "socket", "time", "datetime", "random", "threading", "os", "logging", "pathlib",

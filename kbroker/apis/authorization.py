@@ -110,11 +110,13 @@ class ForEach:
         request: Message,
         refused: Mapping[ErrorCode, list[Any]],
     ) -> Any:
-        if isinstance(answer, NoResponse):
-            return NoResponse(close=True)  # all that a producer with acks=0 can notice
         for code, entries in refused.items():
             refusal = self._only(request, entries).error_response(code, ctx.api_version, self.text)
-            getattr(answer, self.answered).extend(getattr(refusal, self.answered))
+            ctx.tell_refusals(request, refusal)
+            if isinstance(answer, NoResponse):
+                answer.close = True  # all that a producer with acks=0 can notice
+            else:
+                getattr(answer, self.answered).extend(getattr(refusal, self.answered))
         return answer
 
 

@@ -23,6 +23,8 @@ from kbroker.apis.authorizer import (
     operation_bits,
 )
 from kbroker.apis.client_quotas import Quotas
+from kbroker.apis.refusal_table import Refused
+from kbroker.apis.refused_requests import RefusedRequests
 from kbroker.apis.request_parts import NamedTwice
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
@@ -36,6 +38,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
+from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
@@ -70,6 +73,7 @@ class Services:
     clock: Clock
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas | None = None
+    refusals: RefusedRequests | None = None  # None: the log tells of none
     answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
     name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
 
@@ -100,6 +104,16 @@ class RequestContext:
         """The refusal of what this broker does not serve; the log names the client."""
         self.services.name_unserved(self.connection, self.client_id, what)
         return KafkaError(code, str(what))
+
+    def tell_refusals(self, request: Message, answer: Message) -> None:
+        """The log tells what the answer refuses."""
+        if self.services.refusals is not None:
+            self.services.refusals.tell(self.header, self.connection, request, answer)
+
+    def tell_entries(self, entries: Iterable[Refused]) -> None:
+        """The log tells what was refused in the answer."""
+        if self.services.refusals is not None:
+            self.services.refusals.tell_entries(self.header, self.connection, entries)
 
     def is_authorized(self, operation: AclOperation, resource: Resource) -> bool:
         """Whether the client may do this."""

@@ -15,6 +15,7 @@ from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceTy
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
@@ -168,19 +169,41 @@ def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> Fet
     if context.origin.is_follower:
         ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
     response = context.response(answers)
-    if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
-        _add_leader_hints(ctx, context, answers, response)
+    for data in answers:  # a generator in `any` takes three times as long
+        if data.error_code:
+            _explain(ctx, context, answers, response)
+            break
     return response
+
+
+def _explain(
+    ctx: RequestContext, context: FetchContext, answers: Answers, response: FetchResponse
+) -> None:
+    """Tell what is refused: the client where to ask instead, the log the rest."""
+    failed = [
+        (asked, data)
+        for asked, data in zip(context.asked_for, answers, strict=True)
+        if data.error_code
+    ]
+    if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
+        _add_leader_hints(ctx, failed, response)
+    if not context.origin.is_follower:
+        ctx.tell_entries(_refused_entry(asked, data) for asked, data in failed[:LOOKED_AT_MAX])
+
+
+def _refused_entry(asked: FetchPartition, data: FetchResponse.PartitionData) -> Refused:
+    topic, index = asked.topic_partition
+    name = topic or str(asked.topic_id)
+    return Refused(f"{name}-{index}", name, data.error_code)
 
 
 def _add_leader_hints(
     ctx: RequestContext,
-    context: FetchContext,
-    answers: Answers,
+    failed: list[tuple[FetchPartition, FetchResponse.PartitionData]],
     response: FetchResponse,
 ) -> None:
     leaders = set()
-    for asked, data in zip(context.asked_for, answers, strict=True):
+    for asked, data in failed:
         if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
             leader_id, leader_epoch = leader_hint(ctx.services.metadata, asked.topic_partition)
             data.current_leader.leader_id = leader_id

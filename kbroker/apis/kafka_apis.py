@@ -40,6 +40,7 @@ from kbroker.apis.large_requests import (
     most_elements,
 )
 from kbroker.apis.memory_room import MemoryRoom, Share
+from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.request_parts import AS_A_WHOLE, RequestInParts, parts_in
 from kbroker.counters import Counter, CounterRegistry, MetricName
@@ -87,9 +88,11 @@ class _Served:
 
     def __init__(self, api: Api, version: int, authorizer: Authorizer) -> None:
         handler = handler_of(api)
+        self.sender = sender_of(api.key, version)
+        if self.sender is Sender.ANYBODY:
+            handler = told(api.key, handler)
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
-        self.sender = sender_of(api.key, version)
         self.handler: Handler = heard_only_from(self.sender, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         declared = parts_in(api.parts, api.request_class, version)
@@ -211,7 +214,7 @@ class KafkaApis:
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            told = self._told(served, error)
+            told = self._told(served, request, message, error)
             response = await asyncio.to_thread(
                 message.error_response, told[0], served.version, told[1]
             )
@@ -236,7 +239,7 @@ class KafkaApis:
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            code, text = self._told(served, error)
+            code, text = self._told(served, request, asked.rest, error)
             answer = await answered_in_parts(
                 lambda part: part.error_response(code, served.version, text),
                 asked,
@@ -357,19 +360,25 @@ class KafkaApis:
         self, served: _Served, request: Request, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
-        code, text = self._told(served, error)
+        code, text = self._told(served, request, message, error)
         if getattr(message, "acks", None) == 0:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
         return self._respond(served, request, response, message)
 
-    def _told(self, served: _Served, error: Exception) -> tuple[ErrorCode, str | None]:
-        """Return what the client is told about it."""
+    def _told(
+        self, served: _Served, request: Request, message: Message, error: Exception
+    ) -> tuple[ErrorCode, str | None]:
+        """Return what the client is told about it, which the log tells, too."""
         if isinstance(error, TreeUnavailableError):
             error = tree_refusal(error)
         if isinstance(error, KafkaError):
-            return error.code, error.message
+            refusal = error.code, error.message
+            refusals = self._services.refusals
+            if refusals is not None and served.sender is Sender.ANYBODY:
+                refusals.tell_whole(request.header, request.connection, message, refusal)
+            return refusal
         self.errors.value += 1
         self._log_bug(served, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR, None

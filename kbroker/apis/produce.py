@@ -105,18 +105,23 @@ def _append(ctx: RequestContext, request: ProduceRequest, work: ProduceWork) -> 
         _CLIENT if is_new else _OLD_CLIENT,
     )
     if isinstance(results, list):
-        return _answer(results, ctx, request.acks, work)
+        return _answer(results, ctx, request, work)
     if isinstance(results, asyncio.Future):  # all is appended
         work.let_go_of(request)
         results = Accepted(results, results.result)
-    return then(results, _answer, ctx, request.acks, work)
+    return then(results, _answer, ctx, request, work)
 
 
 def _answer(
-    results: list[PartitionProduceResult], ctx: RequestContext, acks: int, work: ProduceWork
+    results: list[PartitionProduceResult],
+    ctx: RequestContext,
+    request: ProduceRequest,
+    work: ProduceWork,
 ) -> Answer:
     response = work.fill(results)
-    if acks == 0:
+    if work.has_error:
+        ctx.tell_refusals(request, response)
+    if request.acks == 0:
         return NoResponse(close=work.has_error)
     if work.not_led_here and ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
         _add_leader_hints(ctx, work)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _LEVELS = ("debug", "info", "warning", "error")
+_REFUSALS = "kbroker.apis.refused_requests"
 
 
 _SETTING_OPTIONS = (
@@ -87,7 +88,11 @@ def setting_options(command: CommandT) -> CommandT:
     help="Stop when standard input ends, too: a broker whose input is a pipe from the program that "
     "started it ends with that program, even if it is killed.",
 )
-@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    help="Level from which on lines are logged (default: warning, and what clients are refused).",
+)
 @collecting_rarely()  # from before the broker's modules are imported
 def start(
     properties: str | None = None,
@@ -99,7 +104,7 @@ def start(
     zookeeper: str | None = None,
     adopt: bool = False,
     stop_at_eof: bool = False,
-    log_level: str = "warning",
+    log_level: str | None = None,
 ) -> None:
     """Start a broker, or several, and run until Ctrl-C or SIGTERM.
 
@@ -164,9 +169,12 @@ def end_of_input() -> None:
             pass
 
 
-def _set_up_logging(level: str) -> None:
+def _set_up_logging(level: str | None) -> None:
     logging.basicConfig(
         stream=sys.stderr,
-        level=level.upper(),
+        level=(level or "warning").upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if level is None:
+        # Whoever writes a program against this broker looks here for what is wrong with it.
+        logging.getLogger(_REFUSALS).setLevel(logging.INFO)

@@ -18,6 +18,7 @@ import logging
 from contextlib import suppress
 from typing import Protocol
 
+from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.network.answer_line import AnswerLine, AnswerLines, AnswerToCome
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
@@ -27,7 +28,7 @@ from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import Wire
 from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.request import NoResponse, Outcome, Request, Response
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Outcome, Request, Response
 from kbroker.unserved import UnservedError
 
 _log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class ChannelOwner(Protocol):
     max_frame_bytes: int
     unserved: UnservedClients
     lines: AnswerLines
+    protocol_errors: Counter
 
     def channel_opened(self, channel: Channel) -> None:
         """The channel may now receive."""
@@ -59,7 +61,7 @@ class ChannelOwner(Protocol):
         """The channel's connection is gone."""
         ...
 
-    def count_protocol_error(self) -> None:
+    def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
         """A channel is being closed for what it received."""
         ...
 
@@ -273,12 +275,12 @@ class Channel(asyncio.BufferedProtocol):
         self._fail(error)
 
     def _fail(self, error: ProtocolError) -> None:
-        """Close the connection, with one line in the log."""
+        """Close the connection, which the log tells."""
         if isinstance(error, UnservedError):
             self._owner.unserved.name(self.connection, error.client_id, error.what)
         else:
-            _log.warning("closed connection %s: %s", self.connection.connection_id, error)
-        self._owner.count_protocol_error()
+            self._owner.tell_protocol_error(self.connection, error)
+        self._owner.protocol_errors.value += 1
         self.close()
 
     def close_when_answered(self) -> None:

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.counters import Counter
+from kbroker.errors import ProtocolError
 from kbroker.network.answer_line import AnswerLines
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.told_lines import ToldLines
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ SLOWEST_BYTES_PER_S = 1024  # a frame may come slowly, but not slower than this
 FRAME_DEADLINE_MS = 30_000
 ANSWER_DEADLINE_MS = 60_000
 _SWEEP_MS_MAX = 5_000
+_KEPT_CHARACTERS = 200  # of a reason to close, in which a client's own words may be
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -73,6 +77,7 @@ class Processor:
         self.protocol_errors = Counter()  # connections closed for what they sent
         self.idle_closed = Counter()
         self.slow_closed = Counter()
+        self._told = ToldLines()
         self._emptied: asyncio.Event | None = None
 
     @property
@@ -137,9 +142,14 @@ class Processor:
         if not self._channels and self._emptied is not None:
             self._emptied.set()
 
-    def count_protocol_error(self) -> None:
-        """Count a connection that is closed for what it sent."""
-        self.protocol_errors.value += 1
+    def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
+        """Log that a connection is closed for what it sent: of each address once a minute."""
+        text = str(error)
+        now_ms = self._clock.monotonic_ms()
+        left_out = self._told.left_out(connection.peer_host, text[:_KEPT_CHARACTERS], now_ms)
+        if left_out is not None:
+            more = f"; {left_out:,} more like it since it was told last" if left_out else ""
+            _log.warning("closed connection %s: %s%s", connection.connection_id, text, more)
 
     def sweep(self, now_ms: float) -> None:
         """Close what is idle or too slow; called every few seconds, and by tests."""

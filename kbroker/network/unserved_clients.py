@@ -15,7 +15,7 @@ import logging
 from collections import OrderedDict
 from typing import TypeVar
 
-from kbroker.protocol.request import ConnectionInfo
+from kbroker.protocol.request import ConnectionInfo, shown_client
 from kbroker.unserved import Unserved
 
 _Key = TypeVar("_Key")
@@ -28,7 +28,6 @@ NAMED_OF_AN_ADDRESS_MAX = 200  # for all things: API keys and versions are what 
 ADDRESSES_MAX = 2_000  # and addresses with a thing
 COUNTED_EACH = 10_000  # requests of the unnamed, from one line of the log to the next
 _ANYTHING = "what this broker does not serve"
-_SHOWN_CHARACTERS = 100  # of a client id; it is anything that a client sends
 
 
 class UnservedClients:
@@ -48,7 +47,7 @@ class UnservedClients:
 
     def name(self, connection: ConnectionInfo, client_id: str | None, what: Unserved) -> None:
         """Log that a client asks for `what`, as a warning the first time."""
-        client = _shown(connection, client_id)
+        client = shown_client(connection, client_id, connection.peer_host)
         times = self._times.get((client, what), 0) + 1
         if times == 1 and not self._may_name(connection.peer_host, what):
             return
@@ -90,12 +89,3 @@ def _put_last(kept: OrderedDict[_Key, int], key: _Key, value: int, most: int) ->
     kept.move_to_end(key)
     if len(kept) > most:
         kept.popitem(last=False)
-
-
-def _shown(connection: ConnectionInfo, client_id: str | None) -> str:
-    name = f"client {client_id[:_SHOWN_CHARACTERS]!r}" if client_id else "a client"
-    software = connection.client_software_name
-    if software == "unknown":
-        return f"{name} at {connection.peer_host}"
-    shown = f"{software} {connection.client_software_version}"[:_SHOWN_CHARACTERS]
-    return f"{name} at {connection.peer_host} ({shown})"

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 
-_CODES = frozenset({"error_code", "partition_error_code"})  # the second in AddPartitionsToTxn alone
-_ERROR = _CODES | {"error_message"}
+CODE_FIELDS = frozenset(
+    {"error_code", "partition_error_code"}
+)  # the second in AddPartitionsToTxn alone
+_ERROR = CODE_FIELDS | {"error_message"}
 _IDENTITY = frozenset(
     {
         "name",
@@ -54,7 +56,7 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
     """
     shape = _shape(type(response), version)
     for field in shape.fields:
-        name = "error_code" if field.name in _CODES else field.name
+        name = "error_code" if field.name in CODE_FIELDS else field.name
         if name in values:
             setattr(response, field.name, values[name])
     target, source = shape.answers, _shape(type(request), version).first_array
@@ -70,7 +72,7 @@ def error_codes(response: Struct) -> Iterator[int]:
     """Every error code in a response: its own, then those of its entries."""
     for field in field_specs(type(response)):
         value = getattr(response, field.name)
-        if field.name in _CODES:
+        if field.name in CODE_FIELDS:
             yield value
         elif field.struct is not None and field.is_array:
             for entry in value or ():
@@ -124,7 +126,7 @@ def _worked_out(struct: type[Struct], version: int) -> _Shape:
             if field.struct is None and not field.is_array and field.name not in _ERROR
         ],
         first_array=next((field for field in fields if field.is_array), None),
-        has_code=any(field.name in _CODES for field in fields),
+        has_code=any(field.name in CODE_FIELDS for field in fields),
         answers=next((field for field in fields if _has_places(field, version)), None),
     )
 

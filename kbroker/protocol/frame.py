@@ -58,4 +58,4 @@ def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> ProtocolError:
         return UnservedError(HTTP)
     if first_bytes.startswith(_TLS_HANDSHAKE):
         return UnservedError(TLS)
-    return ProtocolError(f"frame of {size} bytes, limit {max_bytes}")
+    return ProtocolError(f"frame of {size} bytes (socket.request.max.bytes={max_bytes})")

@@ -54,6 +54,19 @@ class ConnectionInfo:
     number: int = 0  # rises with each connection of this process
 
 
+_SHOWN_CHARACTERS = 100  # of what clients call themselves, which is anything
+
+
+def shown_client(connection: ConnectionInfo, client_id: str | None, address: str) -> str:
+    """A client in a line of the log: its id, its address and its software, escaped and cut."""
+    name = f"client {client_id[:_SHOWN_CHARACTERS]!r}" if client_id else "a client"
+    software = connection.client_software_name
+    if software == "unknown":
+        return f"{name} at {address}"
+    shown = f"{software} {connection.client_software_version}"[:_SHOWN_CHARACTERS]
+    return f"{name} at {address} ({shown})"
+
+
 class Request(NamedTuple):
     """A frame whose header has been read; `body_offset` is where the message starts in `frame`, and
     `size_bytes` what was received, also when the frame has been let go.

@@ -26,6 +26,7 @@ from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.refused_requests import RefusedRequests
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
@@ -181,7 +182,8 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     cluster = _cluster_parts(storage, data, around)
     unserved = UnservedClients()
     sender, services = _services(storage, data, cluster, around)
-    services = replace(services, name_unserved=unserved.name)
+    refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic)
+    services = replace(services, name_unserved=unserved.name, refusals=refusals)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
     socket_server = SocketServer(

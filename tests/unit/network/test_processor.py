@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from kbroker.errors import ProtocolError
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
@@ -113,3 +114,19 @@ def test_counters_include_connections_that_are_gone() -> None:
     assert (processor.bytes_in, processor.bytes_out) == (10, 20)
     assert (processor.connections, processor.connections_closed.value) == (0, 1)
     assert sweeps.quotas.total == 0
+
+
+def test_connections_closed_for_what_they_sent_are_told_once_a_minute_of_each_address(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sweeps = Sweeps()
+    connection = sweeps.channel.connection
+    error = ProtocolError("frame of 9 bytes (socket.request.max.bytes=8)")
+
+    sweeps.processor.tell_protocol_error(connection, error)
+    sweeps.processor.tell_protocol_error(connection, error)
+    sweeps.time.advance(MINUTE_MS)
+    sweeps.processor.tell_protocol_error(connection, error)
+
+    told = f"closed connection {connection.connection_id}: {error}"
+    assert caplog.messages == [told, f"{told}; 1 more like it since it was told last"]

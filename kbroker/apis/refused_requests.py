@@ -1,0 +1,170 @@
+"""Tells in the log what clients were refused, and which setting decided.
+
+Law: one line for each API, code and topic (or group) in a minute, see `told_lines`; clients change
+neither its form nor its length, as whatever they send is escaped and cut. An answer without a
+refusal costs a look at its codes; answers to Produce and Fetch, whose handlers know already, cost
+nothing.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kbroker.apis.now_or_later import then
+from kbroker.apis.refusal_table import (
+    Refused,
+    deciding_settings,
+    is_told,
+    name_in,
+    refused_entries,
+)
+from kbroker.clock import Clock
+from kbroker.config.config_values import to_text
+from kbroker.config.kafka_config import KafkaConfig, config_key
+from kbroker.config.topic_config import TopicConfig, topic_config_key
+from kbroker.errors import ErrorCode
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.request import ConnectionInfo, NoResponse, shown_client
+from kbroker.protocol.schema import Message
+from kbroker.told_lines import ToldLines
+
+_log = logging.getLogger(__name__)
+
+_ANONYMOUS = "User:ANONYMOUS"
+_NAME_CHARACTERS = 260  # a topic's name has 249
+_TEXT_CHARACTERS = 300
+
+
+class RefusedRequests:
+    """What was told when, and how many like it were not."""
+
+    __slots__ = ("_clock", "_config", "_lines", "_of_topic")
+
+    def __init__(
+        self,
+        clock: Clock,
+        config: Callable[[], KafkaConfig],
+        of_topic: Callable[[str], TopicConfig],
+    ) -> None:
+        """`config` and `of_topic` give the settings of now."""
+        self._clock = clock
+        self._config = config
+        self._of_topic = of_topic
+        self._lines = ToldLines()
+
+    def tell(
+        self, header: RequestHeader, connection: ConnectionInfo, request: Message, answer: Message
+    ) -> None:
+        """Log what an answer refuses."""
+        name = name_in(request)
+        self.tell_entries(header, connection, refused_entries(answer, name), name)
+
+    def tell_entries(
+        self,
+        header: RequestHeader,
+        connection: ConnectionInfo,
+        entries: Iterable[Refused],
+        name: str = "",
+    ) -> None:
+        """Log what was refused in an answer; `name` is what all of its request is about."""
+        if connection.is_forwarded:
+            return  # the broker that the client asked tells it
+        for refused in entries:
+            if is_told(header.api_key, refused.code):
+                self._tell(header, connection, refused, name)
+
+    def tell_whole(
+        self,
+        header: RequestHeader,
+        connection: ConnectionInfo,
+        request: Message,
+        refusal: tuple[ErrorCode, str | None],
+    ) -> None:
+        """Log that all of a request is refused, with this code and text."""
+        code, text = refusal
+        name = name_in(request)
+        self.tell_entries(header, connection, [Refused(name, name, code, text)], name)
+
+    def _tell(
+        self, header: RequestHeader, connection: ConnectionInfo, refused: Refused, name: str
+    ) -> None:
+        kind = (header.api_key, refused.code)
+        left_out = self._lines.left_out(
+            kind, refused.topic[:_NAME_CHARACTERS], self._clock.monotonic_ms()
+        )
+        if left_out is None or not _log.isEnabledFor(logging.INFO):
+            return
+        client = shown_client(
+            connection, header.client_id, f"{connection.peer_host}:{connection.peer_port}"
+        )
+        if connection.principal != _ANONYMOUS:
+            client += f" as {_escaped(connection.principal, _NAME_CHARACTERS)}"
+        what = f" of {_escaped(refused.what, _NAME_CHARACTERS)}" if refused.what else ""
+        by = f" for {_escaped(name, _NAME_CHARACTERS)}" if name and name != refused.what else ""
+        text = f": {_printable(refused.message)}" if refused.message else ""
+        more = f"; {left_out:,} more like it since it was told last" if left_out else ""
+        _log.info(
+            "%s%s%s was refused to %s: %s%s%s%s",
+            ApiKey(header.api_key).api_name, what, by, client, _code_name(refused.code),
+            text, self._decided(header.api_key, refused), more,
+        )  # fmt: skip
+
+    def _decided(self, api_key: int, refused: Refused) -> str:
+        settings = [
+            self._with_value(name, refused) for name in deciding_settings(api_key, refused.code)
+        ]
+        return f" ({', '.join(settings)})" if settings else ""
+
+    def _with_value(self, name: str, refused: Refused) -> str:
+        topic_key = topic_config_key(name)
+        if topic_key is not None:
+            value: Any = getattr(self._of_topic(refused.topic), topic_key.attribute)
+        elif config_key(name) is not None:
+            value = self._config().value(name)
+        else:
+            return f"the client's {name}"
+        if name == "auto.create.topics.enable" and value:
+            return "the client asked not to create it"
+        return f"{name}={to_text(value)}"
+
+
+_TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+
+
+def told(api_key: int, handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler of an API that clients ask, whose refusals are told."""
+    if api_key in _TELL_THEMSELVES:
+        return handler
+
+    def handle(ctx: Any, request: Message) -> Any:
+        return then(handler(ctx, request), _tell, ctx, request)
+
+    return handle
+
+
+def _tell(answer: Any, ctx: Any, request: Message) -> Any:
+    if not isinstance(answer, NoResponse):
+        ctx.tell_refusals(request, answer)
+    return answer
+
+
+def _code_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:  # of a newer Kafka's controller
+        return f"error {code}"
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        char if char.isprintable() else repr(char)[1:-1] for char in text[:_TEXT_CHARACTERS]
+    )
+
+
+def _escaped(text: str, most: int) -> str:
+    return repr(text[:most])

@@ -1,0 +1,74 @@
+"""Which lines of a log are written, where clients decide how often there is cause for one.
+
+Law: a pure count. The first of a kind and name is told; like ones within the next minute are left
+out and counted. Of one kind only so many names are told in a minute, so that a log is bounded
+whatever clients send; so is the memory, which forgets first what came longest ago.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+TOLD_EACH_MS = 60_000.0
+NAMES_EACH = 20
+KEPT_MAX = 1_000
+
+
+class _Told:
+    __slots__ = ("left_out", "lines", "since_ms")
+
+    def __init__(self, since_ms: float) -> None:
+        self.since_ms = since_ms
+        self.lines = 0
+        self.left_out = 0
+
+
+class ToldLines:
+    """What was told when, and how many like it were not. Owned by the event loop."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        # By kind and name, None for all names of a kind; what came last stands last.
+        self._kept: OrderedDict[tuple[Hashable, str | None], _Told] = OrderedDict()
+
+    @property
+    def kept(self) -> int:
+        """How many kinds and names are remembered."""
+        return len(self._kept)
+
+    def left_out(self, kind: Hashable, name: str, now_ms: float) -> int | None:
+        """Count one: how many like it were left out before it, or None where it is left out, too.
+        `now_ms` is monotonic.
+
+        >>> lines = ToldLines()
+        >>> [lines.left_out("tea", "green", at_ms) for at_ms in (0, 1, 2, 60_000)]
+        [0, None, None, 2]
+        """
+        of_name = self._told((kind, name), now_ms)
+        if of_name.lines:
+            of_name.left_out += 1
+            return None
+        of_all = self._told((kind, None), now_ms)
+        if of_all.lines >= NAMES_EACH:
+            of_all.left_out += 1
+            return None
+        of_name.lines = 1
+        of_all.lines += 1
+        left_out = of_name.left_out + of_all.left_out
+        of_name.left_out = of_all.left_out = 0
+        return left_out
+
+    def _told(self, key: tuple[Hashable, str | None], now_ms: float) -> _Told:
+        kept = self._kept
+        told = kept.get(key)
+        if told is None:
+            told = kept[key] = _Told(now_ms)
+            if len(kept) > KEPT_MAX:
+                kept.popitem(last=False)
+            return told
+        kept.move_to_end(key)
+        if now_ms - told.since_ms >= TOLD_EACH_MS:
+            told.since_ms, told.lines = now_ms, 0
+        return told
