@@ -12,6 +12,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
@@ -19,6 +20,7 @@ from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_state import Cut, LogEnvironment, LogState
 from kbroker.log.producers.producer_replay import Expiry, rewind
+from kbroker.log.producers.snapshot_writing import AT_ONCE, SnapshotWriting
 from kbroker.log.segment_store import SegmentStore
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import MAGIC
@@ -64,6 +66,7 @@ class LocalLog:
         self.successor: tuple[LocalLog, int] | None = None
         self.environment = environment
         self._last_snapshot_offset = state.last_snapshot_offset
+        self._snapshot: SnapshotWriting | None = None  # that is under way, or was
         self.files.unsynced.closed(state.unsynced_segments())
         self.update_config(config)
 
@@ -174,6 +177,7 @@ class LocalLog:
         self.unfinished_cut = offset
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self._note_cut(offset)
+        self._drop_snapshot()
         self.leader_epoch_cache.clear()
         self.producer_state.clear(offset)
         self._last_snapshot_offset = offset
@@ -206,12 +210,48 @@ class LocalLog:
 
     def take_snapshot(self) -> None:
         """Write the producer state down, if the log has grown since the last time."""
+        writing = self._snapshot
+        while writing is not None and not writing.is_over:
+            self._note_snapshot(writing.step())
         end_offset = self.producer_state.map_end_offset
         if end_offset > self._last_snapshot_offset:
-            entries = self.producer_state.producers.values()
-            self.files.unsynced.snapshot = self.snapshots.write(end_offset, entries, sync=False)
-            self.files.unsynced.names_changed()
+            producers = self.producer_state.producers.values()
+            self._note_snapshot(self.snapshots.write(end_offset, producers))
             self._last_snapshot_offset = end_offset
+
+    def begin_snapshot(self) -> None:
+        """The same; in steps, which go on later, where there are many producers. StorageError."""
+        if len(self.producer_state.producers) <= AT_ONCE:
+            self.take_snapshot()
+            return
+        end_offset = self.producer_state.map_end_offset
+        if end_offset > self._last_snapshot_offset:
+            self._drop_snapshot()
+            self._last_snapshot_offset = end_offset
+            self._snapshot = SnapshotWriting(self.producer_state, self.snapshots, end_offset)
+            self.environment.in_turn(self._snapshot_steps(self._snapshot))
+
+    def _snapshot_steps(self, writing: SnapshotWriting) -> Iterator[None]:
+        try:
+            while not writing.is_over:
+                if self.is_deleted or self.failure is not None:
+                    writing.drop()
+                    return
+                self._note_snapshot(writing.step())
+                yield
+        except StorageError as error:
+            self.failed(error)
+
+    def _note_snapshot(self, path: str | None) -> None:
+        if path is not None:
+            self.files.unsynced.snapshot = path
+            self.files.unsynced.names_changed()
+
+    def _drop_snapshot(self) -> None:
+        """Leave one unwritten that is under way."""
+        if self._snapshot is not None:
+            self._snapshot.drop()
+            self._snapshot = None
 
     def failed(self, error: StorageError) -> KafkaError:
         """Note what the disk has refused; the error to answer with."""
@@ -239,6 +279,8 @@ class LocalLog:
 
     def _note_cut(self, end_offset: int) -> None:
         self.cuts += 1
+        if self._snapshot is not None and self._snapshot.offset > end_offset:
+            self._drop_snapshot()
         if self.copied_up_to is not None:
             self.copied_up_to = min(self.copied_up_to, end_offset)
         self._set_recovery_point(min(self.recovery_point, end_offset))

@@ -216,7 +216,7 @@ class Log(LocalLog):
         self.maybe_increment_log_start_offset(log.log_start_offset)
         producers = log.producer_state.producers.values()
         unsynced = self.files.unsynced
-        unsynced.snapshot = self.snapshots.write(self.log_end_offset, producers, sync=False)
+        unsynced.snapshot = self.snapshots.write(self.log_end_offset, producers)
         unsynced.names_changed()
 
     def take_place_of(self, log: Log) -> None:

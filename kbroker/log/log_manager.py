@@ -84,6 +84,7 @@ class LogManager:
             before_gap=directories.before_gap,
             before_roll=directories.before_roll,
             before_cut=directories.before_cut,
+            in_turn=upkeep.add_steps,
         )
         logs = ManagedLogs(
             directories=directories,

@@ -4,7 +4,7 @@ to sync. Values only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from errno import ENOENT
 from functools import lru_cache
@@ -31,6 +31,11 @@ class Cut(NamedTuple):
     safe_offset: int  # up to here it is on the disk as it will be
 
 
+def _at_once(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LogEnvironment:
     """What all logs of a broker share."""
@@ -53,6 +58,8 @@ class LogEnvironment:
     before_roll: Callable[[str, TopicPartition], None] = lambda _, __: None
     # (as above): it is about to be cut; as `before_gap`
     before_cut: Callable[[str, TopicPartition, Cut], None] = lambda _, __, ___: None
+    # (small steps of work that need not be done now)
+    in_turn: Callable[[Iterator[None]], None] = _at_once
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

@@ -55,5 +55,5 @@ def roll_at(log: LocalLog, base_offset: int, now_ms: int) -> LogSegment:
         return active
     log.environment.before_roll(log.directory, log.topic_partition)
     log.producer_state.map_end_offset = base_offset
-    log.take_snapshot()
+    log.begin_snapshot()
     return log.files.roll(base_offset, now_ms)

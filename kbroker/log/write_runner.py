@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -53,6 +53,7 @@ def unexpected(error: BaseException | None) -> StorageError:
 Prepared = tuple[Callable[[], None], Done]
 """A piece of work, and who is told of it."""
 
+_END = object()
 Step = Callable[[], Prepared | None]
 """Prepares, in the owner's thread, a piece of work and who is told of it; None: there is none."""
 
@@ -80,6 +81,19 @@ class InTurn:
         """Take a step for each part of `items`, of `most` at once, after all others."""
         for start in range(0, len(items), most):
             self.add(partial(step, items[start : start + most]))
+
+    def add_steps(self, steps: Iterator[None]) -> None:
+        """Take these steps, each after all others that wait by then; the first one may be taken
+        now.
+        """
+
+        def step() -> Prepared | None:
+            if next(steps, _END) is _END:
+                return None
+            self.add(step)
+            return give_way()
+
+        self.add(step)
 
     def stop(self) -> None:
         """Leave what waits undone."""

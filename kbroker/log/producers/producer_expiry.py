@@ -1,15 +1,15 @@
 """Lets logs forget the idempotent producers that have written nothing for long.
 
-Law: a few logs at a time, as the event loop owns them; a broker may have thousands.
+Law: a few logs at a time, and a few of the producers of each, as the event loop owns them; a broker
+may have thousands of logs, and a log a hundred thousand producers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kbroker.log.log import Log
-from kbroker.log.write_runner import InTurn, Prepared, give_way
+from kbroker.log.write_runner import InTurn
 
 _LOGS_AT_ONCE = 50
 
@@ -28,14 +28,16 @@ class ProducerExpiry:
         if self._is_looking:
             return
         self._is_looking = True
-        self._upkeep.add_parts(list(logs), _LOGS_AT_ONCE, partial(self._look_at, now_ms))
-        self._upkeep.add(self._looked)
+        self._upkeep.add_steps(self._steps(list(logs), now_ms))
 
-    def _looked(self) -> None:
-        self._is_looking = False
-
-    def _look_at(self, now_ms: int, logs: Sequence[Log]) -> Prepared:
-        expiration_ms = self._expiration_ms()
-        for log in logs:
-            log.producer_state.remove_expired(now_ms, expiration_ms)
-        return give_way()
+    def _steps(self, logs: Sequence[Log], now_ms: int) -> Iterator[None]:
+        try:
+            for number, log in enumerate(logs, 1):
+                expiry = log.producer_state.remove_expired_in_parts(now_ms, self._expiration_ms())
+                next(expiry, None)
+                for _ in expiry:
+                    yield
+                if number % _LOGS_AT_ONCE == 0:
+                    yield
+        finally:
+            self._is_looking = False

@@ -16,7 +16,8 @@ from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
-from kbroker.log.producers.producer_state import CompletedTxn, ProducerStateManager, is_expired
+from kbroker.log.producers.producer_state import ProducerStateManager, is_expired
+from kbroker.log.producers.unstable_transactions import CompletedTxn
 from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
 

@@ -36,10 +36,18 @@ class SnapshotError(Exception):
     """A snapshot file that cannot be trusted."""
 
 
-def encode_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
+def encode_snapshot(entries: Collection[ProducerStateEntry]) -> bytes:
     """The bytes of a snapshot file."""
-    rows = [_encode_entry(entry) for entry in entries]
-    body = _COUNT.pack(len(rows)) + b"".join(rows)
+    return _whole(len(entries), [encode_rows(entries)])
+
+
+def encode_rows(entries: Iterable[ProducerStateEntry]) -> bytes:
+    """The part of a snapshot file that is about these producers."""
+    return b"".join([_encode_entry(entry) for entry in entries])
+
+
+def _whole(count: int, rows: Iterable[bytes]) -> bytes:
+    body = b"".join((_COUNT.pack(count), *rows))
     return _HEADER.pack(SNAPSHOT_VERSION, crc32c(body)) + body
 
 
@@ -75,14 +83,18 @@ class ProducerSnapshots:
         """Offsets of all snapshots, ascending."""
         return snapshot_offsets(self._file_system.list(self.directory))
 
-    def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
+    def write(self, offset: int, entries: Collection[ProducerStateEntry]) -> str:
         """Write the snapshot for `offset`, replacing one that is there; its path.
 
-        Without `sync` a power loss may spoil it; recovery then replays the log from the one before.
+        A power loss may spoil it; recovery then replays the log from the one before.
         """
+        return self.write_rows(offset, len(entries), [encode_rows(entries)])
+
+    def write_rows(self, offset: int, count: int, rows: Iterable[bytes]) -> str:
+        """The same, of so many producers that are encoded."""
         path = self._path(offset)
         try:
-            self._file_system.write_bytes(path, encode_snapshot(entries), sync=sync)
+            self._file_system.write_bytes(path, _whole(count, rows), sync=False)
         except StorageError as error:
             if error.is_out_of_space:
                 self.delete(offset)  # half of one helps nobody

@@ -8,11 +8,13 @@ comes to the same state. KIP-98 (idempotence, transactions), KIP-360 (epoch bump
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.producers.unstable_transactions import CompletedTxn, UnstableTransactions
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchHeader, ControlRecord
@@ -21,6 +23,7 @@ BATCHES_TO_RETAIN = (
     5  # a client has at most five requests in flight, so no older batch can be sent again
 )
 MAX_SEQUENCE = 2**31 - 1
+_PART = 5000  # producers, two milliseconds
 _VERIFIED_ORIGINS = frozenset({AppendOrigin.CLIENT, AppendOrigin.COORDINATOR})  # those of leaders
 _new_tuple = tuple.__new__  # half the price of a constructor, for what runs for every batch
 
@@ -36,15 +39,6 @@ class BatchMetadata(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
-
-
-class CompletedTxn(NamedTuple):
-    """A transaction whose marker has been written at `last_offset`."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    is_aborted: bool
 
 
 class ProducerStateEntry:
@@ -66,6 +60,12 @@ class ProducerStateEntry:
         self.last_timestamp = -1
         self.current_txn_first_offset: int | None = None
         self.batches: list[BatchMetadata] = []  # oldest first, at most BATCHES_TO_RETAIN
+
+    def copy(self) -> ProducerStateEntry:
+        """Another one that says the same."""
+        other = copy(self)
+        other.batches = list(self.batches)
+        return other
 
     @property
     def last_sequence(self) -> int:
@@ -104,9 +104,9 @@ class ProducerStateManager:
     """
 
     __slots__ = (
-        "_ongoing_txns",
+        "_is_shared",
         "_topic_partition",
-        "_unreplicated_txns",
+        "_unstable",
         "_verifications",
         "first_unstable_offset",
         "map_end_offset",
@@ -118,8 +118,8 @@ class ProducerStateManager:
         self.producers: dict[int, ProducerStateEntry] = {}
         self.map_end_offset = 0
         self.first_unstable_offset: int | None = None
-        self._ongoing_txns: dict[int, int] = {}  # first offset -> producer id, in offset order
-        self._unreplicated_txns: dict[int, int] = {}  # first offset -> last offset
+        self._is_shared = False  # entries are being read: those that change are copied before
+        self._unstable = UnstableTransactions()
         self._verifications: dict[int, VerificationState] = {}  # by producer id
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
@@ -198,6 +198,24 @@ class ProducerStateManager:
                 f"number), {state.lowest_sequence} (earliest seen sequence)",
             )
 
+    # ---- snapshots
+
+    def share(self) -> list[ProducerStateEntry]:
+        """All entries as they are now; they stay so until `end_share`."""
+        self._is_shared = True
+        return list(self.producers.values())
+
+    def end_share(self) -> None:
+        """Nobody reads entries any more that were shared."""
+        self._is_shared = False
+
+    def _own(self, producer_id: int) -> ProducerStateEntry:
+        """A producer's entry, to be changed: a new one, or a copy."""
+        entry = self.producers.get(producer_id)
+        own = ProducerStateEntry(producer_id) if entry is None else entry.copy()
+        self.producers[producer_id] = own
+        return own
+
     # ---- writes
 
     def validate(
@@ -250,8 +268,8 @@ class ProducerStateManager:
         """Record a data batch that has been written at `first_offset` to `last_offset`."""
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
-        if entry is None:
-            entry = self.producers[producer_id] = ProducerStateEntry(producer_id)
+        if entry is None or self._is_shared:
+            entry = self._own(producer_id)
         if entry.producer_epoch != header.producer_epoch:
             entry.start_epoch(header.producer_epoch)
         first_sequence = header.base_sequence
@@ -266,8 +284,8 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
             if entry.current_txn_first_offset is None:
                 entry.current_txn_first_offset = first_offset
-                self._ongoing_txns[first_offset] = producer_id
-                self._refresh_first_unstable_offset()
+                self._unstable.begin(first_offset, producer_id)
+                self.first_unstable_offset = self._unstable.first_offset
 
     def end_transaction(
         self, header: BatchHeader, marker: ControlRecord, offset: int, timestamp: int
@@ -280,8 +298,8 @@ class ProducerStateManager:
         producer_id = header.producer_id
         self._verifications.pop(producer_id, None)
         entry = self.producers.get(producer_id)
-        if entry is None:
-            entry = self.producers[producer_id] = ProducerStateEntry(producer_id)
+        if entry is None or self._is_shared:
+            entry = self._own(producer_id)
         entry.start_epoch(header.producer_epoch)
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = None
@@ -293,26 +311,22 @@ class ProducerStateManager:
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
         """The last stable offset once `completed` is replicated: for the transaction index."""
-        for first_offset, producer_id in self._ongoing_txns.items():
-            if producer_id != completed.producer_id:
-                return first_offset
-        return completed.last_offset + 1
+        return self._unstable.last_stable_offset_after(completed)
 
     def complete(self, completed: CompletedTxn) -> None:
         """Move a transaction from open to decided, waiting for the high watermark."""
-        owner = self._ongoing_txns.pop(completed.first_offset, None)
-        assert owner == completed.producer_id, (completed, owner)
-        self._unreplicated_txns[completed.first_offset] = completed.last_offset
-        self._refresh_first_unstable_offset()
+        self._unstable.complete(completed)
+        self.first_unstable_offset = self._unstable.first_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the decided transactions whose marker is below the high watermark."""
-        if self._unreplicated_txns:
-            self._drop_unreplicated_below(high_watermark)
+        if self.first_unstable_offset is not None:
+            self._unstable.replicated(high_watermark)
+            self.first_unstable_offset = self._unstable.first_offset
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
         """Forget decided transactions that retention or DeleteRecords removed."""
-        self._drop_unreplicated_below(log_start_offset)
+        self.on_high_watermark(log_start_offset)
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
@@ -328,39 +342,44 @@ class ProducerStateManager:
         """Forget idle producers without an open transaction; how many. What was asked of
         coordinators so long ago is forgotten, too.
         """
+        return sum(self.remove_expired_in_parts(now_ms, expiration_ms))
+
+    def remove_expired_in_parts(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
+        """The same in small steps, each of which tells how many it forgot."""
         if self._verifications:
             self._verifications = {
                 producer_id: state
                 for producer_id, state in self._verifications.items()
                 if now_ms - state.began_ms < expiration_ms
             }
-        expired = [
-            producer_id
-            for producer_id, entry in self.producers.items()
-            if is_expired(entry, now_ms, expiration_ms)
-        ]
-        for producer_id in expired:
-            del self.producers[producer_id]
-        return len(expired)
+        producer_ids = list(self.producers)
+        for start in range(0, len(producer_ids), _PART):
+            expired = [
+                producer_id
+                for producer_id in producer_ids[start : start + _PART]
+                if (entry := self.producers.get(producer_id)) is not None
+                and is_expired(entry, now_ms, expiration_ms)
+            ]
+            for producer_id in expired:
+                del self.producers[producer_id]
+            yield len(expired)
 
     def load(self, entries: Iterable[ProducerStateEntry], end_offset: int) -> None:
         """Start from a snapshot's entries, which cover the log up to `end_offset` (exclusive)."""
         self.clear(end_offset)
         for entry in entries:
             self.producers[entry.producer_id] = entry
-        ongoing = sorted(
+        self._unstable.load(
             (entry.current_txn_first_offset, entry.producer_id)
             for entry in self.producers.values()
             if entry.current_txn_first_offset is not None
         )
-        self._ongoing_txns = dict(ongoing)
-        self._refresh_first_unstable_offset()
+        self.first_unstable_offset = self._unstable.first_offset
 
     def clear(self, end_offset: int) -> None:
         """Forget everything; the log is taken into account up to `end_offset` (exclusive)."""
         self.producers.clear()
-        self._ongoing_txns.clear()
-        self._unreplicated_txns.clear()
+        self._unstable.clear()
         self._verifications.clear()
         self.first_unstable_offset = None
         self.map_end_offset = end_offset
@@ -402,21 +421,6 @@ class ProducerStateManager:
 
     def _refusal(self, code: ErrorCode, message: str) -> KafkaError:
         return KafkaError(code, message)
-
-    def _drop_unreplicated_below(self, offset: int) -> None:
-        done = [first for first, last in self._unreplicated_txns.items() if last < offset]
-        if done:
-            for first_offset in done:
-                del self._unreplicated_txns[first_offset]
-            self._refresh_first_unstable_offset()
-
-    def _refresh_first_unstable_offset(self) -> None:
-        # Both tables hold few entries and are in offset order or nearly so; this runs once per
-        # transaction.
-        oldest_ongoing = next(iter(self._ongoing_txns), None)
-        oldest_unreplicated = min(self._unreplicated_txns, default=None)
-        known = [offset for offset in (oldest_ongoing, oldest_unreplicated) if offset is not None]
-        self.first_unstable_offset = min(known, default=None)
 
 
 def duplicate_append_info(batch: BatchMetadata, log_start_offset: int) -> LogAppendInfo:

@@ -139,7 +139,7 @@ class ProducerLoading:
     def _write_snapshot(self, offset: int) -> None:
         if offset > self.last_snapshot_offset:
             try:
-                self._snapshots.write(offset, self.state.producers.values(), sync=False)
+                self._snapshots.write(offset, self.state.producers.values())
             except StorageError as error:
                 if not error.is_out_of_space:
                     raise

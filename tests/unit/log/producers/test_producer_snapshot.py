@@ -68,7 +68,7 @@ def test_a_snapshot_that_cannot_be_trusted_is_refused(data: bytes) -> None:
 def test_the_newest_sound_snapshot_within_bounds_is_used(tmp_path: Path) -> None:
     snapshots = ProducerSnapshots(RealFileSystem(), str(tmp_path))
     for offset in (5, 10, 20, 30):
-        snapshots.write(offset, [ProducerStateEntry(offset, 0)], sync=False)
+        snapshots.write(offset, [ProducerStateEntry(offset, 0)])
     (tmp_path / "00000000000000000020.snapshot").write_bytes(b"broken")
 
     found = snapshots.read_latest(snapshots.offsets(), 6, 29)
@@ -81,7 +81,7 @@ def test_the_newest_sound_snapshot_within_bounds_is_used(tmp_path: Path) -> None
 def test_snapshots_outside_bounds_are_deleted(tmp_path: Path) -> None:
     snapshots = ProducerSnapshots(RealFileSystem(), str(tmp_path))
     for offset in (5, 10, 20):
-        snapshots.write(offset, [], sync=False)
+        snapshots.write(offset, [])
 
     snapshots.delete_outside(6, 10)
 

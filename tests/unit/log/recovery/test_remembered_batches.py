@@ -40,7 +40,7 @@ def plant_snapshot(log: Log, offset: int, remembered: BatchMetadata) -> None:
     entry = ProducerStateEntry(PRODUCER_ID, 0)
     entry.add_batch(remembered)
     snapshots = ProducerSnapshots(log.environment.file_system, log.directory)
-    snapshots.write(offset, [entry], sync=True)
+    snapshots.write(offset, [entry])
 
 
 def test_a_new_row_of_sequences_is_not_taken_for_an_old_one_below_the_log_start(
