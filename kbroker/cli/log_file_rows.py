@@ -59,7 +59,7 @@ class UnreadableFileError(Exception):
 
 def _offset_index(file_system: FileSystem, path: str) -> Rows:
     base_offset = _base_offset(path)
-    data = file_system.read_bytes(path)
+    data = file_system.read_written(path)
     used = used_entries(data, OFFSET_INDEX_ENTRY) * OFFSET_INDEX_ENTRY.size
     for relative_offset, position in OFFSET_INDEX_ENTRY.iter_unpack(data[:used]):
         yield {"offset": base_offset + relative_offset, "position": position}
@@ -67,7 +67,7 @@ def _offset_index(file_system: FileSystem, path: str) -> Rows:
 
 def _time_index(file_system: FileSystem, path: str) -> Rows:
     base_offset = _base_offset(path)
-    data = file_system.read_bytes(path)
+    data = file_system.read_written(path)
     used = used_entries(data, TIME_INDEX_ENTRY) * TIME_INDEX_ENTRY.size
     for timestamp, relative_offset in TIME_INDEX_ENTRY.iter_unpack(data[:used]):
         yield {"timestamp_ms": timestamp, "offset": base_offset + relative_offset}

@@ -33,9 +33,11 @@ def used_entries(data: bytes, entry: Struct) -> int:
 class OffsetIndexCheck:
     """The entries of an `.index` file: relative offset, position."""
 
-    def __init__(self, data: bytes, base_offset: int) -> None:
+    def __init__(self, data: bytes, base_offset: int, size_bytes: int | None = None) -> None:
+        """`size_bytes` of the file, where `data` is without the hole at its end."""
         self.entry_count = used_entries(data, OFFSET_INDEX_ENTRY)
-        self.has_zero_tail = self.entry_count * OFFSET_INDEX_ENTRY.size < len(data)
+        size = len(data) if size_bytes is None else size_bytes
+        self.has_zero_tail = self.entry_count * OFFSET_INDEX_ENTRY.size < size
         self._base_offset = base_offset
         self._entries = iter(
             OFFSET_INDEX_ENTRY.iter_unpack(data[: self.entry_count * OFFSET_INDEX_ENTRY.size])
@@ -113,10 +115,19 @@ class OffsetIndexCheck:
 class TimeIndexCheck:
     """The entries of a `.timeindex` file: timestamp, relative offset."""
 
-    def __init__(self, data: bytes, base_offset: int, *, is_there: bool = True) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        base_offset: int,
+        size_bytes: int | None = None,
+        *,
+        is_there: bool = True,
+    ) -> None:
+        """`size_bytes` as for an offset index."""
         self.is_there = is_there
         self.entry_count = used_entries(data, TIME_INDEX_ENTRY)
-        self.has_zero_tail = self.entry_count * TIME_INDEX_ENTRY.size < len(data)
+        size = len(data) if size_bytes is None else size_bytes
+        self.has_zero_tail = self.entry_count * TIME_INDEX_ENTRY.size < size
         self._base_offset = base_offset
         self._entries = iter(
             TIME_INDEX_ENTRY.iter_unpack(data[: self.entry_count * TIME_INDEX_ENTRY.size])

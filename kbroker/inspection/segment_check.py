@@ -317,16 +317,18 @@ class SegmentCheck:
     # The files beside it
 
     def _offset_index(self) -> OffsetIndexCheck:
-        data = self._index_bytes(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
-        return OffsetIndexCheck(data, self._base_offset)
+        data, size = self._index_bytes(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
+        return OffsetIndexCheck(data, self._base_offset, size)
 
     def _time_index(self) -> TimeIndexCheck:
-        data = self._index_bytes(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
+        data, size = self._index_bytes(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
         is_there = self._file_system.exists(self._beside(TIME_INDEX_SUFFIX))
-        return TimeIndexCheck(data, self._base_offset, is_there=is_there)
+        return TimeIndexCheck(data, self._base_offset, size, is_there=is_there)
 
-    def _index_bytes(self, suffix: str, entry_size: int) -> bytes:
-        """The entries; what a start finds by itself and repairs is said here."""
+    def _index_bytes(self, suffix: str, entry_size: int) -> tuple[bytes, int]:
+        """The entries, without the hole that the file ends with while its segment is active, and
+        the size of the file; what a start finds by itself and repairs is said here.
+        """
         path = self._beside(suffix)
         if not self._file_system.exists(path):
             if not self._file_system.exists(self._path):  # a broker renames it first
@@ -334,18 +336,18 @@ class SegmentCheck:
             self._walk.say(
                 Finding(Severity.WARNING, FindingCode.INDEX_MISSING, path, "is missing", REBUILT)
             )
-            return b""
+            return b"", 0
         self._walk.totals.files += 1
-        data = self._file_system.read_bytes(path)
+        size = self._file_system.size(path)
         for _ in range(_TAIL_ATTEMPTS if self._is_active else 0):
-            if not len(data) % entry_size:
+            if not size % entry_size:
                 break
             self._walk.options.pause()  # a running broker may be giving it its full size
-            data = self._file_system.read_bytes(path)
-        if len(data) % entry_size:
-            what = f"{len(data)} bytes are not a multiple of {entry_size}"
+            size = self._file_system.size(path)
+        if size % entry_size:
+            what = f"{size} bytes are not a multiple of {entry_size}"
             self._walk.say(Finding(Severity.WARNING, FindingCode.INDEX_SIZE, path, what, REBUILT))
-        return data
+        return self._file_system.read_written(path), size
 
     def _transactions_begin(self) -> Iterator[Problem]:
         path = self._beside(TRANSACTION_INDEX_SUFFIX)

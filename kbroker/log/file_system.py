@@ -15,6 +15,8 @@ import os
 from types import TracebackType
 from typing import Protocol
 
+from kbroker.log.sparse_files import written_end
+
 Bytes = bytes | bytearray | memoryview
 
 SYNC = "fsync"  # the operation of an error that says: what was written before may be lost
@@ -123,6 +125,10 @@ class FileSystem(Protocol):
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
+        ...
+
+    def read_written(self, path: str) -> bytes:
+        """The file without the hole of zeros at its end, if it has one."""
         ...
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
@@ -342,6 +348,14 @@ class RealFileSystem:
             return file.pread(file.size(), 0)
         finally:
             file.close()
+
+    def read_written(self, path: str) -> bytes:
+        """The file without the hole at its end."""
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return os.pread(file.fileno(), written_end(file.fileno()), 0)
+        except OSError as error:
+            raise _error(path, "read", error) from error
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
         """Create or replace the content in place."""

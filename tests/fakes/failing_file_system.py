@@ -119,6 +119,10 @@ class FailingFileSystem:
         self.check("read", path)
         return self.inner.read_bytes(path)
 
+    def read_written(self, path: str) -> bytes:
+        self.check("read", path)
+        return self.inner.read_written(path)
+
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
         file = self.open(path, create=True)
         try:

@@ -70,6 +70,9 @@ class MemoryFileSystem:
             raise StorageError(path, "read", errno.EISDIR)
         return _content(node)
 
+    def read_written(self, path: str) -> bytes:
+        return self.read_bytes(path)
+
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
         file = self.open(path, create=True)
         file.truncate(0)

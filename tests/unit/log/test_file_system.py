@@ -277,3 +277,26 @@ def test_a_file_is_no_directory(disk: Disk) -> None:
         with pytest.raises(StorageError) as refused:
             call(f"{directory}/f")
         assert refused.value.errno in (errno.ENOTDIR, errno.EEXIST)
+
+
+@pytest.mark.parametrize("at", [None, 0, 5_000, (1 << 20) - 1])
+def test_a_file_is_read_without_the_hole_at_its_end(disk: Disk, at: int | None) -> None:
+    files, directory = disk
+    path = f"{directory}/f"
+    files.truncate(path, 1 << 20)
+    if at is not None:
+        file = files.open(path)
+        file.pwrite(b"x", at)
+        file.close()
+
+    found = files.read_written(path)
+
+    assert found + bytes((1 << 20) - len(found)) == files.read_bytes(path)
+
+
+def test_a_hole_is_not_read(tmp_path: Path) -> None:
+    files, path = RealFileSystem(), str(tmp_path / "f")
+    files.write_bytes(path, b"x")
+    files.truncate(path, 1 << 20)
+
+    assert len(files.read_written(path)) < 1 << 17

@@ -158,7 +158,7 @@ def readable_bytes(file_system: FileSystem, path: str) -> bytes:
     refuses it. Raises StorageError.
     """
     try:
-        return file_system.read_bytes(path) if file_system.exists(path) else b""
+        return file_system.read_written(path) if file_system.exists(path) else b""
     except StorageError as error:
         if is_refusal(error):
             return b""
