@@ -20,7 +20,7 @@ _DEFAULT = -1
 
 
 def fresh_name(test: str) -> str:
-    """A topic's name that begins like the test's; another one at every call."""
+    """Name of a topic or group that begins like the test's; another one at every call."""
     return f"{re.sub(r'[^a-zA-Z0-9._-]+', '-', test)[:_MOST_OF_A_NAME]}-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,5 +1,5 @@
-"""The pytest plugin: `kafka_bootstrap`, the address of a broker, and `kafka_topic`, a topic of the
-test's own.
+"""The pytest plugin: `kafka_bootstrap`, the address of a broker, and a topic (`kafka_topic`) and a
+consumer group (`kafka_group`) of the test's own.
 
 Law: a session that uses neither pays nothing: what costs time is imported where it is used.
 """
@@ -43,6 +43,14 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_bootstrap: str) -> str:
     name = fresh_name(request.node.name)
     create_topic(kafka_bootstrap, name)
     return name
+
+
+@pytest.fixture
+def kafka_group(request: pytest.FixtureRequest) -> str:
+    """Id of a new consumer group, made from the test's name: no other test's consumers join it."""
+    from kbroker.testing.fresh_topic import fresh_name
+
+    return fresh_name(request.node.name)
 
 
 @pytest.hookimpl(optionalhook=True)

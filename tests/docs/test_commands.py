@@ -184,11 +184,13 @@ def test_the_go_snippet_prints_what_its_comment_says(address: str, tmp_path: Pat
 
 
 def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(snippet("kafka_topic"))
+    (of_testing,) = [code for code in blocks("python", text_of("testing")) if "kafka_group" in code]
+    (tmp_path / "test_sending.py").write_text(snippet("kafka_topic"))
+    (tmp_path / "test_reading.py").write_text(of_testing)
 
     output = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
 
-    assert "1 passed" in output
+    assert "2 passed" in output
 
 
 @pytest.mark.parametrize("brokers", ["with Broker(settings=", "with Broker(brokers=3)"])

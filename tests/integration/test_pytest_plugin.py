@@ -1,4 +1,6 @@
-"""A user's test asks for `kafka_bootstrap` and `kafka_topic`, and that is all it does."""
+"""A user's test asks for `kafka_bootstrap`, `kafka_topic` and `kafka_group`, and that is all it
+does.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,22 @@ WITHOUT = [
     f"-pno:{plugin}" for plugin in ("hypothesispytest", "asyncio", "timeout", "cacheprovider")
 ]
 ORDERS = """
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 
-def test_an_order_is_sent(kafka_bootstrap, kafka_topic, request):
+def test_an_order_is_sent(kafka_bootstrap, kafka_topic, kafka_group, request):
     producer = KafkaProducer(bootstrap_servers=kafka_bootstrap)
     assert producer.send(kafka_topic, b"42").get(timeout=10).offset == 0
     producer.close()
+    consumer = KafkaConsumer(
+        kafka_topic,
+        bootstrap_servers=kafka_bootstrap,
+        group_id=kafka_group,
+        auto_offset_reset="earliest",
+    )
+    assert next(consumer).value == b"42"
+    consumer.close()
     with open("used", "a") as used:
-        print(kafka_bootstrap, kafka_topic, file=used)
+        print(kafka_bootstrap, kafka_topic, kafka_group, file=used)
 """
 ENDLESS = """
 import os, time
@@ -90,7 +100,7 @@ def running(directory: Path, workers: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @WORKERS
-def test_all_tests_of_a_run_share_a_broker_and_have_a_topic_each(
+def test_all_tests_of_a_run_share_a_broker_and_have_a_topic_and_a_group_each(
     tmp_path: Path, temporary: Path, workers: str
 ) -> None:
     for name in ("test_books.py", "test_chairs.py", "test_lamps.py", "test_tables.py"):
@@ -99,9 +109,11 @@ def test_all_tests_of_a_run_share_a_broker_and_have_a_topic_each(
     output = run(tmp_path, workers)
 
     assert "4 passed" in output
-    bootstraps, topics = zip(*used(tmp_path), strict=True)
+    bootstraps, topics, groups = zip(*used(tmp_path), strict=True)
     assert len(set(bootstraps)) == 1
     assert len(set(topics)) == 4
+    assert len(set(groups)) == 4
+    assert all(group.startswith("test_an_order_is_sent-") for group in groups)
     assert not is_served(bootstraps[0])
     assert list(temporary.glob("kbroker-*")) == []
 
@@ -117,7 +129,7 @@ def test_a_run_ends_in_order_where_pytest_removes_its_directories_first(
 
     assert "1 passed" in output
     assert "Traceback" not in output
-    ((bootstrap, _),) = used(tmp_path)
+    ((bootstrap, *_),) = used(tmp_path)
     until(lambda: not is_served(bootstrap))
 
 
@@ -148,7 +160,7 @@ def test_crash(kafka_bootstrap):
 
     assert "1 failed, 1 passed" in output
     assert "crashed while running 'test_crash.py::test_crash'" in output
-    (before,), (after, _) = used(tmp_path)
+    (before,), (after, *_) = used(tmp_path)
     assert before == after
 
 
@@ -233,3 +245,4 @@ def test_fixtures_are_explained(tmp_path: Path) -> None:
 
     assert "kafka_bootstrap [session scope]" in shown
     assert "kafka_topic" in shown
+    assert "kafka_group" in shown
