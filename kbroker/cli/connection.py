@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from kbroker.cli.output import plain
 from kbroker.client.client_error import ClientError, sentence_of
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError, Trouble
@@ -58,8 +59,11 @@ class CommandError(click.ClickException):
         self.trouble = trouble
 
     def format_message(self) -> str:
-        """The sentence, and a line with the place that says more where there is one."""
-        return self.message if self.trouble is None else f"{self.message}\n{self.trouble.advice}"
+        """The sentence, and a line with the place that says more where there is one. Control
+        characters of names in it are escapes.
+        """
+        said = plain(self.message)
+        return said if self.trouble is None else f"{said}\n{self.trouble.advice}"
 
 
 def bootstrap_option(command: CommandT) -> CommandT:

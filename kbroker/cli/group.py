@@ -17,6 +17,7 @@ from kbroker.cli.refusals import no_such, refuse
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.cluster_requests import GROUP, check_all_told
 from kbroker.client.consumer_groups import (
+    OF_JOBS,
     ConsumerGroup,
     GroupMember,
     delete_group,
@@ -57,11 +58,17 @@ group.add_command(reset)
 
 
 @group.command("list")
+@click.option("--internal", is_flag=True, help="Show the groups of kbroker's own jobs too.")
 @output_option
 @bootstrap_option
-def list_groups(bootstrap: str, output: str) -> None:
-    """Print one line per group."""
+def list_groups(bootstrap: str, output: str, internal: bool) -> None:
+    """Print one line per group.
+
+    Restores, mirrors and rules keep in groups of their own how far they are: --internal shows them.
+    """
     with cluster_links(bootstrap) as links:
+        listed = listed_groups(links)
+        shown = [each for each in listed if internal or not each.group_id.startswith(OF_JOBS)]
         rows = [
             {
                 "group": entry.group_id,
@@ -69,12 +76,14 @@ def list_groups(bootstrap: str, output: str) -> None:
                 "protocol_type": entry.protocol_type,
                 "type": entry.group_type or None,
             }
-            for entry in listed_groups(links)
+            for entry in shown
         ]
         print_rows(rows, _LISTED, output)
         tell_silent(links)
         check_all_told(links, GROUP)
-    if not rows:
+    if listed and not rows:
+        say(f"no groups but {counted(len(listed), 'group')} of kbroker's jobs: add --internal")
+    elif not rows:
         say("no groups: there is one when a consumer has joined it or committed offsets")
 
 

@@ -7,6 +7,7 @@ of the good ones, because the caller decides whether to stop or to go on. No clo
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from kbroker.near_names import did_you_mean
 from kbroker.record.bulk_records import bodies_of_pairs, bodies_of_values, whole_body_of
 from kbroker.record.default_record import Headers, Record
 
+_ESCAPED = {rb"\t": b"\t", rb"\r": b"\r", rb"\0": b"\0", rb"\\": b"\\"}
+_ESCAPE = re.compile(rb"\\(?:[tr0\\]|x([0-9a-fA-F]{2}))")
 _ROW_FIELDS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
-_MAX_TIME = 0x7FFF_FFFF_FFFF_FFFF
+_MIN_TIME, _MAX_TIME = -(1 << 63), (1 << 63) - 1  # of an int64
 
 
 class Part(NamedTuple):
@@ -72,6 +75,15 @@ class ValueLines:
         values = [line or None for line in lines] if self._has_nulls else lines
         bodies = bodies_of_values(values, self._key)
         return [Part(self._spread.of_key(self._key), bodies)] if bodies else [], []
+
+
+def unescaped(separator: bytes) -> bytes:
+    """A separator with the bytes that its escapes stand for: each shell gives a tab in another way,
+    some in none.
+    """
+    return _ESCAPE.sub(
+        lambda found: _ESCAPED.get(found[0]) or bytes.fromhex(found[1].decode()), separator
+    )
 
 
 class KeyedLines:
@@ -182,7 +194,7 @@ def _record(row: Mapping[str, Any], now_ms: int) -> Record:
     time_ms = row.get("timestamp_ms")
     if time_ms is None:
         time_ms = now_ms
-    elif type(time_ms) is not int or not -1 <= time_ms <= _MAX_TIME:
+    elif type(time_ms) is not int or not _MIN_TIME <= time_ms <= _MAX_TIME:
         raise ValueError(f"its timestamp_ms is {json.dumps(time_ms)}, not a number of milliseconds")
     headers = row.get("headers")
     return Record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.line_form import LineForm, Part
+from kbroker.cli.line_form import BadLine, LineForm, Part
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
 
@@ -18,6 +18,8 @@ def lines_to_first_record(source: LineSource, form: LineForm) -> list[bytes]:
     read: list[bytes] = []
     while not source.is_ended:
         lines = source.read()
+        if source.begins_too_long:
+            raise refused_line(f"line {len(read) + 1}: {_too_long(source)}", 0)
         for number, line in enumerate(lines, len(read) + 1):
             parts, bad = form.place([line], 0)
             if bad:
@@ -26,6 +28,13 @@ def lines_to_first_record(source: LineSource, form: LineForm) -> list[bytes]:
                 return read + lines
         read += lines
     return read
+
+
+def _too_long(source: LineSource) -> str:
+    return (
+        f"it has more than {source.max_line_bytes >> 20} MiB, which brokers take in no request "
+        "(socket.request.max.bytes): is it text, with line feeds?"
+    )
 
 
 def refused_line(refusal: str, records: int) -> CommandError:
@@ -64,9 +73,17 @@ class LineReader:
 
     def read(self, now_ms: int) -> list[Part]:
         """The records of the lines that have come since."""
-        lines, self._held = self._held or self._source.read(), ()
+        held, self._held = self._held, ()
+        lines = held or self._source.read()
         self.is_ended = self._source.is_ended
-        parts, bad = self._form.place(lines, now_ms)
+        if not held and self._source.begins_too_long:
+            parts, bad = self._form.place(lines[1:], now_ms)
+            bad = [
+                BadLine(0, _too_long(self._source)),
+                *(BadLine(at + 1, reason) for at, reason in bad),
+            ]
+        else:
+            parts, bad = self._form.place(lines, now_ms)
         if bad and not self._keep_going:
             first = bad[0]
             self.is_ended = True

@@ -1,4 +1,7 @@
-"""Lines of a stream, many at a time and as they are: nothing but the line feed is taken away."""
+"""Lines of a stream, many at a time and as they are: nothing but the line feed is taken away.
+
+Law: what is held of a line is bounded, for a file without line feeds is one line of any size.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,20 @@ import os
 from typing import BinaryIO
 
 _READ_BYTES = 1024 * 1024
+_MAX_LINE_BYTES = 100 * 1024 * 1024  # Kafka's default of socket.request.max.bytes
 
 
 class LineSource:
     """Reads what is there; `is_ended` once the stream has."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, max_line_bytes: int = _MAX_LINE_BYTES) -> None:
         """Nothing else reads the stream: what it holds back itself would be lost."""
+        self.max_line_bytes = max_line_bytes
         self._descriptor = stream.fileno()
         self._begun: list[bytes] = []  # of a line whose end has not come
+        self._begun_bytes = 0
+        self._is_skipping = False  # the rest of a line that was too long
+        self.begins_too_long = False  # the first line of the last `read` is none, it was too long
         self.is_ended = False
 
     def fileno(self) -> int:
@@ -22,18 +30,35 @@ class LineSource:
         return self._descriptor
 
     def read(self) -> list[bytes]:
-        """The lines that have ended since; at the end of the stream, what has no line feed too."""
+        """The lines that have ended since; at the end of the stream, what has no line feed too. A
+        line is an empty one as soon as it is too long: see `begins_too_long`.
+        """
+        self.begins_too_long = False
         chunk = os.read(self._descriptor, _READ_BYTES)
         if not chunk:
             self.is_ended = True
-            rest, self._begun = b"".join(self._begun), []
+            rest = self._taken()
             return [rest] if rest else []
         first, feed, others = chunk.partition(b"\n")
-        self._begun.append(first)
-        if not feed:
-            return []
-        lines = others.split(b"\n")
-        last = lines.pop()
-        lines.insert(0, b"".join(self._begun))
-        self._begun = [last] if last else []
+        if self._is_skipping:
+            self._is_skipping = not feed
+            lines = []
+        else:
+            self._begun.append(first)
+            self._begun_bytes += len(first)
+            if self._begun_bytes > self.max_line_bytes:
+                self._begun, self._begun_bytes = [], 0
+                self.begins_too_long, self._is_skipping = True, not feed
+                lines = [b""]
+            else:
+                lines = [self._taken()] if feed else []
+        if feed:
+            lines += others.split(b"\n")
+            last = lines.pop()
+            self._begun, self._begun_bytes = ([last] if last else []), len(last)
         return lines
+
+    def _taken(self) -> bytes:
+        line = b"".join(self._begun)
+        self._begun, self._begun_bytes = [], 0
+        return line

@@ -42,14 +42,16 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
             click.echo(json_text(_picked(row, columns)))
     elif output == "csv":
         lines = [csv_line([_csv_text(row.get(name)) for name in columns]) for row in rows]
-        click.echo("\n".join([csv_line(columns), *lines]))
+        text = "\n".join([csv_line(columns), *lines])
+        # Elsewhere than on a terminal fields are what they are: click would take escapes out.
+        click.echo(plain(text) if sys.stdout.isatty() else text, color=True)
     elif rows:  # heads above nothing say nothing
         _print_table(rows, columns)
 
 
 def say(message: str) -> None:
-    """A line for the person at the terminal."""
-    click.echo(message, err=True)
+    """A line for the person at the terminal; control characters of names in it as escapes."""
+    click.echo(plain(message), err=True)
 
 
 def filled(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
     cells = [
         [name.upper() for name in columns],
-        *[[_plain(_cell(row.get(name))) for name in columns] for row in rows],
+        *[[plain(_cell(row.get(name)), keeps="") for name in columns] for row in rows],
     ]
     width = terminal_width()
     if width is not None and not has_room_for(cells, width):
@@ -127,12 +129,15 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         click.echo(line)
 
 
-def _plain(cell: str) -> str:
-    """Control characters as escapes: who names a client or a group could steer the terminal."""
-    if cell.isprintable():
-        return cell
+def plain(text: str, *, keeps: str = "\n\t") -> str:
+    """Control characters, but those it `keeps`, as escapes: who names a client or a group could
+    steer the terminal.
+    """
+    if text.isprintable():
+        return text
     return "".join(
-        repr(each)[1:-1] if each < " " or "\x7f" <= each < "\xa0" else each for each in cell
+        repr(each)[1:-1] if (each < " " or "\x7f" <= each < "\xa0") and each not in keeps else each
+        for each in text
     )
 
 

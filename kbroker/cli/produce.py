@@ -14,7 +14,14 @@ import click
 
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, link_errors
-from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Spread, ValueLines
+from kbroker.cli.line_form import (
+    JsonLines,
+    KeyedLines,
+    LineForm,
+    Spread,
+    ValueLines,
+    unescaped,
+)
 from kbroker.cli.line_reader import LineReader, lines_to_first_record, refused_line
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
@@ -48,7 +55,11 @@ _MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
     '"value" is needed.',
 )
 @click.option("--key", help="Key of every record.")
-@click.option("--key-separator", metavar="TEXT", help="Each line is KEY, this text, VALUE.")
+@click.option(
+    "--key-separator",
+    metavar="TEXT",
+    help=r"Each line is KEY, this text, VALUE; \t is a tab, \\ one \, \x1f the byte 1f.",
+)
 @click.option(
     "--header",
     "headers",
@@ -109,7 +120,7 @@ def produce(  # one parameter per option
     lines = _Lines(
         is_json=is_json,
         key=None if key is None else os.fsencode(key),
-        separator=None if key_separator is None else os.fsencode(key_separator),
+        separator=None if key_separator is None else unescaped(os.fsencode(key_separator)),
         has_nulls=null_value,
         partition=partition,
     )

@@ -13,7 +13,7 @@ from kbroker.near_names import did_you_mean
 
 def shown(name: str) -> str:
     """A name for a sentence, in quotes where one would not see it."""
-    return name if name and name == name.strip() else repr(name)
+    return name if name and name == name.strip() and name.isprintable() else repr(name)
 
 
 def no_such(kind: str, name: str, known: Iterable[str], command: str | None = None) -> str:

@@ -1,5 +1,5 @@
-"""How a person names a moment on the command line: a time ago (`-1h`), or a date
-(`2026-11-21T10:00:00`, UTC where it says no zone); and how long something takes (`15m`).
+"""How a person names a moment on the command line: a time ago (`-1h`), a day (`yesterday`), or a
+date (`2026-11-21T10:00:00`), in UTC where it says no zone; and how long something takes (`15m`).
 """
 
 from __future__ import annotations
@@ -9,13 +9,18 @@ from datetime import UTC, datetime
 
 import click
 
-MOMENTS = "a time ago such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
+MOMENTS = (
+    "a time ago such as -30s, -15m, -1h, -2d, now, today or yesterday (from 0:00 UTC on), "
+    "a date such as 2026-11-21T10:00:00"
+)
 """What `timestamp_ms` reads, for the sentence about a text that it cannot read."""
 
 _AGO = re.compile(r"-(\d+)(s|m|h|d)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DAY_MS = _UNIT_MS["d"]
+_DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
 def duration(text: str) -> float:
@@ -26,6 +31,11 @@ def duration(text: str) -> float:
     return float(match[1]) * _UNIT_S[match[2]]
 
 
+def is_relative(text: str) -> bool:
+    """Whether it names another moment each time it is read, if any."""
+    return text == "now" or text in _DAYS_AGO or milliseconds_ago(text) is not None
+
+
 def milliseconds_ago(text: str) -> int | None:
     """How long ago `-30s`, `-15m`, `-1h` or `-2d` was; None for any other text."""
     match = _AGO.fullmatch(text)
@@ -33,10 +43,14 @@ def milliseconds_ago(text: str) -> int | None:
 
 
 def timestamp_ms(text: str, now_ms: int) -> int | None:
-    """Unix milliseconds of a time ago or of a date; None for any other text."""
-    ago_ms = milliseconds_ago(text)
+    """Unix milliseconds of a time ago, of where a day begins, or of a date; None for any other
+    text.
+    """
+    ago_ms = 0 if text == "now" else milliseconds_ago(text)
     if ago_ms is not None:
         return now_ms - ago_ms
+    if text in _DAYS_AGO:
+        return now_ms - now_ms % _DAY_MS - _DAYS_AGO[text] * _DAY_MS
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

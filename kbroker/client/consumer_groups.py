@@ -22,6 +22,8 @@ from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsR
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kbroker.protocol.schema import Message, Struct, message, wire
 
+# Groups of kbroker's jobs say how far these are: restores, mirrors, rules.
+OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
 _CONSUMER_PROTOCOLS = ("consumer", "")
 _VERSION_BYTES = 2

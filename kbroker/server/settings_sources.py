@@ -24,6 +24,7 @@ from kbroker.config.kafka_config import (
 )
 from kbroker.config.profiles import PROFILES
 from kbroker.errors import ConfigError
+from kbroker.near_names import did_you_mean
 
 _CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _PREFIXES = ("KAFKA_CFG_", "KAFKA_")
@@ -122,8 +123,14 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
         elif _IGNORED_VARIABLES.fullmatch(variable):
             notes.append(f"{variable} is set but has no effect: it is meant for Java")
         else:
-            notes.append(f"{variable} is set but does not name a setting")
+            hint = _near_variable(variable, by_variable)
+            notes.append(f"{variable} is set but does not name a setting{hint}")
     return values, notes
+
+
+def _near_variable(variable: str, known: Iterable[str]) -> str:
+    prefix = next(each for each in _PREFIXES if variable.startswith(each))
+    return did_you_mean(variable, [f"{prefix}{each}" for each in known], shown=1)
 
 
 def _variable(name: str) -> str:

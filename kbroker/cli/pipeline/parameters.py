@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.time_argument import milliseconds_ago, timestamp_ms
+from kbroker.cli.time_argument import is_relative, timestamp_ms
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:
@@ -45,8 +45,7 @@ def size(text: str) -> int:
 
 def date_ms(text: str) -> int:
     """Unix ms of a date; no time ago, which is another each time."""
-    ago = milliseconds_ago(str(text)) is not None
-    found = None if ago else timestamp_ms(str(text), 0)
+    found = None if is_relative(str(text)) else timestamp_ms(str(text), 0)
     if found is None:
         raise click.BadParameter(f"'{text}' is not a date such as 2026-11-21T10:00:00")
     return found

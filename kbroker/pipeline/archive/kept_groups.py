@@ -14,14 +14,12 @@ from functools import partial
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import committed_offsets, listed_groups
+from kbroker.client.consumer_groups import OF_JOBS, committed_offsets, listed_groups
 from kbroker.errors import KafkaError
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
 from kbroker.pipeline.spark_job.continuity import named
 
-# Those of restores, mirrors and rules say how far these are, and mean nothing elsewhere.
-OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _ASK_AGAIN_S = 60.0  # while a job runs; it asks once more at its end
 
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import committed_offsets, listed_groups
+from kbroker.client.consumer_groups import OF_JOBS, committed_offsets, listed_groups
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.mirror.offsets_topic import MirroredOffsets
 from kbroker.pipeline.mirror.places import is_another
 from kbroker.pipeline.mirror.source_look import id_of

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Part, Spread, ValueLines
+from kbroker.cli.line_form import (
+    JsonLines,
+    KeyedLines,
+    LineForm,
+    Part,
+    Spread,
+    ValueLines,
+    unescaped,
+)
 from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.client.partitioner import partition_of
 from kbroker.model import TopicPartition
@@ -91,6 +99,7 @@ def test_a_row_keeps_what_it_says_and_is_placed_by_its_key_where_it_does_not() -
         row(partition=2, timestamp_ms=5, key="k", headers=[["a", "1"], ["a", None]], topic="x"),
         row(key="k", offset=9),
         row(value={"base64": "/w=="}, timestamp_ms=-1, headers={"h": ""}),
+        row(timestamp_ms=-(1 << 63), partition=3),  # as a broker stores it, and consume prints it
         b" ",
         b"",
     ]
@@ -103,6 +112,7 @@ def test_a_row_keeps_what_it_says_and_is_placed_by_its_key_where_it_does_not() -
         (2, 5, b"k", b"v", (("a", b"1"), ("a", None))),
         (partition_of(b"k", 4), NOW_MS, b"k", b"v", ()),
         (1, -1, None, b"\xff", (("h", b""),)),
+        (3, -(1 << 63), None, b"v", ()),
     ]
 
 
@@ -125,7 +135,8 @@ def test_a_row_keeps_what_it_says_and_is_placed_by_its_key_where_it_does_not() -
         (row(partition="0"), 'its partition is "0", not a number'),
         (row(partition=True), "its partition is true"),
         (row(timestamp_ms=1.5), "its timestamp_ms is 1.5"),
-        (row(timestamp_ms=-2), "its timestamp_ms is -2"),
+        (row(timestamp_ms=1 << 63), "its timestamp_ms is 9223372036854775808"),
+        (row(timestamp_ms=-(1 << 63) - 1), "its timestamp_ms is -9223372036854775809"),
         (row(headers=5), "its headers are not pairs"),
         (row(headers=[["a"]]), "its headers are not pairs"),
         (row(headers=[[1, "a"]]), "the name of a header is 1"),
@@ -161,3 +172,23 @@ def test_what_is_printed_as_jsonl_is_read_as_the_same_records(records: list[Reco
 
     assert bad == []
     assert list(records_of(parts)) == [(1, record) for record in records]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"\\t", b"\t"),
+        (b"|", b"|"),
+        (b"\t", b"\t"),
+        (b"\\x1f", b"\x1f"),
+        (b"\\xE9->\\0", b"\xe9->\0"),
+        (b"\\\\t", b"\\t"),
+        (b"\\|", b"\\|"),
+        (b"\\", b"\\"),
+        (b"\\x1", b"\\x1"),
+    ],
+)
+def test_escapes_of_a_separator_are_the_bytes_that_they_stand_for(
+    text: bytes, expected: bytes
+) -> None:
+    assert unescaped(text) == expected

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.cli.connection import CommandError
+from kbroker.cli.line_form import Spread, ValueLines
+from kbroker.cli.line_reader import LineReader, lines_to_first_record
 from kbroker.cli.line_source import LineSource
 
 
@@ -53,3 +56,55 @@ def test_a_line_that_comes_in_pieces_is_one() -> None:
         third = source.read()
 
     assert (first, second, third) == ([b"one"], [], [b"two"])
+
+
+# ---- lines that are too long
+
+VALUES = ValueLines(Spread(count=1, only=0, in_turn=lambda: 0), None, has_nulls=False)
+LONG = b"x" * 3_000_000
+LIMITED = (
+    "line 2: it has more than 2 MiB, which brokers take in no request "
+    "(socket.request.max.bytes): is it text, with line feeds?"
+)
+
+
+def read_all(path: Path, content: bytes, *, keep_going: bool) -> tuple[LineReader, int, int]:
+    """(the reader at its end, records, bytes that were read)"""
+    path.write_bytes(content)
+    with path.open("rb") as stream:
+        reader = LineReader(LineSource(stream, 2 << 20), VALUES, keep_going=keep_going)
+        records = 0
+        while not reader.is_ended:
+            records += sum(len(part.bodies) for part in reader.read(0))
+        return reader, records, os.lseek(stream.fileno(), 0, os.SEEK_CUR)
+
+
+def test_a_line_that_is_too_long_ends_the_reading_before_it_is_read(tmp_path: Path) -> None:
+    content = b"a\n" + LONG * 10 + b"\nb\n"
+
+    reader, records, read = read_all(tmp_path / "lines", content, keep_going=False)
+
+    assert (reader.refusal, records) == (LIMITED, 1)
+    assert read <= 4 << 20
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\nb", b"\n" + LONG + b"\nb\nb\n" + LONG])
+def test_a_line_that_is_too_long_is_skipped_and_the_others_are_records(
+    tmp_path: Path, end: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = b"a\n" + LONG + end
+
+    reader, records, _ = read_all(tmp_path / "lines", content, keep_going=True)
+
+    assert records == 1 + end.count(b"b")
+    assert reader.bad == 1 + end.count(LONG)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == LIMITED
+    assert len(said) == reader.bad
+
+
+def test_a_first_line_that_is_too_long_is_told_before_there_is_a_topic(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(LONG)
+    with path.open("rb") as stream, pytest.raises(CommandError, match="line 1: it has more than 2"):
+        lines_to_first_record(LineSource(stream, 2 << 20), VALUES)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kbroker.cli.output import filled, print_rows
+from kbroker.cli.output import filled, print_rows, say
 
 ROWS = [{"group": "a-rather-long-name-of-a-group", "committed_offset": 12, "lag_s": None}]
 COLUMNS = ("group", "committed_offset", "lag_s")
@@ -82,6 +82,28 @@ def test_a_name_cannot_steer_the_terminal(
         "".join(said.split()).removeprefix("CLIENT_ID").removeprefix("CLIENTID")
         == "a\\x1b]0;b\\x07\\nc\\x9b1mdé\u200d"
     )
+
+
+STEERING = "a\x1b[31m\x9b1m\nb"
+
+
+def test_csv_for_a_program_has_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"group": STEERING}], ("group",), "csv")
+
+    assert capsys.readouterr().out == f'group\n"{STEERING}"\n'
+
+
+def test_csv_on_a_terminal_and_sentences_have_escapes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    print_rows([{"group": STEERING}], ("group",), "csv")
+    say(f"{STEERING}: deleted")
+
+    said = capsys.readouterr()
+    assert said.out == 'group\n"a\\x1b[31m\\x9b1m\nb"\n'
+    assert said.err == "a\\x1b[31m\\x9b1m\nb: deleted\n"
 
 
 @pytest.mark.parametrize(

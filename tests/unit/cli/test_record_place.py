@@ -59,7 +59,7 @@ def test_a_time_ago_is_a_time() -> None:
     assert hour.number - two.number == pytest.approx(3_600_000, abs=1_000)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-", "-1w", "1.5", "٣"])
+@pytest.mark.parametrize("text", ["", "tomorrow", "-", "-1w", "1.5", "٣"])
 def test_anything_else_is_told_with_what_there_is(text: str) -> None:
     with pytest.raises(click.UsageError, match=r"--to '.*' is none of: start, end, an offset"):
         parse_place("--to", text)

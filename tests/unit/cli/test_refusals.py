@@ -14,6 +14,7 @@ from kbroker.cli.refusals import no_such
         ("sales", "no such topic: sales (see `kbroker topic list`)"),
         ("", "no such topic: '' (see `kbroker topic list`)"),
         (" ", "no such topic: ' ' (see `kbroker topic list`)"),
+        ("a\x1b[31m\n", "no such topic: 'a\\x1b[31m\\n' (see `kbroker topic list`)"),
         ("orders ", "no such topic: 'orders ', did you mean orders?"),
     ],
 )

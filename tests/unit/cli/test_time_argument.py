@@ -34,11 +34,14 @@ def test_a_time_ago_is_a_number_and_a_unit(text: str, ago_ms: int | None) -> Non
         ("2026-11-21T10:00:00+00:00", 1_795_255_200_000),
         ("2026-11-21T11:00:00+01:00", 1_795_255_200_000),
         ("2026-11-21", 1_795_219_200_000),
-        ("yesterday", None),
+        ("now", NOW_MS),
+        ("today", 1_795_219_200_000),
+        ("yesterday", 1_795_132_800_000),
+        ("tomorrow", None),
         ("2026-13-01", None),
     ],
 )
-def test_a_moment_is_a_time_ago_or_a_date(text: str, expected: int | None) -> None:
+def test_a_moment_is_a_time_ago_a_day_or_a_date(text: str, expected: int | None) -> None:
     assert timestamp_ms(text, NOW_MS) == expected
 
 

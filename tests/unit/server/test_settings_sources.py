@@ -55,7 +55,21 @@ NOTES = [
         "KAFKA_LOG4J_ROOT_LOGLEVEL",
         ["KAFKA_LOG4J_ROOT_LOGLEVEL is set but has no effect: it is meant for Java"],
     ),
-    ("KAFKA_NUM_PARTITION", ["KAFKA_NUM_PARTITION is set but does not name a setting"]),
+    (
+        "KAFKA_NUM_PARTITION",
+        [
+            "KAFKA_NUM_PARTITION is set but does not name a setting, did you mean "
+            "KAFKA_NUM_PARTITIONS?"
+        ],
+    ),
+    (
+        "KAFKA_CFG_LOG_RETENTION_HOUR",
+        [
+            "KAFKA_CFG_LOG_RETENTION_HOUR is set but does not name a setting, did you mean "
+            "KAFKA_CFG_LOG_RETENTION_HOURS?"
+        ],
+    ),
+    ("KAFKA_ZZZ", ["KAFKA_ZZZ is set but does not name a setting"]),
     ("CLUSTER_ID", []),
     ("KAFKA_CLUSTER_ID", []),
     ("KBROKER_BOOTSTRAP", []),

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kbroker.client.consumer_groups import OF_JOBS
 from kbroker.inspection.finding import Severity
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.pipeline.archive.kept_groups import OF_JOBS
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.finding_codes import AuditCode
