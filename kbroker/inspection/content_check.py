@@ -12,7 +12,7 @@ from kbroker.inspection.batch_check import Problem, Unpacked, record_problems
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import PartitionView
-from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
+from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, SERVED_UNREAD, CheckOptions
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
 from kbroker.log.file_system import FileSystem
 
@@ -72,6 +72,8 @@ class ContentCheck:
         for problem, position, offset, may_be_dead in self._damages:
             if is_dead and may_be_dead:
                 severity, advice = Severity.INFO, DEAD
+            elif problem.code is FindingCode.BATCH_RECORDS:  # the checksum is right
+                severity, advice = Severity.ERROR, SERVED_UNREAD
             else:
                 severity, advice = Severity.ERROR, CUT if is_cut else NOT_CUT
             self._say(severity, advice, problem, position, offset)

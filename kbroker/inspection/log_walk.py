@@ -31,6 +31,10 @@ NOT_CUT = (
     "a clean start does not look at it: readers fail here until the records are deleted, or the "
     "segment is copied from another replica"
 )
+SERVED_UNREAD = (
+    "no start cuts it, it is served as it is, and most consumers stop there: `kbroker consume` "
+    "names such batches and prints what can be read"
+)
 DEAD = "it is before the log start: no reader is served it, and it is deleted with its segment"
 
 

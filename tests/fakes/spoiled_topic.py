@@ -25,7 +25,10 @@ def broker_with(data: Path, partitions: Mapping[str, Sequence[bytes]]) -> Iterat
         for name in partitions:
             topic, _, _ = name.rpartition("-")
             counts[topic] = counts.get(topic, 0) + 1
-        admin.create_topics([NewTopic(topic, count, 1) for topic, count in counts.items()])
+        kept = {"retention.ms": "-1"}
+        admin.create_topics(
+            [NewTopic(topic, count, 1, topic_configs=kept) for topic, count in counts.items()]
+        )
         admin.close()
     for name, batches in partitions.items():
         (data / name / f"{0:020d}.log").write_bytes(b"".join(batches))

@@ -32,6 +32,9 @@ from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult, JobReport, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
+from kbroker.record.record_batch import Record, build
+from tests.fakes.spoiled_topic import broker_with
+from tests.fakes.unreadable_batches import unreadable_batch
 from tests.golden import golden_logs
 
 BASE_MS = 1_795_266_000_000  # 2026-11-21 13:00 UTC
@@ -364,6 +367,29 @@ def golden_row(row: dict[str, Any]) -> Row:
         row["topic"], row["partition"], row["offset"], row["key"], row["value"], row["timestamp"],
         row["headers"],
     )  # fmt: skip
+
+
+def test_what_cannot_be_read_is_refused_and_with_allow_loss_a_hole_with_its_reason(
+    spark: Any, tmp_path: Path
+) -> None:
+    def good(*offsets: int) -> bytes:
+        records = [Record(offset, BASE_MS, None, b"v") for offset in offsets]
+        return build(records, base_offset=offsets[0])
+
+    data, batches = tmp_path / "data", [good(0, 1), unreadable_batch(2, 3), good(5)]
+    with (
+        broker_with(data, {"t-0": batches}) as bootstrap,
+        pytest.raises(PipelineError, match="a batch of t-0 cannot be read"),
+    ):
+        run_archive(spark, KafkaSource(bootstrap=bootstrap, topics=("t",)), tmp_path / "k")
+
+    source = LogDirectorySource([str(data)], ["t"])
+    with pytest.raises(PipelineError, match=r"t-0/0+\.log: the batch at position \d+, offset 2: "):
+        run_archive(spark, source, tmp_path)
+    report = run_archive(spark, source, tmp_path, allows_loss=True)
+
+    assert [row[2] for row in archived(spark, tmp_path)] == [0, 1, 5]
+    assert report.notes == ("t-0: 3 of the offsets 2 to 4 are missing: unreadable",)
 
 
 def test_merged_files_and_chosen_ones_hold_the_same_rows(

@@ -4,7 +4,7 @@
     kbroker pipeline archive list|merge|expire --to DIR
 
 Exit codes: 0 fine; 1 the job could not go on, or with --strict offsets are missing that nothing
-explains; 2 usage; 3 cannot connect.
+explains or that cannot be read; 2 usage; 3 cannot connect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
 from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
-from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED
+from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED, UNREADABLE
 
 
 class ArchiveCommand(click.Command):
@@ -62,13 +62,13 @@ class ArchiveCommand(click.Command):
 @click.option(
     "--allow-loss",
     is_flag=True,
-    help="Continue where the source deleted records before they were archived, and note them "
-    "as lost.",
+    help="Continue where the source deleted records before they were archived, or has some that "
+    "cannot be read, and note them as lost.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="End with exit code 1 if offsets are missing and nothing explains it.",
+    help="End with exit code 1 if offsets are missing that nothing explains, or cannot be read.",
 )
 @click.option(
     "--json-schema",
@@ -117,7 +117,8 @@ def archive(
     _say_result(run.job)
     if merge and code == 0:  # who stopped the run does not wait for more
         merge_archive(path)
-    return 1 if code == 0 and strict and run.job.missing[UNEXPLAINED] else code
+    unsaid = run.job.missing[UNEXPLAINED] + run.job.missing[UNREADABLE]
+    return 1 if code == 0 and strict and unsaid else code
 
 
 def _schema_text(text: str) -> tuple[str | None, str]:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.evidence.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.evidence.hole_reasons import HoleWitness, holes_with_reasons
 from kbroker.pipeline.archive.evidence.same_source import (
     BatchEpochs,
     SourceIdentity,
@@ -26,6 +26,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.manifests.manifest import (
     RETENTION,
     UNEXPLAINED,
+    UNREADABLE,
     EpochEntry,
     HoleEntry,
     RangeEntry,
@@ -43,13 +44,15 @@ from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 _HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
+_NOTED = (RETENTION, UNREADABLE, UNEXPLAINED)  # losses, which a person is told of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
     """What a person chose."""
 
-    allows_loss: bool = False  # what retention took at the source is noted, and the job goes on
+    # What retention took at the source, or cannot be read, is noted, and the job goes on.
+    allows_loss: bool = False
     # Topic (None: all others) -> schema of its values, as DDL or Spark's JSON.
     schema_texts: Mapping[str | None, str] = field(default_factory=dict)
 
@@ -224,15 +227,18 @@ class ArchiveJob:
         return tuple(found)
 
     def _refuse_loss(self, partition: TopicPartition, holes: Iterable[HoleEntry]) -> None:
-        left = [hole for hole in holes if hole.reason == NOT_READ]
+        if self._options.allows_loss:
+            return
+        left = [hole for hole in holes if hole.reason == UNREADABLE]
         if left:
             raise PipelineError(
                 f"{partition} holds records between offsets {left[0].first_offset} and "
                 f"{left[-1].last_offset} that the source did not give: nothing of the batch was "
-                "published; run again, and if it happens again, run `kbroker log verify`"
+                "published; run again, and if it happens again, run `kbroker log verify`; "
+                "--allow-loss notes them as unreadable and continues"
             )
         lost = [hole for hole in holes if hole.reason == RETENTION]
-        if lost and not self._options.allows_loss:
+        if lost:
             raise PipelineError(
                 loss_sentence(partition, lost[0].first_offset, lost[-1].last_offset),
                 trouble=Trouble.ARCHIVE,
@@ -243,7 +249,7 @@ class ArchiveJob:
     ) -> BatchResult:
         rejected = sum(f.entry.rows for f in facts.files if f.entry.kind == "rejected")
         self.rejected += rejected
-        notes = [hole_note(hole) for hole in holes if hole.reason in (RETENTION, UNEXPLAINED)]
+        notes = [hole_note(hole) for hole in holes if hole.reason in _NOTED]
         notes += more_notes
         if rejected:
             notes.append(f"{rejected} values did not parse; see the files below rejected/")

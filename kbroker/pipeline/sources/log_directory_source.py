@@ -79,12 +79,14 @@ class LogDirectorySource:
         return self._wanted.paths
 
     def allowing_loss(self) -> LogDirectorySource:
-        """The same source, which goes on where records were removed before they were read."""
+        """The same source, which goes on where records were removed before they were read, or
+        cannot be read.
+        """
         return LogDirectorySource(
             self.directories,
             self._names,
             self._chosen.get("topicsPattern"),
-            options={**self._options, "failOnDataLoss": "false"},
+            options={**self._options, "failOnDataLoss": "false", "onDamage": "skip"},
         )
 
     @property

@@ -78,6 +78,15 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         _FAILED,
     ),
     (
+        re.compile(r"exception when fetching the next record from (\S+)-(\d+)\."),
+        lambda found: (
+            f"a batch of {found[1]}-{found[2]} cannot be read: `kbroker consume {found[1]} "
+            f"--partition {found[2]} > out` names its offsets; an archive of the data directory "
+            "(--data) leaves it out with --allow-loss"
+        ),
+        _FAILED,
+    ),
+    (
         re.compile(r"UnknownTopicOrPartition"),
         _fixed(
             "a topic of this job is gone: it was deleted, or was created again a moment ago; see "

@@ -5,7 +5,7 @@ batch of an aborted transaction, a batch that has fewer records than offsets (on
 records out of a batch). Between batches offsets go by compaction alone, so there the topic has to
 be a compacted one, and before the log by retention. What none of this explains is unexplained,
 which is how loss would look. Where a batch has more records than were given of it, nothing is lost
-yet: they stand there and were not read, which is not a reason to leave them out.
+yet: they stand there unread, and only a person may decide to leave them out.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from kbroker.pipeline.archive.manifests.manifest import (
     RETENTION,
     TRANSACTION_MARKER,
     UNEXPLAINED,
+    UNREADABLE,
     HoleEntry,
 )
-
-NOT_READ = "there and not read"  # never in a manifest: such a batch is refused
 
 
 class CoverKind(Enum):
@@ -107,7 +106,7 @@ def _reason(cover: Cover, parts: Iterable[tuple[int, int]]) -> str:
     removed = cover.last_offset - cover.base_offset + 1 - cover.record_count
     if cover.record_count < 0:
         return UNEXPLAINED
-    return COMPACTION if missing <= removed else NOT_READ
+    return COMPACTION if missing <= removed else UNREADABLE
 
 
 def _parts_of(holes: Sequence[Stretch], cover: Cover) -> list[tuple[int, int]]:

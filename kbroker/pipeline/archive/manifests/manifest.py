@@ -40,6 +40,7 @@ ABORTED: Final = "aborted transaction"
 COMPACTION: Final = "compaction"
 RETENTION: Final = "retention"  # deleted at the source before they were archived, as far as it says
 EXPIRED: Final = "expired"  # deleted from the archive by its own retention
+UNREADABLE: Final = "unreadable"  # they stood at the source, and it did not give them
 UNEXPLAINED: Final = "unexplained"
 
 _HOUR = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})")

@@ -20,6 +20,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     COMPACTION,
     EXPIRED,
     RETENTION,
+    UNREADABLE,
     HoleEntry,
 )
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets, Int64s
@@ -27,7 +28,7 @@ from kbroker.pipeline.audit.logs.log_batches import CONTROL, OPAQUE, TRANSACTION
 from kbroker.pipeline.finding_codes import AuditCode
 
 # Why the archive may lack what this log still holds: it was read from another replica.
-_POSSIBLE = (ABORTED, EXPIRED, RETENTION, COMPACTION)
+_POSSIBLE = (ABORTED, EXPIRED, RETENTION, COMPACTION, UNREADABLE)
 _CONTRADICTED = (RETENTION, COMPACTION)
 
 

@@ -153,7 +153,8 @@ def _behind(
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
     return (
         f"{error}; `kbroker log verify {task.directory}` shows all that is wrong; "
-        "in Spark code, the option onDamage=skip reads what is intact"
+        "an archive leaves out what cannot be read with --allow-loss, Spark code with the option "
+        "onDamage=skip"
     )
 
 

@@ -49,6 +49,14 @@ IN_A_TASK = (
             "offset 100 of big-orders-0 is in a damaged batch",
         ),
         (
+            IN_A_TASK.format(
+                "org.apache.kafka.common.KafkaException: Received exception when fetching the next "
+                "record from big-orders-0. If needed, please seek past the record to continue "
+                "consumption."
+            ),
+            "a batch of big-orders-0 cannot be read: `kbroker consume big-orders --partition 0 > ",
+        ),
+        (
             IN_A_TASK.format("java.io.IOException: No space left on device"),
             "the disk is full",
         ),

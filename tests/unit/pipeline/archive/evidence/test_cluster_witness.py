@@ -114,7 +114,7 @@ def test_batches_of_an_aborted_transaction_are_told_from_those_after_it() -> Non
 
     assert reasons(log, (0, 3), (5, 6)) == {"aborted transaction": 2, "transaction marker": 2}
     log.aborted = ()  # the transaction ended before what is asked for next
-    assert reasons(log, (3, 4)) == {"there and not read": 1}
+    assert reasons(log, (3, 4)) == {"unreadable": 1}
 
 
 def test_what_retention_took_is_before_the_log() -> None:

@@ -44,15 +44,15 @@ def test_a_batch_with_fewer_records_than_offsets_was_compacted() -> None:
 
 
 def test_records_that_a_batch_still_has_were_not_read() -> None:
-    assert reasons([(2, 4)], Cover(0, 9, 10, CoverKind.RECORDS)) == [(2, 3, "there and not read")]
+    assert reasons([(2, 4)], Cover(0, 9, 10, CoverKind.RECORDS)) == [(2, 3, "unreadable")]
 
 
 def test_more_missing_than_compaction_took_was_not_read() -> None:
     holes = [(2, 4), (6, 7)]
 
     assert reasons(holes, Cover(0, 9, 8, CoverKind.RECORDS)) == [
-        (2, 3, "there and not read"),
-        (6, 6, "there and not read"),
+        (2, 3, "unreadable"),
+        (6, 6, "unreadable"),
     ]
 
 
