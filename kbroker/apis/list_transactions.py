@@ -6,7 +6,7 @@ an engine that answers in linear time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
@@ -14,7 +14,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
-from kbroker.coordinator.transaction.transaction import Transaction
+from kbroker.coordinator.transaction_machine import KeptTransaction
 from kbroker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -31,23 +31,32 @@ def handle(
     ctx: RequestContext, request: ListTransactionsRequest
 ) -> NowOrLater[ListTransactionsResponse]:
     """List the ids that pass the filters and that the client may see."""
-    found, unknown = ctx.services.transactions.list_transactions(
+    kept, passes, unknown = ctx.services.transactions.list_transactions(
         request.state_filters, frozenset(request.producer_id_filters), request.duration_filter
     )
     response = ListTransactionsResponse(unknown_state_filters=unknown)
-    steps = _fill(ctx, found, response.transaction_states)
-    return worked(steps, len(found), lambda: response)
+    steps = _fill(ctx, kept, passes, response.transaction_states)
+    return worked(steps, len(kept), lambda: response)
 
 
-def _fill(ctx: RequestContext, found: list[Transaction], states: list[State]) -> Iterator[None]:
-    for each in found:
-        name = each.transactional_id
-        if ctx.is_authorized(AclOperation.DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, name)):
+def _fill(
+    ctx: RequestContext,
+    kept: Sequence[KeptTransaction],
+    passes: Callable[[KeptTransaction], bool],
+    states: list[State],
+) -> Iterator[None]:
+    for each in kept:
+        if passes(each) and _is_shown(ctx, each.transactional_id):
+            transaction = each.entry.transaction
             states.append(
                 State(
-                    transactional_id=name,
-                    producer_id=each.producer.producer_id,
-                    transaction_state=each.state.label,
+                    transactional_id=each.transactional_id,
+                    producer_id=transaction.producer.producer_id,
+                    transaction_state=transaction.state.label,
                 )
             )
         yield
+
+
+def _is_shown(ctx: RequestContext, name: str) -> bool:
+    return ctx.is_authorized(AclOperation.DESCRIBE, Resource(ResourceType.TRANSACTIONAL_ID, name))

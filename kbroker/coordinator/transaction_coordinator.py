@@ -276,8 +276,9 @@ class TransactionCoordinator:
         states: Collection[str] = (),
         producer_ids: Collection[int] = (),
         longer_than_ms: int = -1,
-    ) -> tuple[list[Transaction], list[str]]:
-        """The transactional ids of this broker for ListTransactions, and unknown names of states.
+    ) -> tuple[list[KeptTransaction], Callable[[KeptTransaction], bool], list[str]]:
+        """For ListTransactions: the transactional ids of this broker, which may be very many, what
+        tells those that pass the filters, and unknown names of states.
 
         Empty filters and a duration below 0 let all pass.
         KafkaError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
@@ -287,13 +288,17 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         wanted = {_STATES[name] for name in states if name in _STATES}
         begun_before_ms = self._now_ms() - longer_than_ms
-        return [
-            each
-            for each in (kept.entry.transaction for kept in self.store)
-            if (not states or each.state in wanted)
-            and (not producer_ids or each.producer.producer_id in producer_ids)
-            and (longer_than_ms < 0 or each.start_ms < begun_before_ms)
-        ], [name for name in dict.fromkeys(states) if name not in _STATES]
+
+        def passes(kept: KeptTransaction) -> bool:
+            each = kept.entry.transaction
+            return (
+                (not states or each.state in wanted)
+                and (not producer_ids or each.producer.producer_id in producer_ids)
+                and (longer_than_ms < 0 or each.start_ms < begun_before_ms)
+            )
+
+        unknown = [name for name in dict.fromkeys(states) if name not in _STATES]
+        return list(self.store), passes, unknown
 
     def _check_active(self) -> None:
         if not self._is_active:

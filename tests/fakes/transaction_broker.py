@@ -138,6 +138,11 @@ class TransactionBroker:
         if lead:
             self.lead()
 
+    def listed(self, **filters: Any) -> tuple[list[Transaction], list[str]]:
+        """The ids that pass these filters, and unknown names of states."""
+        kept, passes, unknown = self.coordinator.list_transactions(**filters)
+        return [each.entry.transaction for each in kept if passes(each)], unknown
+
     # ---- partitions
 
     async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:

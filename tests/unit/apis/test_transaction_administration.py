@@ -199,17 +199,21 @@ async def test_filters_leave_some(
     assert [name for name, _, _ in await listed(services, **filters)] == names
 
 
-async def test_many_ids_are_listed_in_turns(broker: TransactionBroker, services: Services) -> None:
+@pytest.mark.parametrize(("states", "count"), [([], 600), (["Ongoing"], 0)])
+async def test_many_ids_are_listed_in_turns(
+    states: list[str], count: int, broker: TransactionBroker, services: Services
+) -> None:
     names = [f"id-{number}" for number in range(600)]
     for name in names:
         await broker.init(name)
     ctx = RequestContext(RequestHeader(66, 1, 1, None), connection(), services)
 
-    answer = asyncio.ensure_future(list_transactions.handle(ctx, ListTransactionsRequest()))  # type: ignore[arg-type]
+    request = ListTransactionsRequest(state_filters=states)
+    answer = asyncio.ensure_future(list_transactions.handle(ctx, request))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     assert not answer.done()
 
-    assert [each.transactional_id for each in (await answer).transaction_states] == names
+    assert [each.transactional_id for each in (await answer).transaction_states] == names[:count]
 
 
 async def test_unknown_states_are_named_once(three: TransactionBroker, services: Services) -> None:

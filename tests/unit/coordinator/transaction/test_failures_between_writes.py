@@ -437,7 +437,7 @@ async def test_the_newest_record_counts_and_what_cannot_be_read_does_not() -> No
     after.lead(log)
     await turns()
 
-    listed, _ = after.coordinator.list_transactions()
+    listed, _ = after.listed()
     assert [(each.transactional_id, each.state.label) for each in listed] == [("x", "Ongoing")]
 
 

@@ -82,7 +82,7 @@ def loaded(log: OffsetsLog) -> TransactionBroker:
 
 
 def states(broker: TransactionBroker) -> dict[str, TransactionState]:
-    found, _ = broker.coordinator.list_transactions()
+    found, _ = broker.listed()
     return {each.transactional_id: each.state for each in found}
 
 
@@ -206,4 +206,4 @@ async def test_a_partition_that_moves_away_while_it_is_read_is_dropped(
     await turns()
 
     assert broker.markers.sent == []
-    assert broker.coordinator.list_transactions() == ([], [])
+    assert broker.listed() == ([], [])

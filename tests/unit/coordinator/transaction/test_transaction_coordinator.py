@@ -83,7 +83,7 @@ async def test_what_makes_no_sense_is_refused(name: str, timeout_ms: int, code: 
 
     assert await code_of(broker.init(name, timeout_ms=timeout_ms)) is code
 
-    assert len(broker.coordinator.list_transactions()[0]) == (code is ErrorCode.NONE)
+    assert len(broker.listed()[0]) == (code is ErrorCode.NONE)
 
 
 async def test_an_open_transaction_is_aborted_first_and_its_producer_is_fenced() -> None:
@@ -150,7 +150,7 @@ async def test_without_a_producer_id_nothing_is_kept() -> None:
     broker = TransactionBroker()
     broker.ids.error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert await code_of(broker.init()) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert broker.coordinator.list_transactions() == ([], [])
+    assert broker.listed() == ([], [])
 
 
 # ---- from the first partition to the end
@@ -319,7 +319,7 @@ async def test_while_the_partition_is_read_clients_ask_again(
     loading = await code_of(REQUESTS[request_name](broker, "x"))
 
     assert loading is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    for ask in (broker.state, broker.coordinator.list_transactions):
+    for ask in (broker.state, broker.listed):
         with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
             ask()
     await turns()
@@ -358,7 +358,7 @@ async def test_ids_are_listed_by_state_producer_and_age() -> None:
     await broker.pass_time(1000)
 
     def names(**filters: object) -> tuple[set[str], list[str]]:
-        found, unknown = broker.coordinator.list_transactions(**filters)  # type: ignore[arg-type]
+        found, unknown = broker.listed(**filters)  # type: ignore[arg-type]
         return {each.transactional_id for each in found}, unknown
 
     assert names() == (set("abcd"), [])
@@ -396,7 +396,7 @@ async def test_an_id_that_is_not_there_is_not_described(name: str, code: ErrorCo
 async def test_a_coordinator_that_has_stopped_tells_nothing() -> None:
     broker = TransactionBroker()
     broker.coordinator.shutdown()
-    for ask in (broker.state, broker.coordinator.list_transactions):
+    for ask in (broker.state, broker.listed):
         with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
             ask()
 
@@ -419,9 +419,9 @@ async def test_what_kafka_wrote_is_loaded_and_goes_on(version: str) -> None:
     broker.lead(*(OffsetsLog(logs[path]) for path in in_order))
     await turns()
 
-    found, _ = broker.coordinator.list_transactions()
+    found, _ = broker.listed()
     assert len(found) == 16
-    (open_one,) = broker.coordinator.list_transactions(states=["Ongoing"])[0]
+    (open_one,) = broker.listed(states=["Ongoing"])[0]
     name = open_one.transactional_id
     assert await code_of(broker.init(name)) is ErrorCode.CONCURRENT_TRANSACTIONS
     await turns()
@@ -437,7 +437,7 @@ async def test_a_tombstone_ends_an_id_also_for_who_loads_it() -> None:
     await broker.pass_time(3_600_000)
     assert broker.states() == ["Empty", "-"]
     after = broker.restarted()
-    assert after.coordinator.list_transactions() == ([], [])
+    assert after.listed() == ([], [])
     assert await after.init(expected=Producer(1000, 0)) == Producer(1001, 0)
 
 

@@ -141,7 +141,7 @@ async def test_an_id_that_nobody_uses_is_forgotten() -> None:
 
     await broker.pass_time(EXPIRY_INTERVAL_MS // 2)
 
-    found, _ = broker.coordinator.list_transactions()
+    found, _ = broker.listed()
     assert {each.transactional_id for each in found} == {"young", "open"}
     assert broker.states().count("-") == 2
 
@@ -153,7 +153,7 @@ async def test_the_default_is_a_week() -> None:
         await broker.pass_time(WEEK_MS / 2 - 1)
     assert broker.state() == "Empty"
     await broker.pass_time(EXPIRY_INTERVAL_MS)
-    assert broker.coordinator.list_transactions() == ([], [])
+    assert broker.listed() == ([], [])
     assert await broker.init(expected=Producer(1000, 0)) == Producer(1001, 0)
 
 
@@ -167,11 +167,11 @@ async def test_many_ids_expire_in_several_writes(state: TransactionState) -> Non
 
     await broker.pass_time(WEEK_MS + DAY_MS)
 
-    found, _ = broker.coordinator.list_transactions()
+    found, _ = broker.listed()
     assert len(found) == (0 if state.is_over else len(names))
     sizes = [len(records) for _, records in broker.log().batches()[before:]]
     assert sizes == ([500, 500, 201] if state.is_over else [])
-    listed, _ = broker.restarted().coordinator.list_transactions()
+    listed, _ = broker.restarted().listed()
     assert len(listed) == len(found)
 
 
@@ -227,4 +227,4 @@ async def test_nothing_is_forgotten_that_could_not_be_read_completely() -> None:
     await broker.pass_time(WEEK_MS - 1)
     assert broker.state("x") == "Empty"
     await broker.pass_time(EXPIRY_INTERVAL_MS)
-    assert broker.coordinator.list_transactions() == ([], [])
+    assert broker.listed() == ([], [])
