@@ -48,6 +48,7 @@ class Preparation:
             if not holds_batch(records):
                 return self._converted(records)
         header = check_produced_batch(records, place.topic_partition, rules)
+        records = memoryview(records)[: header.size_bytes]
         if rules.magic != MAGIC:
             return self._converted(records)
         return open_batch(records, header, place.topic_partition, rules, place.now_ms)

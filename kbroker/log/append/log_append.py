@@ -31,6 +31,7 @@ from kbroker.log.append.append_refusals import (
 )
 from kbroker.log.append.append_rules import UNLIMITED, AppendRules, TakesLongError, WorkLimit
 from kbroker.log.append.log_append_info import RecordError
+from kbroker.log.append.message_set import holds_batch, size_of_next
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import (
     COMPRESSION_MASK,
@@ -82,24 +83,28 @@ class OpenedBatch(NamedTuple):
 def check_produced_batch(
     batch: WritableBatch, topic_partition: TopicPartition, rules: AppendRules
 ) -> BatchHeader:
-    """The header of the one batch a producer sent.
+    """The header of the one batch a producer sent; it may be followed by the beginning of another,
+    which is not stored.
 
     Raises KafkaError in the order Kafka looks: exactly one whole batch of format 2
-    (InvalidRecordSetError), base offset, MESSAGE_TOO_LARGE (with the 12 bytes of offset and
-    length), CORRUPT_MESSAGE, then INVALID_RECORD for counts, control batches and sequences.
+    (InvalidRecordSetError, CORRUPT_MESSAGE), base offset, MESSAGE_TOO_LARGE (with the 12 bytes of
+    offset and length), CORRUPT_MESSAGE, then INVALID_RECORD for counts, control batches and
+    sequences.
     """
     size = len(batch)
     try:
         header = read_header(batch)
     except KafkaError as error:
-        raise malformed(error, size) from None
+        raise _no_batch(error, batch) from None
     # Runs for every batch: taken apart once, names cost nothing.
     (
         base_offset, length, _, _, crc, attributes, last_offset_delta,
         _, _, producer_id, _, base_sequence, record_count,
     ) = header  # fmt: skip
     batch_size = length + LOG_OVERHEAD
-    if batch_size != size:
+    if batch_size > size or (
+        batch_size < size and size_of_next(memoryview(batch), batch_size) is not None
+    ):
         raise not_one_batch(batch_size, size)
     if base_offset != 0:
         raise KafkaError(
@@ -109,7 +114,7 @@ def check_produced_batch(
         )
     if batch_size > rules.max_message_bytes:
         raise too_large(batch_size, topic_partition, rules)
-    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != crc:
+    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:batch_size]) != crc:
         raise record_corrupt(header, topic_partition)
     if record_count * SMALLEST_RECORD_BYTES > batch_size - HEADER_SIZE:
         check_record_count(header, batch_size)
@@ -122,6 +127,16 @@ def check_produced_batch(
     ):
         raise bad_header(header, topic_partition)
     return header
+
+
+def _no_batch(error: KafkaError, data: WritableBatch) -> KafkaError:
+    """The refusal of bytes that do not begin with a header of format 2; one that ends amid its
+    header is corrupt.
+    """
+    is_whole = len(data) < HEADER_SIZE and size_of_next(memoryview(data), 0) is not None
+    if is_whole and holds_batch(data):
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"record batch of {len(data)} bytes")
+    return malformed(error, len(data))
 
 
 def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:

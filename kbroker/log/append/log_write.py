@@ -29,7 +29,12 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.local_log import LocalLog
 from kbroker.log.producers.producer_state import duplicate_append_info
 from kbroker.log.segment_roll import RollParams, roll_at, should_roll
-from kbroker.record.record_batch import MAGIC, BatchHeader, assign_log_append_time
+from kbroker.record.record_batch import (
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    assign_log_append_time,
+)
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
 _CLIENT = AppendOrigin.CLIENT  # asked for by every append; a look into the class costs 70 ns
@@ -60,6 +65,8 @@ def append_as_leader(
             return _append_several(log, records, leader_epoch, now_ms, origin, limit)
     rules = log.rules
     header = check_produced_batch(records, log.topic_partition, rules)
+    if header.batch_length + LOG_OVERHEAD != len(records):
+        records = memoryview(records)[: header.size_bytes]
     if rules.opens_batches or not looks_right(header, records):
         if rules.magic != MAGIC:
             origin = AppendOrigin.OLD_CLIENT

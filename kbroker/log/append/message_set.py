@@ -1,5 +1,5 @@
-"""What is seen of a set of old messages before it is converted: where it ends, and how long that
-would take.
+"""What is seen of messages and batches before they are opened: where each ends, and how long a
+conversion would take.
 """
 
 from __future__ import annotations
@@ -28,21 +28,29 @@ def whole_messages(data: memoryview | bytearray) -> memoryview:
     """
     view = memoryview(data)
     end = 0
-    while len(view) - end >= LOG_OVERHEAD:
-        (length,) = _LENGTH(view, end)
-        if length < _MIN_LENGTH:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"message with the length {length}")
-        following = end + LOG_OVERHEAD + length
-        if len(view) - end < HEADER_SIZE_UP_TO_MAGIC:
-            break
-        if view[end + _MAGIC_POSITION] > MAGIC:
-            raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"message of format {view[end + _MAGIC_POSITION]}"
-            )
-        if following > len(view):
-            break
-        end = following
+    while (size := size_of_next(view, end)) is not None:
+        end += size
     return view[:end]
+
+
+def size_of_next(view: memoryview, at: int) -> int | None:
+    """How many bytes the message or batch at `at` has; None where it is cut off.
+
+    KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
+    """
+    left = len(view) - at
+    if left < LOG_OVERHEAD:
+        return None
+    (length,) = _LENGTH(view, at)
+    if length < _MIN_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"message with the length {length}")
+    if left < HEADER_SIZE_UP_TO_MAGIC:
+        return None
+    magic = view[at + _MAGIC_POSITION]
+    if magic > MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"message of format {magic}")
+    size: int = LOG_OVERHEAD + length
+    return size if size <= left else None
 
 
 def holds_batch(data: memoryview | bytearray) -> bool:

@@ -83,15 +83,35 @@ def test_an_append_gives_offsets_and_leader_epoch(tmp_path: Path) -> None:
         (lambda b: b[:16] + b"\x03" + b[17:], ErrorCode.CORRUPT_MESSAGE),
         (lambda b: b[:16] + b"\x01" + b[17:], ErrorCode.INVALID_RECORD),
         (lambda b: b[:-1] + bytes([b[-1] ^ 1]), ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b + bytes(20), ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b + bytes(8) + b"\0\0\0\x63" + b"\0\0\0\0\3", ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b[:8] + b"\0\0\0\x2f" + b[12:59], ErrorCode.CORRUPT_MESSAGE),
+        (lambda b: b[:8] + b"\0\0\0\x30" + b[12:59], ErrorCode.INVALID_RECORD),
     ],
-    ids=["nothing", "cut", "two batches", "garbage", "magic 3", "magic 1", "flipped bit"],
-)
+    ids=[
+        "nothing", "cut", "two batches", "garbage", "magic 3", "magic 1", "flipped bit",
+        "zeros after it", "magic 3 after it", "ends amid its header", "cut amid its header",
+    ],
+)  # fmt: skip
 def test_what_is_no_single_whole_batch_is_refused(
     tmp_path: Path, change: Any, code: ErrorCode
 ) -> None:
     log = open_log(tmp_path)
 
     assert refusal(log, bytearray(change(batch(b"a")))).code == code
+
+
+@pytest.mark.parametrize("after", [b"\0" * 5, b"\xff" * 11, b"second"], ids=["zeros", "ff", "cut"])
+def test_what_is_left_of_a_second_batch_is_let_be(tmp_path: Path, after: bytes) -> None:
+    log = open_log(tmp_path)
+    first = batch(b"a")
+    second = batch(b"x")[:40] if after == b"second" else after
+
+    info = log.append_as_leader(bytearray(first + second), 0, NOW_MS)
+
+    assert info.records_size_bytes == len(first)
+    assert log.append_as_leader(batch(b"b"), 0, NOW_MS).first_offset == 1
+    assert read_values(log.read(0, 1 << 20, LOG_END).records.read()) == [b"a", b"b"]
 
 
 def test_a_malformed_set_is_told_apart_from_a_bad_batch(tmp_path: Path) -> None:
