@@ -52,7 +52,7 @@ def file_rows(archive: str, entry: FileEntry, wanted: ArchiveSelection) -> Itera
                 raise _refusal(name, "has offsets that are no numbers")
             last_offset = -1
             for piece in _pieces(file, wanted):
-                last_offset = _checked_end(name, entry, last_offset, offsets_of(piece))
+                last_offset = checked_end(name, entry, last_offset, offsets_of(piece))
                 _check_headers(name, piece)
                 chosen = _chosen(piece, wanted)
                 if chosen.num_rows:
@@ -103,10 +103,13 @@ def _may_want(statistics: Any, wanted: ArchiveSelection) -> bool:
     return wanted.end_offset is None or statistics.min < wanted.end_offset
 
 
-def _checked_end(
+def checked_end(
     name: str, entry: FileEntry, last_offset: int, offsets: np.ndarray[Any, Any]
 ) -> int:
-    """The last of these offsets, which follow `last_offset`."""
+    """The last of these offsets, which are of the file `name` and follow `last_offset`.
+
+    PipelineError where they do not rise, or are not within what its manifest says.
+    """
     low, high = int(offsets.min()), int(offsets.max())
     if low < entry.first_offset or high > entry.last_offset:
         outside = low if low < entry.first_offset else high

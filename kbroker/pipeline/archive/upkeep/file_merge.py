@@ -2,7 +2,7 @@
 
 Read and written by pyarrow in this process, a row group at a time: merging needs neither Spark nor
 memory for a whole file. Law: a file is checked against its manifest before it is merged, so that a
-flipped bit never gets a new checksum.
+flipped bit never gets a new checksum; and its rows rise, or no reader would take the merged file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
 from kbroker.pipeline.archive.manifests.file_check import check_file, file_checksum
 from kbroker.pipeline.archive.manifests.manifest import FileEntry, file_name, file_path
+from kbroker.pipeline.archive.ordered.file_rows import checked_end
 from kbroker.pipeline.archive.tasks.record_files import ROW_GROUP_BYTES, open_parquet, sync_file
 from kbroker.pipeline.errors import PipelineError
 
@@ -29,7 +30,7 @@ def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
     batch = writer.next_batch()
     staged_path = f"{writer.staging_directory(batch)}/merged.parquet"
     try:
-        rows = _write_merged([f"{writer.path}/{entry.path}" for entry in group], staged_path)
+        rows = _write_merged(writer.path, group, staged_path)
         merged = _merged_entry(group, staged_path)
     except (pa.ArrowException, ValueError) as error:
         reason = " ".join(str(error).split())
@@ -58,24 +59,29 @@ def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
     return merged
 
 
-def _write_merged(sources: Sequence[str], target: str) -> int:
+def _write_merged(archive: str, group: Sequence[FileEntry], target: str) -> int:
     # A topic may have got its column `json` later: earlier records have none.
-    schema = pa.unify_schemas([pq.read_schema(path) for path in sources])
+    schema = pa.unify_schemas([pq.read_schema(f"{archive}/{entry.path}") for entry in group])
     rows = 0
     with open_parquet(target, schema) as file:
-        for table in _row_groups(sources, schema):
+        for table in _row_groups(archive, group, schema):
             file.write_table(table, row_group_size=table.num_rows)
             rows += table.num_rows
     return rows
 
 
-def _row_groups(sources: Iterable[str], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(archive: str, group: Iterable[FileEntry], schema: pa.Schema) -> Iterator[pa.Table]:
     kept: list[pa.Table] = []
     size_bytes = 0
-    for path in sources:
-        with pq.ParquetFile(path) as file:
+    last_offset = -1
+    for entry in group:
+        name = f"{archive}/{entry.path}"
+        with pq.ParquetFile(name) as file:
             for number in range(file.num_row_groups):
                 table = file.read_row_group(number)
+                if table.num_rows:
+                    offsets = table.column("offset").to_numpy()
+                    last_offset = checked_end(name, entry, last_offset, offsets)
                 kept.append(_with_all_columns(table, schema))
                 size_bytes += table.nbytes
                 if size_bytes >= ROW_GROUP_BYTES:

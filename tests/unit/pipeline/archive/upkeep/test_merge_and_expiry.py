@@ -177,18 +177,43 @@ def test_files_that_are_not_parquet_are_not_merged(archive: Archive) -> None:
     assert len(archive.state().files) == 4
 
 
-def test_files_with_and_without_parsed_values_become_one(tmp_path: Path, archive: Archive) -> None:
-    first, second = archive.state().entries()[0], archive.state().entries()[2]
-    table = pq.read_table(f"{archive.path}/{second.path}")
-    with_json = table.append_column("json", pa.array([f"j{at}" for at in range(5)]))
-    replaced = tmp_path / "with-json.parquet"
-    pq.write_table(with_json, replaced)
+@pytest.mark.parametrize(
+    ("order", "what"),
+    [
+        ([1, 0, 2, 3, 4], "holds offset 0 after 1: rows have to rise"),
+        ([0, 1, 1, 3, 4], "holds offset 1 after 1: rows have to rise"),
+        ([0, 1, 2, 3, 13], "holds offset 13, and its manifest says 0 to 4"),
+    ],
+)
+def test_rows_that_are_not_in_order_are_not_merged(
+    archive: Archive, order: list[int], what: str
+) -> None:
+    entries = [entry for entry in archive.state().entries() if entry.hour.endswith("13")]
+    path = f"{archive.path}/{entries[0].path}"
+    table = pq.read_table(path)
+    offsets_now = pa.array(order, table.schema.field("offset").type)
+    at = table.schema.get_field_index("offset")
+    pq.write_table(table.set_column(at, table.schema.field(at), offsets_now), path)
+    entries[0] = as_it_is_now(archive.path, entries[0])
 
-    from kbroker.pipeline.archive.upkeep.file_merge import _write_merged
+    with ArchiveWriter(archive.path, "merge") as writer, pytest.raises(PipelineError) as refused:
+        merge_files(writer, entries)
 
-    target = str(tmp_path / "merged.parquet")
-    assert _write_merged([f"{archive.path}/{first.path}", str(replaced)], target) == 10
-    assert pq.read_table(target)["json"].to_pylist() == [None] * 5 + [f"j{at}" for at in range(5)]
+    assert str(refused.value) == f"{path} {what}; `kbroker pipeline audit` shows more"
+    assert len(archive.state().files) == 4
+
+
+def test_files_with_and_without_parsed_values_become_one(archive: Archive) -> None:
+    first, second = (each for each in archive.state().entries() if each.hour.endswith("13"))
+    path = f"{archive.path}/{second.path}"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("json", pa.array([f"j{at}" for at in range(5)])), path)
+
+    with ArchiveWriter(archive.path, "merge") as writer:
+        merged = merge_files(writer, [first, as_it_is_now(archive.path, second)])
+
+    found = pq.read_table(f"{archive.path}/{merged.path}")
+    assert found["json"].to_pylist() == [None] * 5 + [f"j{at}" for at in range(5)]
 
 
 def test_expired_files_leave_and_their_offsets_stay_known(archive: Archive) -> None:
