@@ -11,12 +11,13 @@ from kbroker.inspection.batch_check import (
     header_problems,
     is_plain,
 )
+from kbroker.inspection.behind_damage import Damage, sound_after
 from kbroker.inspection.content_check import ContentCheck
 from kbroker.inspection.finding import Finding, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
-from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
+from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, Tail, TailKind
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
@@ -73,6 +74,8 @@ class SegmentCheck:
         self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
         self._told_bytes = 0
         self._position = 0  # where the last whole batch ended
+        self._damage: Damage | None = None  # no intact batch since
+        self._index = b""  # the entries of the offset index
         self._inside = ContentCheck(
             self._path, walk.view, walk.options, walk.findings, next_base_offset
         )
@@ -125,24 +128,43 @@ class SegmentCheck:
     # The .log file
 
     def _walk_batches(self) -> None:
-        start = 0
-        for attempt in range(_TAIL_ATTEMPTS):
-            scan = SegmentScan(
-                self._file_system, self._path, checks_crc=self._broken is None, start=start
-            )
+        start: int | None = 0
+        checks_crc = self._broken is None
+        pauses = _TAIL_ATTEMPTS - 1 if self._is_active else 0
+        while start is not None:
+            scan = SegmentScan(self._file_system, self._path, checks_crc=checks_crc, start=start)
             for batch in scan.batches():
                 self._batch(scan, batch)
             tail = scan.tail
             if tail is None:
                 break
-            if attempt + 1 < _TAIL_ATTEMPTS and self._is_active and tail.kind is TailKind.TORN:
+            if pauses and tail.kind is TailKind.TORN:
+                pauses -= 1
                 self._walk.options.pause()
                 start = tail.position
                 continue
             self._tail(scan)
-            break
+            start = self._behind(tail)
+            checks_crc = True  # nobody has looked there
         self._walk.totals.size_bytes += scan.size_bytes
         self._progress(scan.size_bytes)
+
+    def _behind(self, tail: Tail) -> int | None:
+        """Where the walk goes on after bytes that are no batch, as a broker does that has no reason
+        to mend the segment. A size that a broken batch claims is not believed.
+        """
+        walk = self._walk
+        if tail.kind is TailKind.ZEROS or walk.view.is_recovered(self._next_base_offset):
+            return None
+        damage = self._damage or self._damage_at(tail.position)
+        start = sound_after(self._file_system, self._path, self._base_offset, damage, self._index)
+        walk.last_offset = damage.expected_offset - 1
+        walk.transactions.is_whole = False
+        walk.sequences.disturbed(damage.expected_offset)
+        return start
+
+    def _damage_at(self, position: int) -> Damage:
+        return Damage(position, max(self._walk.last_offset + 1, self._base_offset))
 
     def _tail(self, scan: SegmentScan) -> None:
         tail = scan.tail
@@ -196,6 +218,7 @@ class SegmentCheck:
     def _unknown(self, batch: ScannedBatch) -> None:
         """A broken batch: what its header says is not built upon."""
         walk = self._walk
+        self._damage = self._damage or self._damage_at(batch.position)
         walk.transactions.is_whole = False
         plausible = walk.last_offset < batch.header.last_offset
         self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
@@ -210,6 +233,7 @@ class SegmentCheck:
         walk = self._walk
         header = batch.header
         last_offset = header.base_offset + header.last_offset_delta
+        self._damage = None
         if self._inside.is_awaiting:
             self._inside.sound(header.base_offset)
         self._look_for_gap(batch)
@@ -318,6 +342,7 @@ class SegmentCheck:
 
     def _offset_index(self) -> OffsetIndexCheck:
         data, size = self._index_bytes(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
+        self._index = data
         return OffsetIndexCheck(data, self._base_offset, size)
 
     def _time_index(self) -> TimeIndexCheck:

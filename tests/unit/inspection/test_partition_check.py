@@ -368,3 +368,26 @@ def test_indexes_of_a_running_broker_are_read_as_far_as_they_are_written(directo
 
     assert [each.code for each in findings.all()] == []
     assert files.read < 1 << 18
+
+
+@pytest.mark.parametrize("kept", [1, 40, 65])
+@pytest.mark.parametrize(("segment", "cut"), [(0, 1), (4, 4)])
+def test_behind_a_batch_that_was_cut_the_check_goes_on_as_a_broker_does(
+    directory: Path, kept: int, segment: int, cut: int
+) -> None:
+    """After a clean stop no start mends the segment: all but that batch is served."""
+    offsets = range(4) if segment == 0 else range(4, 6)
+    data = b"".join(batch(each)[: kept if each == cut else None] for each in offsets)
+    (directory / f"{segment:020d}.log").write_bytes(data)
+    findings = Findings()
+    view = PartitionView(was_clean=True, recovery_point=6)
+
+    check = PartitionCheck(RealFileSystem(), str(directory), view, PLAIN, findings).run()
+
+    errors = [each for each in findings.all() if each.severity is Severity.ERROR]
+    damaged, *rest = [each for each in errors if each.code != "gap"]
+    assert damaged.position == sum(len(batch(each)) for each in offsets if each < cut)
+    assert damaged.advice == NOT_CUT
+    assert check.end_offset == 6
+    assert not [each for each in rest if each.code != "segment-garbage"]
+    assert not any("last records are lost" in each.advice for each in errors)
