@@ -79,7 +79,6 @@ REACH_PRIVATE_NAMES = (
     "tests/faults/transaction_bugs.py",
     "tests/faults/test_planted_cleaning_bugs.py",
     "tests/integration/test_tree_on_an_ensemble.py",
-    "tests/unit/pipeline/archive/upkeep/test_merge_and_expiry.py",
     "tests/unit/pipeline/logdir/directory/test_lock_probe.py",
     "tests/unit/pipeline/spark_job/",
 )
