@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import read_records
+from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.readable_records import readable_records
@@ -105,7 +106,7 @@ def records_in(batch: FetchedBatch) -> list[Record]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{_named(batch)} is damaged")
     try:
         if header.magic < MAGIC:
-            records = list(any_records(data))
+            records = list(any_records(data, 0, READER_MAX_BYTES))
         elif header.is_control:
             return []
         else:
@@ -127,7 +128,7 @@ def readable_in(batch: FetchedBatch) -> list[Record]:
     with suppress(KafkaError):
         found.extend(  # what came before an error stays
             record
-            for record in readable_records(header, data)
+            for record in readable_records(header, data, READER_MAX_BYTES)
             if isinstance(record, Record) and batch.wants(record)
         )
     return found

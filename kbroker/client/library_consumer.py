@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.errors import KafkaError
-from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompress
+from kbroker.record.compression import GZIP, LZ4, READER_MAX_BYTES, SNAPPY, ZSTD, Bytes, decompress
 
 _LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
@@ -41,6 +41,6 @@ def _unpacked(codec: int, data: Bytes) -> Bytes:
     from kafka.errors import CorruptRecordError
 
     try:
-        return decompress(codec, data)
+        return decompress(codec, data, READER_MAX_BYTES)
     except KafkaError as error:
         raise CorruptRecordError(str(error)) from error

@@ -16,6 +16,7 @@ from itertools import chain
 from operator import add
 from typing import Final
 
+from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import (
     Headers,
     Record,
@@ -131,8 +132,8 @@ def build_from_bodies(
 
 
 def read_records(header: BatchHeader, batch: bytes | memoryview) -> list[Record]:
-    """The records of a batch of format 2. KafkaError: as `record_batch.records`."""
-    return read_plain(header, bytes(plain_records(header, batch)))
+    """The records of a stored batch of format 2. KafkaError: as `record_batch.records`."""
+    return read_plain(header, bytes(plain_records(header, batch, READER_MAX_BYTES)))
 
 
 def read_plain(header: BatchHeader, plain: bytes) -> list[Record]:

@@ -27,6 +27,7 @@ CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec}
     "uncompressed": NONE,
 }
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
+READER_MAX_BYTES: Final = 256 * 1024 * 1024  # of a stored batch, for who takes it in whole
 
 _PIECES: Final[dict[int, Callable[[memoryview], Iterator[Bytes]]]] = {
     GZIP: gzip_members.pieces,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record import record_batch
-from kbroker.record.compression import NONE, ZSTD
+from kbroker.record.compression import NONE, READER_MAX_BYTES, ZSTD
 from kbroker.record.default_record import Bytes, Record, let_go
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
@@ -161,7 +161,7 @@ def _in_format(
         return b""
     if header.magic <= magic:
         return view[position : position + header.size_bytes]
-    records: Iterable[Record] = any_records(view, position)
+    records: Iterable[Record] = any_records(view, position, READER_MAX_BYTES)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None

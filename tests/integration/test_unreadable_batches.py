@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from kbroker.cli.__main__ import cli
 from kbroker.pipeline.errors import PipelineError
-from kbroker.record.record_batch import Record, build
+from kbroker.record.compression import ZSTD
+from kbroker.record.record_batch import BatchOptions, Record, build
 from tests.fakes.log_maker import NOW_MS
 from tests.fakes.spoiled_topic import broker_with
 from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
@@ -97,3 +98,15 @@ def test_a_mirror_stops_before_one_unless_it_may_leave_it_out(
     ]  # fmt: skip
     assert PACKED in said
     assert CUT in said
+
+
+def test_a_record_of_80_mb_in_a_small_batch_is_consumed(tmp_path: Path) -> None:
+    large = Record(1, NOW_MS + 1, b"k", b"\0" * 80_000_000)
+    packed = build([large], base_offset=1, options=BatchOptions(compression=ZSTD))
+    with broker_with(tmp_path / "data", {"large-0": [good(0), packed, good(2)]}) as bootstrap:
+        shown = run("consume", "large", "--format", "%o %S\n", "--bootstrap", bootstrap)
+        member = ("--group", "large", "--format", "%o %S\n", "--bootstrap", bootstrap)
+        as_member = run("consume", "large", *member)
+
+        assert (shown.exit_code, as_member.exit_code) == (0, 0)
+        assert shown.stdout == as_member.stdout == "0 2\n1 80000000\n2 2\n"

@@ -35,6 +35,7 @@ from kbroker.record.batch_filter import (
     keep_records,
     record_spans,
 )
+from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import MAGIC, BatchHeader, payload
@@ -162,7 +163,7 @@ class Cleaner:
             if keeps_empty:
                 self._write_empty(header)
             return
-        records = bytes(payload(header, batch))
+        records = bytes(payload(header, batch, 0, READER_MAX_BYTES))
         spans = record_spans(records, header.record_count)
         stats.records_read += len(spans)
         kept = spans if header.is_control else self._kept(header, spans)
@@ -209,7 +210,7 @@ class Cleaner:
         return [s for s in spans if s.offset_delta > bound or s.offset_delta in chosen]
 
     def _clean_legacy(self, header: BatchHeader, batch: memoryview) -> None:
-        records = list(any_records(batch))
+        records = list(any_records(batch, 0, READER_MAX_BYTES))
         self._stats.records_read += len(records)
         kept = [record for record in records if self._keeps_legacy(record)]
         self._stats.records_written += len(kept)
@@ -271,13 +272,13 @@ def _known_keys(
 def _keys(header: BatchHeader, batch: memoryview, start_offset: int) -> list[tuple[bytes, int]]:
     """The keys of a batch from `start_offset` on, with their offsets."""
     if header.magic < MAGIC:
-        records = any_records(batch)
+        records = any_records(batch, 0, READER_MAX_BYTES)
         return [
             (r.key, r.offset) for r in records if r.key is not None and r.offset >= start_offset
         ]
     base_offset = header.base_offset
     first_delta = start_offset - base_offset
-    spans = record_spans(bytes(payload(header, batch)), header.record_count)
+    spans = record_spans(bytes(payload(header, batch, 0, READER_MAX_BYTES)), header.record_count)
     return [
         (span.key, base_offset + span.offset_delta)
         for span in spans

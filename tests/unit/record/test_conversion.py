@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, NONE, READER_MAX_BYTES, SNAPPY, ZSTD
 from kbroker.record.conversion import TargetFormat, convert, down_convert
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy, place_wrapper
@@ -105,6 +105,15 @@ def marker(offset: int) -> bytes:
     return build_marker(
         ControlRecord(True, 0), NOW_MS, base_offset=offset, options=BatchOptions(producer_id=7)
     )
+
+
+def test_a_batch_that_unpacks_to_more_than_is_taken_of_a_producer_at_once_comes_down() -> None:
+    records = [Record(0, 5, None, b"\0" * 70_000_000)]
+    packed = build(records, options=BatchOptions(compression=LZ4))
+
+    converted = down_convert(packed, 1, 0, PLENTY)
+
+    assert list(any_records(converted.records, 0, READER_MAX_BYTES)) == records
 
 
 def test_markers_stay_away() -> None:

@@ -9,6 +9,7 @@ import pytest
 from kbroker.log.cleaner.cleaned_transactions import CleanedTransactions
 from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.log import Log
+from kbroker.record.compression import ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import (
     CONTROL_BIT,
@@ -126,3 +127,16 @@ def test_a_cleaning_that_met_one_names_it(caplog: pytest.LogCaptureFixture) -> N
     (told,) = [line for line in caplog.messages if "cannot be read" in line]
     assert told.startswith("Log t-0 keeps batches as they are that cannot be read, 1 of them, the ")
     assert "first at offset 1: " in told
+
+
+def test_a_batch_that_unpacks_to_more_than_is_taken_of_a_producer_at_once_is_cleaned(
+    tmp_path: Path,
+) -> None:
+    records = [Record(n, NOW_MS, b"ab"[n : n + 1], b"\0" * 40_000_000) for n in range(2)]
+    packed = build(records, options=BatchOptions(compression=ZSTD))
+    log = log_of(tmp_path / "t-0", packed, good(2, b"a"))
+
+    done = clean(log, NOW_MS)
+
+    assert done.stats.unreadable_batches == 0
+    assert [header.record_count for header, _ in stored_batches(log)] == [1, 1]
