@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any
 
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.structs import TopicPartition
 
 from kbroker.client.connection import client_options
@@ -27,6 +28,7 @@ _FETCH_BYTES = 16 << 20
 _FETCH_WAIT_MS = 100
 _PARTITIONS_AT_ONCE = 100  # the client goes through all of its partitions for every record
 DEADLINE_S = 10.0
+_CANNOT_READ = (CorruptRecordError, UnsupportedCodecError)
 
 Positions = Mapping[TopicPartition, Collection[int]]
 Times = dict[tuple[TopicPartition, int], int | None]
@@ -64,7 +66,8 @@ def record_times(
     """Timestamp (Unix ms) of the first record at or after each position.
 
     None where no record follows before the end: only markers of transactions, or holes that
-    compaction left. A position that was not answered in time is not in the result.
+    compaction left. A position that was not answered in time, or where a batch stands that cannot
+    be read, is not in the result.
     """
     deadline = clock() + DEADLINE_S
     found: Times = {}
@@ -95,7 +98,12 @@ def _read(
     waiting = dict(wanted)
     while waiting and has_time():
         # One record: the rest of its batch stays undecoded when the partition is paused.
-        answer = consumer.poll(timeout_ms=_FETCH_WAIT_MS, max_records=1)
+        try:
+            answer = consumer.poll(timeout_ms=_FETCH_WAIT_MS, max_records=1)
+        except _CANNOT_READ:  # the client says not where
+            for partition, offset in waiting.items() if len(wanted) > 1 else ():
+                _read(consumer, {partition: offset}, ends, found, has_time)
+            return
         for partition, records in answer.items():
             if records and partition in waiting:
                 timestamp = records[0].timestamp

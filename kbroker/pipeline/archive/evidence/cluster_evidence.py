@@ -12,7 +12,7 @@ from typing import Any
 
 from kbroker.client.connection import admin_client
 from kbroker.client.partition_offsets import leaders_of, offsets_at
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.archive.evidence.same_source import Epochs, time_at
@@ -187,7 +187,7 @@ def _covers(answer: RawFetch) -> Iterator[Cover]:
         count = header.record_count if header.magic == MAGIC else -1
         if header.is_control:
             kind = CoverKind.MARKER
-            if not _is_commit(data):
+            if _may_be_abort(data):
                 open_producers.discard(header.producer_id)
         elif header.is_transactional and header.producer_id in open_producers:
             kind = CoverKind.ABORTED
@@ -196,10 +196,14 @@ def _covers(answer: RawFetch) -> Iterator[Cover]:
         yield Cover(header.base_offset, header.last_offset, count, kind)
 
 
-def _is_commit(batch: bytes) -> bool:
-    record = next(records(batch), None)
-    marker = read_control(record) if record is not None else None
-    return marker is not None and marker.is_commit
+def _may_be_abort(batch: bytes) -> bool:
+    """Whether a marker ends an aborted transaction, or cannot be read."""
+    try:
+        record = next(records(batch), None)
+        marker = read_control(record) if record is not None else None
+    except KafkaError:
+        return True
+    return marker is None or not marker.is_commit
 
 
 def _is_compacted(client: Any, topic: str) -> bool:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import CorruptRecordError
 from kafka.structs import TopicPartition
 
 from kbroker.pipeline.lag.record_times import record_times
@@ -66,6 +67,20 @@ def opener(
         yield opened[-1]
 
     return open_one
+
+
+def test_a_batch_that_cannot_be_read_hides_no_other_partition(opened: list[Log]) -> None:
+    class Broken(Log):
+        def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Any]]:
+            if P0 in self._positions and P0 not in self._paused:
+                raise CorruptRecordError
+            return super().poll(timeout_ms, max_records)
+
+    @contextmanager
+    def open_one() -> Iterator[Log]:
+        yield Broken({P1: {0: 100}})
+
+    assert record_times(open_one, {P0: {4}, P1: {0}}, END) == {(P1, 0): 100}
 
 
 def test_the_time_is_that_of_the_first_record_from_there_on(opened: list[Log]) -> None:

@@ -11,12 +11,14 @@ from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.raw_fetch import RawFetch
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
+    CONTROL_BIT,
     TRANSACTIONAL_BIT,
     BatchOptions,
     ControlRecord,
     build,
     build_marker,
 )
+from tests.fakes.unreadable_batches import unreadable_batch
 
 T0 = TopicPartition("t", 0)
 MS = 1_795_300_000_000
@@ -115,6 +117,12 @@ def test_batches_of_an_aborted_transaction_are_told_from_those_after_it() -> Non
     assert reasons(log, (0, 3), (5, 6)) == {"aborted transaction": 2, "transaction marker": 2}
     log.aborted = ()  # the transaction ended before what is asked for next
     assert reasons(log, (3, 4)) == {"unreadable": 1}
+
+
+def test_a_marker_that_cannot_be_read_is_one() -> None:
+    log = Log((0, batch(0, 0)), (1, unreadable_batch(1, flags=CONTROL_BIT)), (2, batch(2, 2)))
+
+    assert reasons(log, (1, 2)) == {"transaction marker": 1}
 
 
 def test_what_retention_took_is_before_the_log() -> None:
