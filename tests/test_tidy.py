@@ -225,6 +225,9 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/receive_buffers.py": {"held_bytes"},
     "network/response_writer.py": {"bytes_out"},
     "protocol/part_encoder.py": {"size_bytes"},
+    "replication/fetch_session.py": {"weight"},
+    "replication/fetch_session_cache.py": {"weight"},
+    "replication/fetches.py": {"waiting_partitions"},
     "server/background/watchdog.py": {"blocks"},
 }
 

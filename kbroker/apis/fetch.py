@@ -8,36 +8,41 @@ id. v16: who leads instead (KIP-951). v18: a follower's high watermark. Not serv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.fetch_answers import (
+    FIRST_VERSION_WITH_STORAGE_ERROR,
+    Answers,
+    explain,
+    hidden_topics,
+    name_leaders,
+    settle_codes,
+    with_refused,
+)
+from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, named
 from kbroker.apis.now_or_later import NowOrLater, then
-from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.model import CONSUMER_REPLICA_ID
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record import conversion  # noqa: F401  with its handler: see the registry
+from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
-from kbroker.replication.fetch_session import FetchContext
 from kbroker.replication.near_replicas import NearReplicas
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
 FIRST_VERSION_WITH_MAX_BYTES = 3
 FIRST_VERSION_WITH_FORMAT_2 = 4
-FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
-FIRST_VERSION_WITH_LEADER_HINTS = 16
-Answers = list[FetchResponse.PartitionData]
-Read = Callable[[FetchParams, list[FetchPartition]], NowOrLater[Answers]]
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
@@ -75,53 +80,68 @@ async def _answer_broker(
     if refusal is ErrorCode.NONE:
         answer = _fetch(ctx, request, claim.broker_id)
         return answer if isinstance(answer, FetchResponse) else await answer
-    context = ctx.services.replicas.fetch_sessions.context(
-        request, ctx.api_version, ctx.services.metadata.topic_name, is_follower=False
-    )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
-    return context.response([refused(asked, code) for asked in context.asked_for])
+    return await fetch_in_turns(
+        ctx, request, lambda _context, asked_for: [refused(asked, code) for asked in asked_for]
+    )
 
 
 def _fetch(
     ctx: RequestContext, request: FetchRequest, replica_id: int
 ) -> NowOrLater[FetchResponse]:
-    version = ctx.api_version
     sessions = ctx.services.replicas.fetch_sessions
+    if replica_id < 0 and (
+        named(request) > FEW or (request.session_id and sessions.size(request.session_id) > FEW)
+    ):
+        return fetch_in_turns(ctx, request, partial(_read_many, ctx, request))
     context = sessions.context(
-        request, version, ctx.services.metadata.topic_name, is_follower=replica_id >= 0
+        request,
+        ctx.api_version,
+        ctx.services.metadata.topic_name,
+        is_follower=replica_id >= 0,
+        connection=ctx.connection,
     )
     params = _params(ctx, request, replica_id)
-    replicas = ctx.services.replicas
-    is_new = version >= FIRST_VERSION_WITH_FORMAT_2
-    read: Read = replicas.fetches.fetch if is_new else replicas.down_conversion.fetch
-    if context.quiet is not None:
-        answers = replicas.fetches.fetch(params, context.asked_for, context.quiet)
-    elif replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
-        answers = read(params, context.asked_for)
+    if replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
+        answers = _read(ctx, params, context, context.asked_for)
     else:
-        answers = _read_authorized(ctx, read, params, context.asked_for)
+        answers = _read_authorized(ctx, params, context)
     return then(answers, _answer, ctx, context)
 
 
+def _read(
+    ctx: RequestContext,
+    params: FetchParams,
+    context: FetchContext,
+    asked_for: list[FetchPartition],
+) -> NowOrLater[Answers]:
+    replicas = ctx.services.replicas
+    if ctx.api_version >= FIRST_VERSION_WITH_FORMAT_2 or context.quiet is not None:
+        return replicas.fetches.fetch(params, asked_for, context)
+    return replicas.down_conversion.fetch(params, asked_for)
+
+
+def _read_many(
+    ctx: RequestContext,
+    request: FetchRequest,
+    context: FetchContext,
+    asked_for: list[FetchPartition],
+) -> NowOrLater[Answers]:
+    params = _params(ctx, request, CONSUMER_REPLICA_ID)
+    if named(request) > FEW:
+        params.max_wait_ms = min(params.max_wait_ms, LONGEST_WAIT_MS)
+    return _read(ctx, params, context, asked_for)
+
+
 def _read_authorized(
-    ctx: RequestContext, read: Read, params: FetchParams, asked_for: list[FetchPartition]
+    ctx: RequestContext, params: FetchParams, context: FetchContext
 ) -> NowOrLater[Answers]:
     """A session keeps what its client may not read now: it may be granted later."""
-    names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
-    hidden = ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
+    asked_for = context.asked_for
+    hidden = hidden_topics(ctx, asked_for)
     kept = [asked for asked in asked_for if asked.topic_partition.topic not in hidden]
-    return then(read(params, kept) if kept else [], _with_refused, asked_for, hidden)
-
-
-def _with_refused(
-    answers: Answers, asked_for: list[FetchPartition], hidden: frozenset[str]
-) -> Answers:
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    allowed = iter(answers)
-    return [
-        refused(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
-        for asked in asked_for
-    ]
+    answers = _read(ctx, params, context, kept) if kept else []
+    return then(answers, with_refused, asked_for, hidden)
 
 
 def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> FetchParams:
@@ -162,59 +182,14 @@ def _restrict(params: FetchParams, version: int) -> None:
 
 def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> FetchResponse:
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
-        for data in answers:
-            if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                # An unknown code is not tried again; this one makes the client look for the leader.
-                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        settle_codes(answers)
     if context.origin.is_follower:
         ctx.services.replicas.fetches.count_sent(context.asked_for, answers)
     response = context.response(answers)
     for data in answers:  # a generator in `any` takes three times as long
         if data.error_code:
-            _explain(ctx, context, answers, response)
+            leaders = explain(ctx, context.asked_for, answers, context.origin)
+            if leaders:
+                name_leaders(ctx, leaders, response)
             break
     return response
-
-
-def _explain(
-    ctx: RequestContext, context: FetchContext, answers: Answers, response: FetchResponse
-) -> None:
-    """Tell what is refused: the client where to ask instead, the log the rest."""
-    failed = [
-        (asked, data)
-        for asked, data in zip(context.asked_for, answers, strict=True)
-        if data.error_code
-    ]
-    if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
-        _add_leader_hints(ctx, failed, response)
-    if not context.origin.is_follower:
-        ctx.tell_entries(_refused_entry(asked, data) for asked, data in failed[:LOOKED_AT_MAX])
-
-
-def _refused_entry(asked: FetchPartition, data: FetchResponse.PartitionData) -> Refused:
-    topic, index = asked.topic_partition
-    name = topic or str(asked.topic_id)
-    return Refused(f"{name}-{index}", name, data.error_code)
-
-
-def _add_leader_hints(
-    ctx: RequestContext,
-    failed: list[tuple[FetchPartition, FetchResponse.PartitionData]],
-    response: FetchResponse,
-) -> None:
-    leaders = set()
-    for asked, data in failed:
-        if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader_id, leader_epoch = leader_hint(ctx.services.metadata, asked.topic_partition)
-            data.current_leader.leader_id = leader_id
-            data.current_leader.leader_epoch = leader_epoch
-            leaders.add(leader_id)
-    if leaders:
-        response.node_endpoints = [
-            FetchResponse.NodeEndpoint(
-                node_id=broker.broker_id, host=host, port=port, rack=broker.rack
-            )
-            for broker, host, port in leader_addresses(
-                ctx.connection, ctx.services.metadata, leaders
-            )
-        ]

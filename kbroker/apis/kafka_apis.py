@@ -270,11 +270,22 @@ class KafkaApis:
             response = await answer
             if isinstance(response, NoResponse):
                 return self._unanswered(served, request, response)
-            return self._respond(served, request, response, message)
+            if not response.is_large:
+                return self._respond(served, request, response, message)
+            return await self._respond_large(served, request, response, message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
             return self._refuse(served, request, message, error)
+
+    async def _respond_large(
+        self, served: _Served, request: Request, response: Message, message: Message
+    ) -> Response:
+        pieces = await encoded(response, served.version, _head(served, request))
+        share = self._room.share()
+        await share.take(sum(map(len, pieces)))
+        result = self._throttled(served, request, response, pieces, message)
+        return result._replace(share=share)
 
     def _ended(
         self, served: _Served, request: Request, message: Message, finish: Callable[[], Any]

@@ -200,6 +200,7 @@ class Channel(asyncio.BufferedProtocol):
         """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
         self._share = None
+        self.connection.is_closed = True
         self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers

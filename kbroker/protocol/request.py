@@ -52,6 +52,7 @@ class ConnectionInfo:
     client_software_version: str = "unknown"
     is_forwarded: bool = False  # of a client that asked another broker
     number: int = 0  # rises with each connection of this process
+    is_closed: bool = False
 
 
 _SHOWN_CHARACTERS = 100  # of what clients call themselves, which is anything

@@ -51,6 +51,8 @@ class Message(Struct):
     """On a request: what of an error answer differs from the schema's defaults."""
     max_elements: ClassVar[int] = MAX_ELEMENTS
     """Of its arrays, at all depths together: bytes with more are no such message."""
+    is_large = False
+    """On an answer: it has so many entries that it is not encoded in one turn of the loop."""
 
     def error_response(
         self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0

@@ -33,6 +33,7 @@ class DelayedFetch(DelayedOperation):
         "_later",
         "_looked",
         "_params",
+        "_places",
         "_read",
         "_total",
     )
@@ -55,10 +56,13 @@ class DelayedFetch(DelayedOperation):
         self._future = future
         self._available = first.available
         self._total = first.available_bytes
+        self._places: dict[Hashable, int] | None = None  # where partitions are, once it is woken
         self._looked: FetchOutcome | None = None  # of all that is asked, and of this moment
 
     def add(self, asked: FetchPartition) -> None:
         """Wait for one partition more, to which something has happened."""
+        if self._places is not None:
+            self._places[asked.topic_partition] = len(self._asked)
         self._asked.append(asked)
         self._available.append(0)
 
@@ -76,17 +80,23 @@ class DelayedFetch(DelayedOperation):
 
     def _is_done(self, key: Hashable) -> bool:
         self._looked = None
-        for index, asked in enumerate(self._asked):
-            if asked.topic_partition != key:
-                continue
-            outcome = self._read(self._params, (asked,))
+        place = self._place(key)
+        if place is not None:
+            outcome = self._read(self._params, (self._asked[place],))
             if len(self._asked) == 1:
                 self._looked = outcome
             if outcome.must_answer:
                 return True
-            self._total += outcome.available_bytes - self._available[index]
-            self._available[index] = outcome.available_bytes
+            self._total += outcome.available_bytes - self._available[place]
+            self._available[place] = outcome.available_bytes
         return self._total >= self._params.min_bytes
+
+    def _place(self, key: Hashable) -> int | None:
+        if len(self._asked) == 1:
+            return 0 if self._asked[0].topic_partition == key else None
+        if self._places is None:
+            self._places = {asked.topic_partition: n for n, asked in enumerate(self._asked)}
+        return self._places.get(key)
 
     def on_complete(self) -> None:
         """Read everything once more, so that all partitions are of one moment."""

@@ -25,6 +25,7 @@ from kbroker.clock import Clock, Timer, TimerHandle
 OPERATIONS_MAX = 100_000
 PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.requests`
 SLICE_OPERATIONS = 100  # some ten milliseconds, where each is answered
+EVERY_KEY: tuple[Hashable, ...] = ("every key",)  # of an operation that knows itself what it is for
 
 
 class DelayedOperation(ABC):
@@ -77,6 +78,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._operations_max = operations_max
         self._purge_interval = purge_interval
         self._watchers: dict[Hashable, dict[OperationT, None]] = {}
+        self._everywhere: dict[OperationT, None] = {}  # watched under every key
         self._listeners: dict[Hashable, dict[Listener, None]] = {}
         # A heap; completed operations stay in it until they are purged.
         self._deadlines: list[tuple[float, int, OperationT]] = []
@@ -92,7 +94,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
 
     def watched(self) -> int:
         """How often operations are watched: once under each of their keys."""
-        return sum(map(len, self._watchers.values()))
+        return len(self._everywhere) + sum(map(len, self._watchers.values()))
 
     def watch(self, operation: OperationT, keys: Iterable[Hashable], timeout_ms: float) -> None:
         """Keep an operation whose condition has just been found not to hold.
@@ -103,9 +105,12 @@ class DelayedOperationPurgatory(Generic[OperationT]):
             operation.is_completed = True
             operation.on_expiration()
             return
-        operation.watch_keys = list(keys)
-        for key in operation.watch_keys:
-            self._watchers.setdefault(key, {})[operation] = None
+        if keys is EVERY_KEY:
+            self._everywhere[operation] = None
+        else:
+            operation.watch_keys = list(keys)
+            for key in operation.watch_keys:
+                self._watchers.setdefault(key, {})[operation] = None
         self._size += 1
         self._sequence += 1
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -133,6 +138,8 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         if self._listeners:
             self.tell(key)
         watching = self._watchers.get(key)
+        if self._everywhere:
+            watching = self._everywhere | (watching or {})
         if watching is None:
             return 0
         if len(watching) <= SLICE_OPERATIONS:
@@ -204,6 +211,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
             return
         operation.is_completed = True
         self._size -= 1
+        self._everywhere.pop(operation, None)
         for key in operation.watch_keys:
             watching = self._watchers.get(key)
             if watching is not None:

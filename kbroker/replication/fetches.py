@@ -4,27 +4,35 @@ Owned by the event loop. What one read gives is in `fetch_reader`, how a fetch w
 `delayed_fetch`, old formats in `down_conversion`. A follower's fetch also says how far it has come:
 that may move the high watermark, and wakes the fetches that wait for it. A consumer may ask for any
 number of partitions, in a session with a few bytes: many are read in slices between which others
-run.
+run (see `wide_fetch`), and what is kept while such fetches wait is bounded over all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 
 from kbroker.clock import Clock
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.delayed_fetch import DelayedFetch
+from kbroker.replication.delayed_operation_purgatory import EVERY_KEY
+from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.purgatories import Purgatories
-from kbroker.replication.quiet_partitions import QuietPartitions
 from kbroker.replication.replication_quota import ReplicationQuotas
+from kbroker.replication.wide_fetch import WideFetch
+from kbroker.turns import turn
 
 Answers = list[FetchResponse.PartitionData]
 
-SLICE_PARTITIONS = 1_000  # a few milliseconds
+FEW_PARTITIONS = 1_000  # are read at once, in a few milliseconds
+SLICE_PARTITIONS = 250
+# What fetches ask for that no session keeps takes some 600 bytes a partition while they wait.
+WAITING_PARTITIONS_MAX = 64 * 1024
+ALWAYS_WAITS = 100  # partitions of a fetch: no more than its connection takes
 
 
 class Fetches:
@@ -42,21 +50,24 @@ class Fetches:
         self._waiting = waiting
         self._quotas = quotas
         self._reader = FetchReader(hosted, clock, quotas)
+        self.waiting_partitions = 0  # of fetches of more than ALWAYS_WAITS without a session
 
     def fetch(
         self,
         params: FetchParams,
         asked_for: list[FetchPartition],
-        quiet: QuietPartitions | None = None,
+        context: FetchContext | None = None,
     ) -> Answers | Awaitable[Answers]:
         """Read from each partition; a plain list where nothing has to be waited for.
 
         Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
         `min_bytes` to read and nothing that does not wait (see `FetchOutcome`). Those of a session
-        that are `quiet` are waited for too; where something happens, they are added to `asked_for`.
+        that are quiet are waited for too; where something happens, they are added to `asked_for`.
+        What is read for a request that is over by then has no more entries than were read.
         """
-        if len(asked_for) > SLICE_PARTITIONS and params.replica_id < 0:
-            return self._fetch_many(params, asked_for)
+        if len(asked_for) > FEW_PARTITIONS and params.replica_id < 0:
+            return self._fetch_many(params, asked_for, context)
+        quiet = None if context is None else context.quiet
         others = 0 if quiet is None else len(quiet)
         outcome = self._reader.read(params, asked_for, others)
         if params.replica_id >= 0:
@@ -64,6 +75,8 @@ class Fetches:
         if _is_enough(params, outcome) or not (asked_for or others):
             return outcome.partitions
         future: asyncio.Future[Answers] = self._waiting.create_future()
+        if len(asked_for) > ALWAYS_WAITS and not self._may_wait(params, asked_for, context, future):
+            return outcome.partitions
         later = self._complete_soon if params.replica_id >= 0 else None
         operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
         if quiet is not None:
@@ -71,37 +84,69 @@ class Fetches:
         keys = [asked.topic_partition for asked in asked_for]
         return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
 
-    async def _fetch_many(self, params: FetchParams, asked_for: list[FetchPartition]) -> Answers:
+    def _may_wait(
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        context: FetchContext | None,
+        future: asyncio.Future[Answers],
+    ) -> bool:
+        """Whether there is room to keep what it asks for until `future` is done."""
+        if params.replica_id >= 0 or (context is not None and context.session is not None):
+            return True
+        size = len(asked_for)
+        if self.waiting_partitions + size > WAITING_PARTITIONS_MAX:
+            return False
+        self.waiting_partitions += size
+        future.add_done_callback(lambda _done: self._waits_no_more(size))
+        return True
+
+    def _waits_no_more(self, size: int) -> None:
+        self.waiting_partitions -= size
+
+    async def _fetch_many(
+        self, params: FetchParams, asked_for: list[FetchPartition], context: FetchContext | None
+    ) -> Answers:
         """As `fetch`; it waits from the begin, for what happens to a partition that was read."""
         future: asyncio.Future[Answers] = self._waiting.create_future()
-        nothing = FetchOutcome()
-        nothing.available = [0] * len(asked_for)
-        operation = DelayedFetch(params, asked_for, nothing, self._look_at_one, future)
-        keys = [asked.topic_partition for asked in asked_for]
+        if not self._may_wait(params, asked_for, context, future):
+            params = replace(params, max_wait_ms=0)
+        operation = WideFetch(params, self._reader.read, future)
+        session = None if context is None else context.session
+        if session is not None:
+            session.end_wait = operation.end
         try:
-            self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
-            outcome = await self._read_in_slices(params, asked_for)
+            self._waiting.fetches.hold(operation, EVERY_KEY, params.max_wait_ms, future)
+            outcome = await self._read_in_slices(params, asked_for, context, operation)
             if not _is_enough(params, outcome):
+                del outcome  # or it is kept as long as this waits
                 await future
-                outcome = await self._read_in_slices(params, asked_for)
+                outcome = await self._read_in_slices(params, asked_for, context)
         finally:
             future.cancel()
+            if session is not None and session.end_wait == operation.end:
+                session.end_wait = None
         return outcome.partitions
 
-    def _look_at_one(
-        self, params: FetchParams, asked_for: Sequence[FetchPartition]
-    ) -> FetchOutcome:
-        """Whether a partition has something; the answer is read afterwards."""
-        return self._reader.read(params, asked_for) if len(asked_for) == 1 else FetchOutcome()
-
     async def _read_in_slices(
-        self, params: FetchParams, asked_for: Sequence[FetchPartition]
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        context: FetchContext | None,
+        operation: WideFetch | None = None,
     ) -> FetchOutcome:
         outcome, total = FetchOutcome(), len(asked_for)
         for start in range(0, total, SLICE_PARTITIONS):
+            if context is not None and context.is_over:
+                break
             part = asked_for[start : start + SLICE_PARTITIONS]
             self._reader.read(params, part, total - start - len(part), outcome)
-            await asyncio.sleep(0)
+            if operation is not None:
+                found = zip(part, outcome.available[start:], strict=True)
+                operation.was_read(
+                    each for each in found if self._hosted.find(each[0].topic_partition)
+                )
+            await turn()
         return outcome
 
     def _complete_soon(self, operation: DelayedFetch) -> None:

@@ -15,7 +15,10 @@ from kbroker.config.replication_config import ReplicationConfig
 from kbroker.counters import CounterRegistry, MetricName
 from kbroker.model import TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_operation_purgatory import DelayedOperationPurgatory
+from kbroker.replication.delayed_operation_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+)
 from kbroker.replication.delayed_produce import DelayedProduce
 
 CreateFuture = Callable[[], "asyncio.Future[Any]"]
@@ -36,7 +39,7 @@ class Purgatories:
     ) -> None:
         self.create_future = create_future
         self._timer = timer
-        self.fetches: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory(
+        self.fetches: DelayedOperationPurgatory[DelayedOperation] = DelayedOperationPurgatory(
             clock, timer, purge_interval=config.fetch_purgatory_purge_interval_requests
         )
         self.produces: DelayedOperationPurgatory[DelayedProduce[Any, Any]] = (

@@ -19,7 +19,10 @@ from collections.abc import Callable, Hashable
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_operation_purgatory import DelayedOperationPurgatory
+from kbroker.replication.delayed_operation_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+)
 from kbroker.replication.fetch_params import FetchPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 
@@ -44,7 +47,7 @@ class QuietPartitions:
     )
 
     def __init__(
-        self, hosted: HostedPartitions, waiting: DelayedOperationPurgatory[DelayedFetch]
+        self, hosted: HostedPartitions, waiting: DelayedOperationPurgatory[DelayedOperation]
     ) -> None:
         self._hosted = hosted
         self._waiting = waiting

@@ -24,7 +24,7 @@ from kbroker.replication.controller_requests.leadership import Leadership
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.delete_records import RecordDeletions
 from kbroker.replication.down_conversion import DownConversion
-from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.fetch_session_cache import FetchSessions
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
 from kbroker.replication.fetches import Fetches

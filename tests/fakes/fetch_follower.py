@@ -60,7 +60,7 @@ class FetchFollower:
             replica_id=BROKER_ID,
             replica_epoch=self.broker_epoch,
         )
-        answers = replicas.fetches.fetch(params, context.asked_for, context.quiet)
+        answers = replicas.fetches.fetch(params, context.asked_for, context)
         if isinstance(answers, list):
             self._take(context.response(answers))
         else:

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.replication.fetch_session import EPOCH_MAX, EVICTION_MS, FetchSessions, next_epoch
+from kbroker.replication.fetch_session import EPOCH_MAX, next_epoch
+from kbroker.replication.fetch_session_cache import EVICTION_MS, FetchSessions
+from tests.fakes.api_context import connection
 from tests.fakes.replication_cluster import topic_id_of
 from tests.fakes.virtual_time import VirtualTime
 
@@ -312,3 +317,125 @@ def test_no_slots_mean_no_sessions(time):
 @pytest.mark.parametrize(("epoch", "after"), [(0, 1), (1, 2), (EPOCH_MAX, 1), (-1, -1)])
 def test_epochs_go_round_without_the_special_ones(epoch, after):
     assert next_epoch(epoch) == after
+
+
+@pytest.fixture
+def small_cache(time) -> FetchSessions:
+    """With room for 10 partitions of consumers."""
+    return FetchSessions(100, time, partitions_max=10)
+
+
+def test_consumers_sessions_have_room_for_so_many_partitions_together(small_cache):
+    assert ask(small_cache, request(*range(6))).session_id != 0
+
+    over = ask(small_cache, request(*range(5)))
+    fits = ask(small_cache, request(*range(4)))
+
+    assert (over.session_id, indexes(over)) == (0, list(range(5)))
+    assert fits.session_id != 0
+    assert small_cache.weight == 10
+
+
+def test_a_followers_session_takes_no_room_of_consumers(small_cache):
+    assert ask(small_cache, request(*range(20)), is_follower=True).session_id != 0
+    assert ask(small_cache, request(*range(10))).session_id != 0
+
+
+def test_a_session_that_outgrows_the_room_ends(small_cache):
+    session_id = ask(small_cache, request(*range(6))).session_id
+
+    with pytest.raises(KafkaError) as refused:
+        ask(small_cache, request(*range(20), session_id=session_id, epoch=1))
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(small_cache), small_cache.weight) == (0, 0)
+
+
+def test_a_session_that_names_what_it_has_does_not_grow(small_cache):
+    session_id = ask(small_cache, request(*range(10))).session_id
+
+    response = ask(small_cache, request(*range(10), session_id=session_id, epoch=1, offset=3))
+
+    assert (response.error_code, small_cache.weight) == (0, 10)
+
+
+def test_what_a_session_forgets_is_room_again(small_cache):
+    session_id = ask(small_cache, request(*range(10))).session_id
+    ask(small_cache, request(session_id=session_id, epoch=1, forget=range(4)))
+
+    assert ask(small_cache, request(*range(4))).session_id != 0
+
+
+def test_sessions_of_clients_that_have_gone_give_way(small_cache):
+    gone, here = connection(), connection()
+    for conn in (here, gone):
+        context = small_cache.context(
+            request(*range(5)), 12, NAMES.get, is_follower=False, connection=conn
+        )
+        context.response(answers(context))
+    early = ask(small_cache, request(*range(5))).session_id
+    gone.is_closed = True
+
+    assert early == 0
+    assert ask(small_cache, request(*range(5))).session_id != 0
+    assert (len(small_cache), small_cache.evictions.value, small_cache.weight) == (2, 1, 10)
+
+
+def test_sessions_unused_for_long_make_room(small_cache, time):
+    ask(small_cache, request(*range(10)))
+    time.advance(EVICTION_MS + 1)
+
+    assert ask(small_cache, request(*range(7))).session_id != 0
+
+
+def test_names_that_no_topic_can_have_take_more_room(small_cache):
+    assert ask(small_cache, request(0, topic="x" * 6_000)).session_id == 0
+    assert ask(small_cache, request(0, topic="x" * 249)).session_id != 0
+    assert small_cache.weight == 1
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_partition_of_a_session_takes_few_bytes(time, version):
+    sessions = FetchSessions(10, time)
+    count = 2_000
+    context = sessions.context(
+        request(*range(1_000, 1_000 + count), offset=1_000_000),
+        version,
+        NAMES.get,
+        is_follower=False,
+    )
+    context.response(answers(context, high_watermark=1_000_000))
+    del context
+    gc.collect()
+
+    tracemalloc.start()
+    try:
+        other = sessions.context(
+            request(*range(1_000, 1_000 + count), offset=1_000_000),
+            version,
+            NAMES.get,
+            is_follower=False,
+        )
+        other.response(answers(other, high_watermark=1_000_000))
+        del other
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert len(sessions) == 2
+    assert kept < 450 * count
+
+
+def test_the_next_request_ends_the_wait_of_the_one_before(sessions):
+    session_id = ask(sessions, request(0)).session_id
+    slow = sessions.context(
+        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    )
+    ended = []
+    assert slow.session is not None
+    slow.session.end_wait = lambda: ended.append("wait")
+
+    ask(sessions, request(session_id=session_id, epoch=2))
+
+    assert (slow.is_over, ended) == (True, ["wait"])

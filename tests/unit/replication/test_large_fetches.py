@@ -9,12 +9,14 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
+from kbroker.replication import fetches
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.fetches import SLICE_PARTITIONS
+from kbroker.replication.fetch_reader import FetchReader
+from kbroker.replication.fetches import ALWAYS_WAITS, FEW_PARTITIONS, SLICE_PARTITIONS
 from tests.fakes.replication_cluster import batch
 
 BATCH_SIZE = len(batch(b"v"))
-MANY = 3 * SLICE_PARTITIONS
+MANY = 3 * FEW_PARTITIONS
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -107,3 +109,57 @@ def test_a_consumer_that_has_gone_is_not_waited_for(cluster):
     consumer.turns()
 
     assert len(consumer.waiting) == 0
+
+
+def test_what_was_there_and_what_comes_is_added_up(cluster):
+    first, second = cluster.lead("t", 0), cluster.lead("t", 1)
+    cluster.append(first, b"v")
+    consumer = Consumer(cluster, max_wait_ms=500, min_bytes=2 * BATCH_SIZE)
+    early = consumer.turns(MANY // SLICE_PARTITIONS + 2)
+
+    cluster.append(second, b"v")
+    consumer.turns(2 * MANY // SLICE_PARTITIONS)
+
+    assert not early
+    assert consumer.task.done()
+    assert consumer.sizes() == {0: BATCH_SIZE, 1: BATCH_SIZE}
+
+
+def test_a_change_costs_one_look_at_the_partition_that_changed(cluster, monkeypatch):
+    first, second = cluster.lead("t", 0), cluster.lead("t", 1)
+    elsewhere = cluster.lead("u")
+    read, looks = FetchReader.read, []
+
+    def counted(self, params, asked_for, *others):
+        looks.extend(asked.topic_partition for asked in asked_for)
+        return read(self, params, asked_for, *others)
+
+    monkeypatch.setattr(FetchReader, "read", counted)
+    consumer = Consumer(cluster, max_wait_ms=500, min_bytes=1_000_000)
+    consumer.turns(MANY // SLICE_PARTITIONS + 2)
+    looks.clear()
+    for partition in (first, second, first, elsewhere):
+        cluster.append(partition, b"v")
+
+    waiting = not consumer.task.done()
+    consumer.task.cancel()
+    consumer.turns()
+
+    assert waiting
+    assert looks == [TopicPartition("t", index) for index in (0, 1, 0)]
+
+
+def test_what_waits_without_a_session_is_bounded(cluster, monkeypatch):
+    cluster.lead("t", 0)
+    monkeypatch.setattr(fetches, "WAITING_PARTITIONS_MAX", 2 * MANY)
+    waiting = [Consumer(cluster, max_wait_ms=500) for _ in range(3)]
+    small = Consumer(cluster, count=ALWAYS_WAITS, max_wait_ms=500)
+    waiting[0].turns(5 * MANY // SLICE_PARTITIONS)
+    done = [consumer.task.done() for consumer in waiting]
+
+    cluster.time.advance(500)
+    waiting[0].turns(5 * MANY // SLICE_PARTITIONS)
+
+    assert done == [False, False, True]
+    assert small.sizes() == {}
+    assert cluster.replicas.fetches.waiting_partitions == 0

@@ -21,7 +21,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.fetch_session_cache import FetchSessions
 from tests.fakes.copying_cluster import CopyingCluster, T
 from tests.fakes.log_maker import batch, delete_old_segments
 

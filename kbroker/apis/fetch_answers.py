@@ -1,0 +1,87 @@
+"""What the answers of Fetch say beside what was read: what is hidden from whom, who leads
+instead, and which codes old clients know. For some of the partitions at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kbroker.apis.authorizer import AclOperation, ResourceType
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.fetch_params import FetchPartition
+from kbroker.replication.fetch_reader import refused
+from kbroker.replication.fetch_session import FetchOrigin
+
+FIRST_VERSION_WITH_STORAGE_ERROR = 6
+FIRST_VERSION_WITH_LEADER_HINTS = 16
+PartitionData = FetchResponse.PartitionData
+Answers = list[PartitionData]
+_LEADS_NOT = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+def hidden_topics(ctx: RequestContext, asked_for: Sequence[FetchPartition]) -> frozenset[str]:
+    """Those that the client may not read."""
+    names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
+    return ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
+
+
+def with_refused(
+    answers: Iterable[PartitionData], asked_for: Sequence[FetchPartition], hidden: Collection[str]
+) -> Answers:
+    """The answers to all that is asked for, given those to what is not hidden."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allowed = iter(answers)
+    return [
+        refused(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
+        for asked in asked_for
+    ]
+
+
+def settle_codes(answers: Answers) -> None:
+    """Say nothing that a client of an old version does not know."""
+    for data in answers:
+        if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+            # An unknown code is not tried again; this one makes the client look for the leader.
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def explain(
+    ctx: RequestContext,
+    asked_for: Sequence[FetchPartition],
+    answers: Answers,
+    origin: FetchOrigin,
+) -> set[int]:
+    """Tell what is refused: the client who leads instead, the log the rest. The ids of those
+    leaders.
+    """
+    pairs = zip(asked_for, answers, strict=True)
+    failed = [(asked, data) for asked, data in pairs if data.error_code]
+    leaders: set[int] = set()
+    if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
+        for asked, data in failed:
+            if data.error_code in _LEADS_NOT:
+                leader_id, leader_epoch = leader_hint(ctx.services.metadata, asked.topic_partition)
+                data.current_leader.leader_id = leader_id
+                data.current_leader.leader_epoch = leader_epoch
+                leaders.add(leader_id)
+    if failed and not origin.is_follower:
+        ctx.tell_entries(_refused_entry(asked, data) for asked, data in failed[:LOOKED_AT_MAX])
+    return leaders
+
+
+def _refused_entry(asked: FetchPartition, data: PartitionData) -> Refused:
+    topic, index = asked.topic_partition
+    name = topic or str(asked.topic_id)
+    return Refused(f"{name}-{index}", name, data.error_code)
+
+
+def name_leaders(ctx: RequestContext, leaders: set[int], response: FetchResponse) -> None:
+    """Say where those brokers are."""
+    response.node_endpoints = [
+        FetchResponse.NodeEndpoint(node_id=broker.broker_id, host=host, port=port, rack=broker.rack)
+        for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)
+    ]

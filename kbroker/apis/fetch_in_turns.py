@@ -1,0 +1,129 @@
+"""A Fetch of thousands of partitions, named in the request or kept by its session: each step of it
+is done for some of them at a time, with other requests in between.
+
+Law: what it holds of the memory others may wait for, so one that names them all waits a second for
+records and no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from kbroker.apis.authorizer import ALLOW_ALL
+from kbroker.apis.context import RequestContext
+from kbroker.apis.fetch_answers import (
+    FIRST_VERSION_WITH_STORAGE_ERROR,
+    Answers,
+    explain,
+    hidden_topics,
+    name_leaders,
+    settle_codes,
+    with_refused,
+)
+from kbroker.apis.now_or_later import NowOrLater
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.replication.fetch_context import FetchContext
+from kbroker.replication.fetch_params import FetchPartition
+from kbroker.replication.fetch_session import forgotten_keys
+from kbroker.turns import turn
+
+Read = Callable[[FetchContext, list[FetchPartition]], NowOrLater[Answers]]
+T = TypeVar("T")
+
+FEW = 1_000
+SLICE = 250
+LONGEST_WAIT_MS = 1_000
+
+FetchTopic = FetchRequest.FetchTopic
+
+
+def named(request: FetchRequest) -> int:
+    """How many partitions a request names."""
+    count = 0
+    for topic in request.topics:
+        count += len(topic.partitions)
+    for forgotten in request.forgotten_topics_data:
+        count += len(forgotten.partitions)
+    return count
+
+
+async def fetch_in_turns(ctx: RequestContext, request: FetchRequest, read: Read) -> FetchResponse:
+    """Answer a consumer. Raises KafkaError as `FetchSessions.begin`."""
+    context = await _context(ctx, request)
+    asked_for = context.asked_for
+    hidden = await _hidden(ctx, asked_for)
+    kept = asked_for
+    if hidden:
+        kept = [asked for asked in asked_for if asked.topic_partition.topic not in hidden]
+    outcome = read(context, kept) if kept else []
+    answers = outcome if isinstance(outcome, list) else await outcome
+    if context.is_over:
+        return context.end()
+    context.begin_response()
+    leaders: set[int] = set()
+    allowed = iter(answers)
+    for some in _slices(asked_for):
+        told = with_refused(allowed, some, hidden) if hidden else list(islice(allowed, len(some)))
+        if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
+            settle_codes(told)
+        leaders |= explain(ctx, some, told, context.origin)
+        context.add(some, told)
+        await turn()
+    response = context.end()
+    if leaders:
+        name_leaders(ctx, leaders, response)
+    response.is_large = True
+    return response
+
+
+async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
+    topic_name = ctx.services.metadata.topic_name
+    context = ctx.services.replicas.fetch_sessions.begin(
+        request, ctx.api_version, is_follower=False, connection=ctx.connection
+    )
+    for topics in _topics_in_slices(request.topics):
+        context.add_topics(topics, topic_name)
+        await turn()
+    keys = forgotten_keys(request.forgotten_topics_data, context.origin)
+    while some := list(islice(keys, SLICE)):
+        context.forget(some)
+        await turn()
+    context.ready(request)
+    if context.session is not None and context.origin.uses_topic_ids:
+        for asked_for in _slices(context.asked_for):
+            context.find_names(asked_for, topic_name)
+            await turn()
+    return context
+
+
+def _topics_in_slices(topics: list[FetchTopic]) -> Iterator[list[FetchTopic]]:
+    """The topics with no more than SLICE partitions at a time."""
+    some: list[FetchTopic] = []
+    size = 0
+    for topic in topics:
+        for partitions in _slices(topic.partitions):
+            some.append(
+                FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
+            )
+            size += len(partitions)
+            if size >= SLICE:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
+
+
+async def _hidden(ctx: RequestContext, asked_for: list[FetchPartition]) -> set[str]:
+    hidden: set[str] = set()
+    if ctx.services.authorizer is not ALLOW_ALL:
+        for some in _slices(asked_for):
+            hidden |= hidden_topics(ctx, some)
+            await turn()
+    return hidden
+
+
+def _slices(entries: list[T]) -> Iterator[list[T]]:
+    for start in range(0, len(entries), SLICE):
+        yield entries[start : start + SLICE]
