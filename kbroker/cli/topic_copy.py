@@ -43,6 +43,7 @@ from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.config.config_resources import ResourceType
+from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.compression import CODEC_IDS
@@ -138,8 +139,11 @@ def copy(  # one parameter per option
         fetcher = RecordFetcher(readers, [view], course, say)
         count = len(target_view.leaders) if by_key else None
         with report.watched():
-            _Copy(fetcher, sender, report, count).run()
+            obstacle = _Copy(fetcher, sender, report, count).run()
     say(f"{counted(report.read, 'record')} copied from {source} to {target}")
+    if obstacle is not None:
+        reason = f"{obstacle}; nothing behind it was copied (--from goes on behind it)"
+        raise CommandError(reason, ExitCode.ITEM_FAILED)
     tell_open(held)
 
 
@@ -192,16 +196,25 @@ class _Copy:
         self._fetcher, self._sender = fetcher, sender
         self._report, self._count = report, count
 
-    def run(self) -> None:
-        """Copy all. Raises ClientError, KafkaError, OSError."""
+    def run(self) -> str | None:
+        """Copy all, or up to what cannot be read, which is told. Raises ClientError, KafkaError,
+        OSError.
+        """
+        obstacle = None
         for batches in self._fetcher.answers():
             for batch in batches:
-                self._put(batch)
+                obstacle = self._put(batch)
+                if obstacle is not None:
+                    break
             self._sender.complete(_now_ms())
+            if obstacle is not None:
+                break
             self._sender.send_until(lambda: self._sender.has_room, self._report.show)
         self._sender.send_until(lambda: self._sender.is_idle, self._report.show)
+        return obstacle
 
-    def _put(self, batch: FetchedBatch) -> None:
+    def _put(self, batch: FetchedBatch) -> str | None:
+        """Why it cannot be read, where that is so."""
         header, data = batch.header, batch.data
         is_passed_on = (
             self._count is None
@@ -214,12 +227,17 @@ class _Copy:
             packed = PackedBatch(header, data)
             self._report.read += packed.record_count
             self._sender.put_packed(batch.place.partition, packed, _now_ms())
-            return
-        for partition, records in self._placed(batch.place, records_in(batch)).items():
+            return None
+        try:
+            read = records_in(batch)
+        except KafkaError as error:
+            return error.reason
+        for partition, records in self._placed(batch.place, read).items():
             self._report.read += len(records)
             bodies = list(map(whole_body_of, records))
             times = [record.timestamp for record in records]
             self._sender.put(partition, bodies, _now_ms(), times)
+        return None
 
     def _placed(
         self, place: TopicPartition, records: list[Record]

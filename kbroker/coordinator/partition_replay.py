@@ -109,8 +109,7 @@ class PartitionReplay:
             else:
                 yield from self._take_records(header, found)
         except KafkaError as error:
-            reason = error.message or error.code.name
-            self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, reason))
+            self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, error.reason))
 
     def _take_records(
         self, header: BatchHeader, found: Iterable[Record | KafkaError]
@@ -122,7 +121,7 @@ class PartitionReplay:
             if number % _RECORDS_AT_ONCE == 0:
                 yield
             if isinstance(record, KafkaError):
-                self.not_understood[record.message or record.code.name] += 1
+                self.not_understood[record.reason] += 1
                 continue
             try:
                 take(record.key, record.value, batch_offset, producer_id)
@@ -134,7 +133,7 @@ class PartitionReplay:
     def _take_markers(self, header: BatchHeader, found: Iterable[Record | KafkaError]) -> None:
         for record in found:
             if isinstance(record, KafkaError):
-                self.not_understood[record.message or record.code.name] += 1
+                self.not_understood[record.reason] += 1
                 continue
             control = read_control(record)
             if control is not None:

@@ -98,7 +98,7 @@ class LogReplay:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:  # the start has moved
-                    yield from self._doubt(error.message or error.code.name)
+                    yield from self._doubt(error.reason)
             except StorageError as error:
                 if error.is_passing:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
