@@ -225,6 +225,7 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/receive_buffers.py": {"held_bytes"},
     "network/response_writer.py": {"bytes_out"},
     "protocol/part_encoder.py": {"size_bytes"},
+    "record/record_stream.py": {"at"},
     "replication/fetch_session.py": {"weight"},
     "replication/fetch_session_cache.py": {"weight"},
     "replication/fetches.py": {"waiting_partitions"},

@@ -14,8 +14,8 @@ from kbroker.log.append.append_rules import AT_ONCE
 from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.local_log import LocalLog
 from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, plain_records
-from kbroker.record.record_walk import first_record_at
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, record_stream
+from kbroker.record.stream_walk import first_record_at
 
 _LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 
@@ -41,8 +41,8 @@ class TimedBatch(NamedTuple):
         """The first such record; may run on a worker thread. KafkaError(INVALID_RECORD)."""
         header = self.header
         if header.magic == MAGIC and header.timestamp_type != LOG_APPEND_TIME:
-            plain = plain_records(header, self.records)
-            found = first_record_at(header, plain, self.timestamp, self.starting_offset)
+            stream = record_stream(header, self.records)
+            found = first_record_at(header, stream, self.timestamp, self.starting_offset)
             return self._told(*found) if found is not None else None
         for record in any_records(self.records):
             if record.timestamp >= self.timestamp and record.offset >= self.starting_offset:

@@ -29,7 +29,7 @@ CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec}
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 READER_MAX_BYTES: Final = 256 * 1024 * 1024  # of a stored batch, for who takes it in whole
 
-_PIECES: Final[dict[int, Callable[[memoryview], Iterator[Bytes]]]] = {
+_PIECES: Final[dict[int, Callable[[memoryview], Iterator[bytes | bytearray]]]] = {
     GZIP: gzip_members.pieces,
     SNAPPY: xerial_blocks.pieces,
     LZ4: lz4_frame.pieces,
@@ -65,14 +65,14 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
     raise unsupported(codec)
 
 
-def plain_pieces(codec: int, data: Bytes) -> Iterator[Bytes]:
+def plain_pieces(codec: int, data: Bytes) -> Iterator[bytes | bytearray]:
     """The bytes that were given to `compress`, in pieces of about 1 MiB (at most 5), none empty.
 
     KafkaError, at the piece that cannot be had: INVALID_RECORD for a broken payload,
     UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.
     """
     if codec == NONE:
-        return iter((data,) if len(data) else ())
+        return iter((bytes(data),) if len(data) else ())
     pieces = _PIECES.get(codec)
     if pieces is None:
         raise unsupported(codec)
@@ -96,9 +96,7 @@ def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> B
             following = next(pieces, None)
         plain = whole
     if len(plain) > max_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE, f"compressed records hold more than {max_bytes} bytes"
-        )
+        raise too_large(max_bytes)
     return plain
 
 
@@ -124,6 +122,13 @@ def looks_compressed(codec: int, data: Bytes, position: int) -> bool:
 def most_unpacked_bytes(codec: int, size_bytes: int) -> int:
     """More than this no payload of that size unpacks to."""
     return _MOST_RATIOS.get(codec, 1) * size_bytes
+
+
+def too_large(max_bytes: int) -> KafkaError:
+    """The refusal of records that unpack to more than a reader can hold."""
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"compressed records hold more than {max_bytes} bytes"
+    )
 
 
 def unsupported(codec: int) -> KafkaError:

@@ -107,7 +107,9 @@ def first_offset(header: BatchHeader, batch: Bytes) -> int:
 def any_records(
     buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch or old message at `position`, wrapped ones included."""
+    """The records of the batch or old message at `position`, wrapped ones included. An old message
+    is unpacked at once.
+    """
     header = read_any_header(buffer, position)
     if header.magic == record_batch.MAGIC:
         return record_batch.records(buffer, position, max_decompressed_bytes)

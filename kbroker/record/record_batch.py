@@ -38,14 +38,16 @@ from kbroker.record.compression import (
     NONE,
     compress,
     decompress,
+    plain_pieces,
+    too_large,
 )
 from kbroker.record.default_record import (
     Bytes,
     invalid,
-    read_record,
     write_record,
 )
 from kbroker.record.default_record import Record as Record  # noqa: PLC0414 - this module's word too
+from kbroker.record.record_stream import RecordStream
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
@@ -238,10 +240,7 @@ def payload(
 
     KafkaError: see `compression.decompress`; INVALID_RECORD when cut short.
     """
-    end = position + header.size_bytes
-    if end > len(buffer):
-        invalid(f"batch of {header.size_bytes} bytes, {len(buffer) - position} given")
-    compressed = memoryview(buffer)[position + HEADER_SIZE : end]
+    compressed = _stored_records(header, buffer, position)
     if not header.attributes & COMPRESSION_MASK:
         return compressed
     return memoryview(decompress(header.compression, compressed, max_decompressed_bytes))
@@ -259,19 +258,41 @@ def plain_records(
     return whole if header.compression and isinstance(whole, bytes | bytearray) else bytes(plain)
 
 
+def record_stream(header: BatchHeader, buffer: Bytes, position: int = 0) -> RecordStream:
+    """The batch's records, unpacked as they are read, however much they are.
+
+    KafkaError: see `compression.plain_pieces`; INVALID_RECORD when cut short.
+    """
+    stored = _stored_records(header, buffer, position)
+    if not header.attributes & COMPRESSION_MASK:
+        return RecordStream(iter((bytes(stored),)))  # reading byte by byte is slower through a view
+    return RecordStream(plain_pieces(header.compression, stored))
+
+
+def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memoryview:
+    """The bytes after the header."""
+    end = position + header.size_bytes
+    if end > len(buffer):
+        invalid(f"batch of {header.size_bytes} bytes, {len(buffer) - position} given")
+    return memoryview(buffer)[position + HEADER_SIZE : end]
+
+
 def records(
     buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken."""
+    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken,
+    MESSAGE_TOO_LARGE where they begin beyond that many bytes. They are unpacked as they are read:
+    the first ones come before the last ones are seen.
+    """
     header = read_header(buffer, position)
-    view = payload(header, buffer, position, max_decompressed_bytes)
+    stream = record_stream(header, buffer, position)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    at = 0
     for _ in range(header.record_count):
-        record, at = read_record(view, at, header.base_offset, header.base_timestamp)
+        if stream.passed > max_decompressed_bytes:
+            raise too_large(max_decompressed_bytes)
+        record = stream.read(header.base_offset, header.base_timestamp)
         yield record if stamped is None else record._replace(timestamp=stamped)
-    if at != len(view):
-        invalid(f"{len(view) - at} bytes after the last record")
+    stream.check_end()
 
 
 def build(

@@ -13,24 +13,21 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.model import NO_TIMESTAMP
-from kbroker.record.compression import DEFAULT_MAX_BYTES, most_unpacked_bytes
+from kbroker.record.compression import most_unpacked_bytes
 from kbroker.record.default_record import (
     Bytes,
     invalid,
-    read_record,
     read_varint,
     skim_headers,
     skim_record,
     varint_bytes,
-    write_record,
 )
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 # A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
 SMALLEST_RECORD_BYTES: Final = 7
 
-_LOWS: Final = 64  # deltas whose varints share all bytes after the first
+DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the first
 _TAIL_BYTES: Final = 1024  # how much larger than the average record the last one may be
 _TAIL_TRIES: Final = 8
 
@@ -52,7 +49,7 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
     room = size_bytes - HEADER_SIZE
     codec = header.compression
     if codec:
-        room = min(most_unpacked_bytes(codec, room), DEFAULT_MAX_BYTES)
+        room = most_unpacked_bytes(codec, room)
     if header.record_count * SMALLEST_RECORD_BYTES > room:
         invalid(f"{header.record_count} records in a batch of {size_bytes} bytes")
 
@@ -62,79 +59,32 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
 
     Count and lengths must be what the header says. KafkaError: INVALID_RECORD.
     """
+    check_claims(header)
     count = header.record_count
-    if count <= 0 or count != header.last_offset_delta + 1:
-        invalid(f"{count} records with last offset delta {header.last_offset_delta}")
     first_delta, _, _, _ = skim_record(plain, 0)
     walked = [first_delta, first_delta, 0, 0]
     at = 0
     try:
-        for first in range(0, count, _LOWS):
-            at = _walk_some(plain, at, range(first, min(first + _LOWS, count)), walked)
+        for first in range(0, count, DELTAS_AT_ONCE):
+            at = walk_some(plain, at, range(first, min(first + DELTAS_AT_ONCE, count)), walked)
     except IndexError:
         invalid("record cut short")
     if at != len(plain):
         invalid(f"{len(plain) - at} bytes after the last record")
+    return walked_records(header, walked)
+
+
+def check_claims(header: BatchHeader) -> None:
+    """INVALID_RECORD where count and last offset contradict each other, or there are no records."""
+    count = header.record_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        invalid(f"{count} records with last offset delta {header.last_offset_delta}")
+
+
+def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
+    """Make times of the deltas that `walk_some` has found in all records."""
     base = header.base_timestamp
     return WalkedRecords(base + walked[0], base + walked[1], walked[2], walked[3])
-
-
-def keyless_indexes(header: BatchHeader, plain: Plain, most: int) -> list[int]:
-    """Indexes of the first `most` records without key; the records were walked before."""
-    at = 0
-    found: list[int] = []
-    for index in range(header.record_count):
-        _, _, has_key, at = skim_record(plain, at)
-        if not has_key:
-            found.append(index)
-            if len(found) == most:
-                break
-    return found
-
-
-def numbered(header: BatchHeader, plain: Plain) -> bytearray:
-    """The records with offsets that follow each other, whatever theirs were; they were walked
-    before.
-    """
-    out = bytearray()
-    at = 0
-    for index in range(header.record_count):
-        record, at = read_record(plain, at, 0, 0)
-        write_record(out, record._replace(offset=index), 0, 0)
-    return out
-
-
-def timestamps_outside(
-    header: BatchHeader, plain: Plain, bounds: tuple[int, int], most: int
-) -> list[tuple[int, int]]:
-    """(index, timestamp) of the first `most` records outside `bounds`, both of which are allowed;
-    the records were walked before.
-    """
-    earliest, latest = bounds
-    at = 0
-    found: list[tuple[int, int]] = []
-    for index in range(header.record_count):
-        delta, _, _, at = skim_record(plain, at)
-        timestamp = header.base_timestamp + delta
-        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
-            found.append((index, timestamp))
-            if len(found) == most:
-                break
-    return found
-
-
-def first_record_at(
-    header: BatchHeader, plain: Plain, timestamp: int, starting_offset: int
-) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
-    least_delta = timestamp - header.base_timestamp
-    least_offset_delta = starting_offset - header.base_offset
-    at = 0
-    for _ in range(header.record_count):
-        delta, offset_delta, _, at = skim_record(plain, at)
-        if delta >= least_delta and offset_delta >= least_offset_delta:
-            return header.base_timestamp + delta, header.base_offset + offset_delta
-    return None
 
 
 def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
@@ -212,8 +162,9 @@ def _mark(time_delta: int, offset_delta: int) -> bytes:
 _varint = lru_cache(maxsize=4096)(varint_bytes)
 
 
-def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
-    """Walk the records with these offset deltas, from `at` on; the position after them.
+def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
+    """Walk the records with these offset deltas, from `at` on; the position after them. `walked`:
+    least and largest time delta, records without key, records with another offset delta.
 
     What nearly all varints are is read in place. IndexError past the end.
     """

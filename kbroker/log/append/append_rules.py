@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kbroker.config.config_values import MAX_LONG
 from kbroker.config.topic_config import TopicConfig
 from kbroker.model import TopicPartition
-from kbroker.record.compression import CODEC_IDS, DEFAULT_MAX_BYTES
+from kbroker.record.compression import CODEC_IDS
 from kbroker.record.record_batch import MAGIC
 
 
@@ -92,7 +92,7 @@ class WorkLimit(NamedTuple):
 
 # A walk of so many records takes about 0.5 ms, and so does unpacking so many bytes.
 AT_ONCE = WorkLimit(1_000, 64 * 1024)
-UNLIMITED = WorkLimit(2**31 - 1, DEFAULT_MAX_BYTES)
+UNLIMITED = WorkLimit(2**31 - 1, 2**63 - 1)
 
 
 @lru_cache(maxsize=256)

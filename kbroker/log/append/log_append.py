@@ -35,6 +35,7 @@ from kbroker.log.append.message_set import holds_batch, size_of_next
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import (
     COMPRESSION_MASK,
+    READER_MAX_BYTES,
     ZSTD,
     looks_compressed,
 )
@@ -51,17 +52,21 @@ from kbroker.record.record_batch import (
     join_batch,
     plain_records,
     read_header,
+    record_stream,
 )
+from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     SMALLEST_RECORD_BYTES,
-    Plain,
     WalkedRecords,
     check_record_count,
+    tail_fits,
+    walk_records,
+)
+from kbroker.record.stream_walk import (
     keyless_indexes,
     numbered,
-    tail_fits,
     timestamps_outside,
-    walk_records,
+    walk_stream,
 )
 
 WritableBatch = bytearray | memoryview
@@ -177,20 +182,19 @@ def open_batch(
     needs_records = changes_codec or rules.is_compacted or rules.walks_records or not stamps
     if not needs_records and looks_right(header, batch):
         return OpenedBatch(batch, header, header.max_timestamp)
-    plain = _plain(header, batch, limit, _RECOMPRESSION_COST if changes_codec else 1)
-    walked = walk_records(header, plain)
+    walked = _walked(header, batch, limit, _RECOMPRESSION_COST if changes_codec else 1)
     if walked.keyless and rules.is_compacted:
-        indexes = keyless_indexes(header, plain, _MOST_RECORD_ERRORS)
+        indexes = keyless_indexes(header, record_stream(header, batch), _MOST_RECORD_ERRORS)
         raise without_key(indexes, walked.keyless, topic_partition)
     if not stamps:
-        _check_walked_timestamps(header, plain, walked, rules, now_ms)
+        _check_walked_timestamps(header, batch, walked, rules, now_ms)
     if walked.misplaced:
         if header.compression and not changes_codec:
             raise misplaced(topic_partition)
         if limit is not UNLIMITED:
             raise TakesLongError
     if changes_codec or walked.misplaced:
-        batch = _made_again(header, plain, walked, rules)
+        batch = _made_again(header, batch, walked, rules)
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
@@ -200,24 +204,26 @@ def open_batch(
     return OpenedBatch(batch, header, newest)
 
 
-def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int) -> Plain:
-    """The records, unpacked."""
-    most_bytes = limit.plain_bytes if limit is UNLIMITED else limit.plain_bytes // cost
-    is_limited = limit is not UNLIMITED
-    if is_limited and (
-        header.record_count > limit.record_count or len(batch) - HEADER_SIZE > most_bytes
-    ):
+def _walked(
+    header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int
+) -> WalkedRecords:
+    """Walk the records: all at once within a limit, else as they are unpacked."""
+    if limit is UNLIMITED:
+        return walk_stream(header, record_stream(header, batch))
+    most_bytes = limit.plain_bytes // cost
+    if header.record_count > limit.record_count or len(batch) - HEADER_SIZE > most_bytes:
         raise TakesLongError
     try:
-        return plain_records(header, batch, most_bytes)
+        plain = plain_records(header, batch, most_bytes)
     except KafkaError as error:
-        if is_limited and error.code == ErrorCode.MESSAGE_TOO_LARGE:
+        if error.code == ErrorCode.MESSAGE_TOO_LARGE:
             raise TakesLongError from None
         raise
+    return walk_records(header, plain)
 
 
 def _made_again(
-    header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules
+    header: BatchHeader, batch: WritableBatch, walked: WalkedRecords, rules: AppendRules
 ) -> bytearray:
     """The batch with the topic's codec, and with offsets that follow each other. As in Kafka, of
     its attributes only those are kept that a producer may set.
@@ -225,7 +231,8 @@ def _made_again(
     codec = header.compression if rules.compression is None else rules.compression
     kept = header.attributes & (TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT)
     changed = header._replace(attributes=kept | codec)
-    body = numbered(header, plain) if walked.misplaced else plain
+    plain = plain_records(header, batch, READER_MAX_BYTES)
+    body = numbered(header, RecordStream(iter((plain,)))) if walked.misplaced else plain
     return bytearray(join_batch(changed, body, rules.compression_level))
 
 
@@ -265,7 +272,11 @@ def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -
 
 
 def _check_walked_timestamps(
-    header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules, now_ms: int
+    header: BatchHeader,
+    batch: WritableBatch,
+    walked: WalkedRecords,
+    rules: AppendRules,
+    now_ms: int,
 ) -> None:
     """As `check_timestamps`, of a batch that was walked. Delta and base may add up to a time that
     no header can hold: that is outside whatever the topic allows.
@@ -274,7 +285,8 @@ def _check_walked_timestamps(
     least, most = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
     if least <= walked.least_timestamp and walked.max_timestamp <= most:
         return
-    found = timestamps_outside(header, plain, (least, most), _MOST_RECORD_ERRORS)
+    stream = record_stream(header, batch)
+    found = timestamps_outside(header, stream, (least, most), _MOST_RECORD_ERRORS)
     if found:
         offset = header.base_offset
         outside = [UntimelyRecord(index, timestamp, offset + index) for index, timestamp in found]

@@ -38,7 +38,7 @@ def compress(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def pieces(data: memoryview) -> Iterator[bytes]:
-    """The data of all blocks."""
+    """The data of all blocks, without empty ones."""
     if len(data) < len(_HEADER) or bytes(data[: len(_MAGIC)]) != _MAGIC:
         yield from _block(data)
         return
@@ -82,7 +82,7 @@ def _block(block: memoryview) -> Iterator[bytes]:
         plain = bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         broken(error)
-    if size <= PIECE_BYTES:
+    if 0 < size <= PIECE_BYTES:
         yield plain
         return
     for start in range(0, size, PIECE_BYTES):

@@ -25,13 +25,13 @@ from kbroker.record.record_batch import (
     payload,
     read_header,
 )
+from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     check_record_count,
-    keyless_indexes,
     tail_fits,
-    timestamps_outside,
     walk_records,
 )
+from kbroker.record.stream_walk import keyless_indexes, timestamps_outside
 from tests.fakes.walked_batch import walk_batch
 
 RECORDS = [
@@ -107,7 +107,7 @@ def test_records_without_key_are_found() -> None:
     plain = bytes(payload(header, batch))
 
     assert walk_batch(header, batch).keyless == 1
-    assert keyless_indexes(header, plain, 10) == [1]
+    assert keyless_indexes(header, RecordStream(iter((plain,))), 10) == [1]
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 8_191, 8_192, 8_193, 9_000])
@@ -119,7 +119,7 @@ def test_offsets_of_every_length_are_walked(count: int) -> None:
 
     keyless = [n for n in range(count) if n % 3]
     assert walked == (5_000, 5_000 + count - 1, len(keyless), 0)
-    assert keyless_indexes(header, plain, 4) == keyless[:4]
+    assert keyless_indexes(header, RecordStream(iter((plain,))), 4) == keyless[:4]
 
 
 @pytest.mark.parametrize("at", [0, 1, 63, 64, 100, 8_192, 8_999])
@@ -167,8 +167,13 @@ def test_times_before_the_first_one_count() -> None:
     header, plain = plain_of(build(entries))
 
     assert walk_batch(header, build(entries)) == (20, 90_000, 4, 0)
-    assert timestamps_outside(header, plain, (21, 89_999), 5) == [(1, 90_000), (2, 20)]
-    assert timestamps_outside(header, plain, (21, 89_999), 1) == [(1, 90_000)]
+    assert timestamps_outside(header, RecordStream(iter((plain,))), (21, 89_999), 5) == [
+        (1, 90_000),
+        (2, 20),
+    ]
+    assert timestamps_outside(header, RecordStream(iter((plain,))), (21, 89_999), 1) == [
+        (1, 90_000)
+    ]
 
 
 @pytest.mark.parametrize("payload_bytes", [7, 70, 1_000])
@@ -211,8 +216,6 @@ def test_a_compressed_batch_has_no_more_records_than_could_be_unpacked(codec: in
     check_record_count(header._replace(record_count=most), 79)
     with refusal(ErrorCode.INVALID_RECORD):
         check_record_count(header._replace(record_count=most + 1), 79)
-    with refusal(ErrorCode.INVALID_RECORD):
-        check_record_count(header._replace(record_count=(64 << 20) // 7 + 1), 1 << 30)
 
 
 @pytest.mark.parametrize("count", [1, 2, 64, 65, 500])

@@ -404,5 +404,5 @@ async def test_a_bomb_is_refused_and_the_next_one_served(tmp_path: Path, codec: 
     bomb = claiming_one(codec, 65 << 20)
     settings = COMPACTED | {"max_message_bytes": 1 << 24}
     broker = LongAppendsBroker({T: open_log(tmp_path, **settings)})
-    assert (await broker.append([(T, bomb)]))[0].error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert (await broker.append([(T, bomb)]))[0].error_code is ErrorCode.INVALID_RECORD
     assert said(await broker.append([(T, batch(1))])) == [(ErrorCode.NONE, 0)]

@@ -1,0 +1,141 @@
+"""The records of a batch that is unpacked piece by piece: RecordStream.
+
+Law: no more is held than a piece and the record at hand, and of a record that is only
+skimmed no more than a piece. Any bytes give records or KafkaError(INVALID_RECORD).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kbroker.errors import KafkaError
+from kbroker.record.default_record import (
+    Record,
+    invalid,
+    read_record,
+    read_varint,
+    skim_record,
+)
+
+_LONGEST_VARINT: Final = 10
+_SHORT_BYTES: Final = 64 * 1024  # a record that takes more is skimmed in pieces
+_LEAST_MORE_BYTES: Final = 512 * 1024  # added at a time: pieces may be as small as a byte
+
+
+class RecordStream:
+    """Records one after the other. `held` is what was unpacked and not dropped yet, `at` the
+    position of the next record in it.
+    """
+
+    __slots__ = ("_passed", "_pieces", "at", "held")
+
+    def __init__(self, pieces: Iterator[bytes | bytearray]) -> None:
+        self._pieces = pieces
+        self._passed = 0  # bytes that were dropped
+        self.held: bytes | bytearray = next(pieces, b"")
+        self.at = 0
+
+    @property
+    def passed(self) -> int:
+        """How many bytes the records so far took."""
+        return self._passed + self.at
+
+    @property
+    def left(self) -> int:
+        """How many bytes are held from the next record on."""
+        return len(self.held) - self.at
+
+    def more(self) -> bool:
+        """Drop the records that were passed and hold at least a byte more; False: that was all."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        held = self.held if isinstance(self.held, bytearray) else bytearray(self.held)
+        del held[: self.at]
+        self._passed += self.at
+        self.at = 0
+        self.held = held
+        enough = len(held) + _LEAST_MORE_BYTES
+        while piece is not None:
+            held += piece
+            piece = next(self._pieces, None) if len(held) < enough else None
+        return True
+
+    def check_end(self) -> None:
+        """Refuse whatever is behind the last record; what is broken there shows itself, too."""
+        if self.left or self.more():
+            invalid(f"{self.left} bytes after the last record")
+
+    def read(self, base_offset: int, base_timestamp: int) -> Record:
+        """The next record, which is held whole."""
+        size = self._size_of_next()
+        while self.left < size and self.more():
+            size = self._size_of_next()
+        if size < _SHORT_BYTES:
+            record, self.at = read_record(self.held, self.at, base_offset, base_timestamp)
+            return record
+        with memoryview(self.held) as view:  # each field is copied once
+            record, self.at = read_record(view, self.at, base_offset, base_timestamp)
+        return record
+
+    def skim(self) -> tuple[int, int, bool]:
+        """Pass over the next record: (timestamp delta, offset delta, has a key)."""
+        while True:
+            try:
+                delta, offset_delta, has_key, self.at = skim_record(self.held, self.at)
+            except KafkaError:
+                if self.left >= _SHORT_BYTES:
+                    return self._skim_long()
+                if not self.more():
+                    raise
+            else:
+                return delta, offset_delta, has_key
+
+    def _size_of_next(self) -> int:
+        """How many bytes the next record takes, by its length."""
+        try:
+            length, start = read_varint(self.held, self.at)
+        except IndexError:
+            return self.left + 1
+        return start - self.at + length
+
+    def _skim_long(self) -> tuple[int, int, bool]:
+        """As `skim`, field by field: what was passed is dropped on the way."""
+        length = self._varint()
+        end = self.passed + length
+        self._skip(1)
+        delta = self._varint(_LONGEST_VARINT)
+        offset_delta = self._varint()
+        key_length = self._varint()
+        self._skip(max(key_length, 0))
+        self._skip(max(self._varint(), 0))
+        count = self._varint()
+        if count < 0:
+            invalid(f"{count} headers")
+        for _ in range(count):
+            key_length_of_header = self._varint()
+            if key_length_of_header < 0:
+                invalid("header without key")
+            self._skip(key_length_of_header)
+            self._skip(max(self._varint(), 0))
+        if self.passed != end:
+            invalid(f"record says {length} bytes and holds others")
+        return delta, offset_delta, key_length >= 0
+
+    def _varint(self, max_bytes: int = 5) -> int:
+        if self.left < _LONGEST_VARINT:
+            self.more()
+        try:
+            value, self.at = read_varint(self.held, self.at, max_bytes)
+        except IndexError:
+            invalid("record cut short")
+        return value
+
+    def _skip(self, size_bytes: int) -> None:
+        while size_bytes > self.left:
+            size_bytes -= self.left
+            self.at = len(self.held)
+            if not self.more():
+                invalid("record cut short")
+        self.at += size_bytes

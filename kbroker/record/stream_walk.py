@@ -1,0 +1,127 @@
+"""What is asked of all records of a batch while they are unpacked piece by piece.
+
+Law: as in `record_walk`, nothing is built or copied per record. A stream is read once: who asks
+twice unpacks twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kbroker.errors import KafkaError
+from kbroker.model import NO_TIMESTAMP
+from kbroker.record.codecs.payload import PIECE_BYTES
+from kbroker.record.default_record import write_record
+from kbroker.record.record_batch import BatchHeader
+from kbroker.record.record_stream import RecordStream
+from kbroker.record.record_walk import (
+    DELTAS_AT_ONCE,
+    WalkedRecords,
+    check_claims,
+    walk_some,
+    walked_records,
+)
+
+_RETRIED_BYTES: Final = PIECE_BYTES  # records of so many that are not whole are walked one by one
+
+
+def walk_stream(header: BatchHeader, stream: RecordStream) -> WalkedRecords:
+    """As `record_walk.walk_records`, of records that need not fit into memory."""
+    check_claims(header)
+    count = header.record_count
+    walked: list[int] | None = None
+    index = 0
+    while index < count:
+        end = min(count, index + DELTAS_AT_ONCE - index % DELTAS_AT_ONCE)
+        if walked is None:  # the first record says where times begin
+            delta, offset_delta, has_key = stream.skim()
+            walked = [delta, delta, int(not has_key), int(offset_delta != 0)]
+            index = 1
+        elif _walk_held(stream, range(index, end), walked):
+            index = end
+        elif stream.left >= _RETRIED_BYTES or not stream.more():
+            for expected in range(index, end):
+                _skim_one(stream, expected, walked)
+            index = end
+    stream.check_end()
+    assert walked is not None
+    return walked_records(header, walked)
+
+
+def _walk_held(stream: RecordStream, deltas: range, walked: list[int]) -> bool:
+    """Walk these records if all that they hold is there; False changes nothing."""
+    tried = walked.copy()
+    held = stream.held
+    try:
+        at = walk_some(held, stream.at, deltas, tried)
+    except (IndexError, KafkaError):
+        return False  # cut off here, or broken: one by one it shows
+    if at > len(held):
+        return False
+    stream.at = at
+    walked[:] = tried
+    return True
+
+
+def _skim_one(stream: RecordStream, expected: int, walked: list[int]) -> None:
+    delta, offset_delta, has_key = stream.skim()
+    least, most, keyless, misplaced = walked
+    walked[:] = (
+        min(least, delta),
+        max(most, delta),
+        keyless + (not has_key),
+        misplaced + (offset_delta != expected),
+    )
+
+
+def keyless_indexes(header: BatchHeader, stream: RecordStream, most: int) -> list[int]:
+    """Indexes of the first `most` records without key; the records were walked before."""
+    found: list[int] = []
+    for index in range(header.record_count):
+        _, _, has_key = stream.skim()
+        if not has_key:
+            found.append(index)
+            if len(found) == most:
+                break
+    return found
+
+
+def numbered(header: BatchHeader, stream: RecordStream) -> bytearray:
+    """The records with offsets that follow each other, whatever theirs were; they were walked
+    before.
+    """
+    out = bytearray()
+    for index in range(header.record_count):
+        write_record(out, stream.read(0, 0)._replace(offset=index), 0, 0)
+    return out
+
+
+def timestamps_outside(
+    header: BatchHeader, stream: RecordStream, bounds: tuple[int, int], most: int
+) -> list[tuple[int, int]]:
+    """(index, timestamp) of the first `most` records outside `bounds`, both of which are allowed;
+    the records were walked before.
+    """
+    earliest, latest = bounds
+    found: list[tuple[int, int]] = []
+    for index in range(header.record_count):
+        delta, _, _ = stream.skim()
+        timestamp = header.base_timestamp + delta
+        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            found.append((index, timestamp))
+            if len(found) == most:
+                break
+    return found
+
+
+def first_record_at(
+    header: BatchHeader, stream: RecordStream, timestamp: int, starting_offset: int
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
+    least_delta = timestamp - header.base_timestamp
+    least_offset_delta = starting_offset - header.base_offset
+    for _ in range(header.record_count):
+        delta, offset_delta, _ = stream.skim()
+        if delta >= least_delta and offset_delta >= least_offset_delta:
+            return header.base_timestamp + delta, header.base_offset + offset_delta
+    return None
