@@ -42,7 +42,7 @@ class LogCheckpoints:
         self._directories = directories
         self._open = open_logs
         self._flush = flush
-        self._wanted_starts: list[Mapping[TopicPartition, int]] = []
+        self._wanted_starts: dict[TopicPartition, list[int]] = {}  # that are being written
 
     def write_recovery_points(self) -> None:
         """Up to where each log is on the disk."""
@@ -67,7 +67,8 @@ class LogCheckpoints:
         start at an offset may do so once `on_written` is called, and not named in it.
         """
         wanted = wanted or {}
-        self._wanted_starts.append(wanted)
+        for topic_partition, offset in wanted.items():
+            self._wanted_starts.setdefault(topic_partition, []).append(offset)
         waiting = {directory.path for directory in self._directories.online}
         failed: set[str] = set()
 
@@ -82,7 +83,8 @@ class LogCheckpoints:
             refused = {tp for tp, at in wanted.items() if not self._is_safe(tp, at, failed)}
             # Who is told moves the starts in memory: until then the files have them from here.
             on_written(frozenset(refused))
-            self._wanted_starts.remove(wanted)
+            for topic_partition, offset in wanted.items():
+                self._want_no_more(topic_partition, offset)
             if refused:  # the files may name them, and nobody moved them
                 self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note)
 
@@ -124,10 +126,15 @@ class LogCheckpoints:
         self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note, noted, affected)
         self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written, affected)
 
+    def _want_no_more(self, topic_partition: TopicPartition, offset: int) -> None:
+        offsets = self._wanted_starts[topic_partition]
+        offsets.remove(offset)
+        if not offsets:
+            del self._wanted_starts[topic_partition]
+
     def _start_to_note(self, log: Log) -> int | None:
         start_offset = log.log_start_offset
-        for wanted in self._wanted_starts:
-            offset = wanted.get(log.topic_partition, 0)
+        for offset in self._wanted_starts.get(log.topic_partition, ()):
             if start_offset < offset <= log.high_watermark:  # else it was cut since
                 start_offset = offset
         is_inside = start_offset > log.segments[0].base_offset

@@ -11,6 +11,8 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
+from tests.fakes.counted_steps import steps_of
 from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
 
 Work = tuple[Callable[[], None], Callable[[StorageError | None], None]]
@@ -40,6 +42,27 @@ def test_checkpoints_and_flushes_are_written_by_whom_they_are_given_to(tmp_path:
     assert log.recovery_point == 2
     assert (tmp_path / "recovery-point-offset-checkpoint").exists()
     logs.shutdown()
+
+
+def test_log_starts_that_are_being_written_make_the_next_ones_no_more_work(tmp_path: Path) -> None:
+    """Where many ask for records to be deleted at the same time."""
+    logs = started(tmp_path)
+    logs.write_with(lambda work, done: None)
+    places = [TopicPartition("t", number) for number in range(20)]
+    for place in places:
+        logs.get_or_create_log(place).append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+
+    def asked(numbers: range) -> int:
+        def ask() -> None:
+            for number in numbers:
+                logs.write_log_starts({TopicPartition("other", number): 1}, lambda _: None)
+
+        return steps_of(ask)
+
+    first = asked(range(5))
+    asked(range(5, 35))
+
+    assert asked(range(35, 40)) < 1.5 * first
 
 
 def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Path) -> None:
