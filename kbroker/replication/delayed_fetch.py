@@ -17,8 +17,9 @@ from collections.abc import Callable, Hashable, Sequence
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.delayed_operation_purgatory import DelayedOperation
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.fetch_reader import FetchOutcome
+from kbroker.replication.fetch_reader import UNKNOWN, FetchOutcome
 
+_NOWHERE: frozenset[int] = frozenset()
 Read = Callable[[FetchParams, Sequence[FetchPartition]], FetchOutcome]
 
 
@@ -26,6 +27,7 @@ class DelayedFetch(DelayedOperation):
     """One waiting fetch. `first` is what the read at the time of the request gave."""
 
     __slots__ = (
+        "_absent",
         "_asked",
         "_available",
         "_future",
@@ -54,6 +56,7 @@ class DelayedFetch(DelayedOperation):
         self._asked = asked
         self._read = read
         self._future = future
+        self._absent = _places_of_unknown(first)
         self._available = first.available
         self._total = first.available_bytes
         self._places: dict[Hashable, int] | None = None  # where partitions are, once it is woken
@@ -102,9 +105,22 @@ class DelayedFetch(DelayedOperation):
         """Read everything once more, so that all partitions are of one moment."""
         if not self._future.done():
             outcome = self._looked or self._read(self._params, self._asked)
+            if outcome.unknown:
+                for place in _places_of_unknown(outcome) - self._absent:
+                    # As from Kafka, which looks for the topics before it begins to wait.
+                    outcome.partitions[place].aborted_transactions = None
             self._future.set_result(outcome.partitions)
 
     def on_expiration(self) -> None:
         """The max wait is over: what there is, if only high watermarks."""
         self._looked = None
         self.on_complete()
+
+
+def _places_of_unknown(outcome: FetchOutcome) -> frozenset[int]:
+    """Where in the outcome are partitions that are not there."""
+    if not outcome.unknown:
+        return _NOWHERE
+    return frozenset(
+        place for place, data in enumerate(outcome.partitions) if data.error_code in UNKNOWN
+    )

@@ -6,14 +6,16 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.model import TopicPartition
+from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from tests.fakes.replication_cluster import (
     batch,
     leader_and_isr,
+    partition_metadata,
     stop_replica,
     topic_id_of,
+    update_metadata,
 )
 
 BATCH_SIZE = len(batch(b"v"))
@@ -320,6 +322,25 @@ def test_a_follower_is_read_only_by_those_who_may(cluster):
     (new,) = cluster.replicas.fetches.fetch(params(leader_only=False), [asked()])
 
     assert (old.error_code, new.error_code) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_topic_that_goes_while_it_is_waited_for_has_no_list_of_aborted_transactions(
+    cluster, others
+):
+    """One that was not there at the begin has an empty one."""
+    cluster.lead("t")
+    missing = [asked("missing") for _ in range(others)]
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [*missing, asked()])
+
+    cluster.metadata.update(update_metadata(("t", partition_metadata(leader=LEADER_DURING_DELETE))))
+    cluster.replicas.leadership.stop_replicas(stop_replica("t"))
+    cluster.time.advance(500)
+
+    assert [(data.error_code, data.aborted_transactions) for data in answer.result()] == [
+        *[(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])] * others,
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+    ]
 
 
 def test_nothing_asked_for_is_answered_at_once(cluster):
