@@ -24,6 +24,7 @@ from kbroker.apis.fetch_answers import (
 )
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.rare_collections import collecting_all_rarely
 from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_params import FetchPartition
 from kbroker.replication.fetch_session import forgotten_keys
@@ -51,6 +52,11 @@ def named(request: FetchRequest) -> int:
 
 async def fetch_in_turns(ctx: RequestContext, request: FetchRequest, read: Read) -> FetchResponse:
     """Answer a consumer. Raises KafkaError as `FetchSessions.begin`."""
+    with collecting_all_rarely():
+        return await _fetch(ctx, request, read)
+
+
+async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> FetchResponse:
     context = await _context(ctx, request)
     asked_for = context.asked_for
     hidden = await _hidden(ctx, asked_for)

@@ -52,6 +52,7 @@ from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
+from kbroker.rare_collections import collecting_all_rarely
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
 
@@ -191,7 +192,8 @@ class KafkaApis:
         ctx = RequestContext(request.header, request.connection, self._services)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         try:
-            result = await answer(served, request, ctx, share)
+            with collecting_all_rarely():
+                result = await answer(served, request, ctx, share)
             await share.take(sum(map(len, result.pieces)))
         except BaseException:
             share.give_back()  # before the error, which holds it, is gone
@@ -281,7 +283,8 @@ class KafkaApis:
     async def _respond_large(
         self, served: _Served, request: Request, response: Message, message: Message
     ) -> Response:
-        pieces = await encoded(response, served.version, _head(served, request))
+        with collecting_all_rarely():
+            pieces = await encoded(response, served.version, _head(served, request))
         share = self._room.share()
         await share.take(sum(map(len, pieces)))
         result = self._throttled(served, request, response, pieces, message)

@@ -1,0 +1,32 @@
+"""Rare collections of all garbage, while a request of very many entries is in work.
+
+Law: a full collection looks at every object that is alive: at 300,000 entries it holds the event
+loop for 200 ms, again and again while they are made, and finds nothing. Young objects are collected
+as ever; old ones after some millions of new objects, so that garbage does not pile up however long
+the work takes.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_COLLECTIONS_OF_YOUNG = 1_000  # some millions of objects; usually 10
+_works: list[int] = []  # for each piece of work, the usual threshold
+
+
+@contextmanager
+def collecting_all_rarely() -> Iterator[None]:
+    """Until this and all others have ended."""
+    if not _works:
+        _works.append(gc.get_threshold()[2])
+    else:
+        _works.append(_works[0])
+    gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS_OF_YOUNG)
+    try:
+        yield
+    finally:
+        usual = _works.pop()
+        if not _works:
+            gc.set_threshold(*gc.get_threshold()[:2], usual)
