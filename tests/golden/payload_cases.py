@@ -68,6 +68,14 @@ def lz4_cases() -> Iterator[tuple[str, bytes]]:
         "an empty block at the end",
         (lz4_header() + lz4_block(SMALL) + as_le(1) + b"\0" + LZ4_END),
     )
+    yield (
+        "garbage behind an empty block",
+        lz4_header() + lz4_block(SMALL) + as_le(1) + b"\0" + b"garbage",
+    )
+    yield (
+        "a block behind an empty one",
+        lz4_header() + lz4_block(SMALL) + as_le(1) + b"\0" + lz4_block(SMALL) + LZ4_END,
+    )
     yield "an empty block", lz4_header() + as_le(1) + b"\0" + lz4_block(SMALL) + LZ4_END
     yield (
         "a stored block of nothing, then another",

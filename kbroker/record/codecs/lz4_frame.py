@@ -6,7 +6,7 @@
 
 Law: one frame, as Java's `Lz4BlockInputStream` reads it. Blocks that need the one before, and
 dictionaries, are refused. Content size and content checksum are not compared with the data, and
-what follows the frame is left alone. A block that unpacks to nothing has nothing but such after it.
+what follows the frame is left alone. A block that unpacks to nothing is the end of it, too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,6 @@ def pieces(data: memoryview) -> Iterator[bytearray]:
     """The data of the frame, of several blocks at a time."""
     frame = _read_header(data)
     at: int | None = frame.start
-    is_over = False
     while at is not None:
         blocks, room_bytes, at = _some_blocks(frame, data, at)
         room = bytearray(room_bytes)
@@ -116,7 +115,9 @@ def pieces(data: memoryview) -> Iterator[bytearray]:
             for block in blocks:
                 size = _unpack(frame, data, block, view[written : written + frame.block_bytes])
                 written += size
-                is_over = _goes_on(size, is_over)
+                if not size:
+                    at = None
+                    break
         del room[written:]
         if written:
             yield room
@@ -127,7 +128,6 @@ def unpack_into(data: memoryview, room: memoryview) -> int | None:
     frame = _read_header(data)
     at: int | None = frame.start
     written = 0
-    is_over = False
     while at is not None:
         blocks, _, at = _some_blocks(frame, data, at)
         for block in blocks:
@@ -138,16 +138,10 @@ def unpack_into(data: memoryview, room: memoryview) -> int | None:
                 if len(place) < frame.block_bytes:
                     return None
                 raise
+            if not size:
+                return written
             written += size
-            is_over = _goes_on(size, is_over)
     return written
-
-
-def _goes_on(size: int, is_over: bool) -> bool:
-    """Whether a block of so many plain bytes, or one before it, was empty."""
-    if size and is_over:
-        broken("lz4 frame with an empty block before others")
-    return is_over or not size
 
 
 def _read_header(data: memoryview) -> _Frame:
@@ -180,26 +174,37 @@ def _some_blocks(frame: _Frame, data: memoryview, at: int) -> tuple[list[_Block]
     """
     blocks: list[_Block] = []
     room_bytes = 0
-    most = frame.block_bytes
     while room_bytes < PIECE_BYTES:
         try:
-            field: int = _SIZE.unpack_from(data, at)[0]
-        except struct_error:
-            broken("lz4 frame without its end")
-        size = field & ~_STORED
-        at += _SIZE.size
-        if not size:
-            if frame.checks_content and at + _CHECKSUM_BYTES > len(data):
-                broken("lz4 frame without its checksum")
+            block = _block_at(frame, data, at)
+        except KafkaError:
+            if not blocks:
+                raise
+            break  # one of these may be the end
+        if block is None:
             return blocks, room_bytes, None
-        end = at + size
-        behind = end + _CHECKSUM_BYTES if frame.checks_blocks else end
-        if size > most or behind > len(data):
-            broken(f"lz4 block of {size} bytes, {len(data) - at} left")
-        blocks.append(_Block(at, end, field != size))
-        room_bytes += min(most, _LEAST_ROOM + MOST_RATIO * size)
-        at = behind
+        blocks.append(block)
+        room_bytes += min(frame.block_bytes, _LEAST_ROOM + MOST_RATIO * (block.end - block.start))
+        at = block.end + (_CHECKSUM_BYTES if frame.checks_blocks else 0)
     return blocks, room_bytes, at
+
+
+def _block_at(frame: _Frame, data: memoryview, at: int) -> _Block | None:
+    """The block whose size is at this position; None for the end mark."""
+    try:
+        field: int = _SIZE.unpack_from(data, at)[0]
+    except struct_error:
+        broken("lz4 frame without its end")
+    size = field & ~_STORED
+    start = at + _SIZE.size
+    checksum_bytes = _CHECKSUM_BYTES if frame.checks_blocks else 0
+    if not size:
+        if frame.checks_content and start + _CHECKSUM_BYTES > len(data):
+            broken("lz4 frame without its checksum")
+        return None
+    if size > frame.block_bytes or start + size + checksum_bytes > len(data):
+        broken(f"lz4 block of {size} bytes, {len(data) - start} left")
+    return _Block(start, start + size, field != size)
 
 
 def _unpack(frame: _Frame, data: memoryview, block: _Block, room: memoryview) -> int:
