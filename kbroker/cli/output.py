@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import click
 
-from kbroker.cli.record_rows import json_text
-
 FORMATS = ("table", "json", "jsonl", "csv")
 Row = Mapping[str, Any]
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -35,6 +33,9 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
 
     No rows are an empty list in json, a head in csv, and nothing at all in a table.
     """
+    if output in ("json", "jsonl"):
+        from kbroker.cli.record_rows import json_text  # 10 ms for help texts
+
     if output == "json":
         click.echo(json_text([_picked(row, columns) for row in rows], indent=2))
     elif output == "jsonl":
