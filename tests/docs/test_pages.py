@@ -52,3 +52,11 @@ def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
     page, made = PARTS[name]
 
     assert part_in(text_of(page), name) == made(), "run `python -m tests.docs.generated`"
+
+
+def test_no_page_of_the_site_links_what_the_site_lacks() -> None:
+    found = [
+        (page.name, link) for page in PAGES if page != README for link in links(page.read_text())
+    ]
+
+    assert [link for link in found if link[1].startswith("../")] == []
