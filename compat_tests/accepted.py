@@ -393,9 +393,10 @@ SEQUENCES = (
     Accepted(
         r"^offsets: TxnOffsetCommit with unknown members and generations: commit p g t:0=5 member=x generation=5$",
         r"^answer$",
-        "as 3.9.2, whose groups these are",
-        own=r"\[t \[0 UNKNOWN_MEMBER_ID\]\]",
-        levels=(2,),
+        "as 4.3.1, and as OffsetCommit in both: a group that is not there has no generation",
+        own=r"\[t \[0 ILLEGAL_GENERATION\]\]",
+        levels=(0,),
+        like="4.3.1",
     ),
     Accepted(
         r"^markers: a marker of a newer epoch fences: produce/11 p t:0$",

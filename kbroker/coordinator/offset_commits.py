@@ -109,9 +109,11 @@ class OffsetCommits:
         if not offsets:
             return []
         error = self.transactional_status(committer.group_id)
+        coordinated = self._store.find(committer.group_id)
+        if error is _NONE and coordinated is None and committer.generation_id >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
         if error is not _NONE:
             return [error] * len(offsets)
-        coordinated = self._store.find(committer.group_id)
         if coordinated is None:
             coordinated = self._store.create(committer.group_id)
         error = transactional_commit_error(

@@ -175,9 +175,11 @@ def test_metadata_that_is_too_long_is_refused_and_leaves_no_group() -> None:
 @pytest.mark.parametrize(
     ("member_id", "generation_id", "expected"),
     [
-        ("x", 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("x", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("x", 5, ErrorCode.ILLEGAL_GENERATION),
         ("", -1, NONE),
-        ("", 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("", 5, ErrorCode.ILLEGAL_GENERATION),
         ("x", -1, NONE),
     ],
 )
