@@ -83,6 +83,19 @@ def test_members_hear_of_a_rebalance_by_heartbeat(
     assert member.generation == 2
 
 
+def test_an_id_that_was_handed_out_is_that_of_a_dynamic_member(new: Member) -> None:
+    member_id = new.wire.call(JOIN_GROUP, 5, **new.join_fields()).member_id
+    fields = new.join_fields(member_id=member_id, group_instance_id="i")
+    refused = new.wire.call(JOIN_GROUP, 5, **fields)
+
+    assert (code(refused.error_code), refused.member_id) == ("-1 UNKNOWN_SERVER_ERROR", "")
+    assert (
+        join_once(new, group_id=f"{new.group}-2", member_id=member_id, group_instance_id="i")
+        == UNKNOWN_MEMBER
+    )
+    assert join_once(new, member_id=member_id) == "0"
+
+
 @pytest.mark.row(152)
 def test_a_new_member_is_given_an_id_first(new: Member) -> None:
     answer = new.wire.call(JOIN_GROUP, 5, **new.join_fields())

@@ -139,7 +139,10 @@ def _join_as_new_member(step: Step, attempt: JoinAttempt) -> None:
 def _join_as_known_member(step: Step, attempt: JoinAttempt) -> None:
     group, request = step.group, attempt.request
     member_id = request.member_id
-    if member_id in group.pending_members and request.group_instance_id is None:
+    if member_id in group.pending_members:
+        if request.group_instance_id is not None:  # it was handed out to a dynamic member
+            _refuse(step, attempt, UNKNOWN_MEMBER, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
         step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
         _add_member(step, attempt, member_id)
         return
