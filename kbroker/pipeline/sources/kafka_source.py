@@ -21,6 +21,7 @@ from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError, with_hints
 from kbroker.pipeline.sources.connector_security import settings_of_connector
+from kbroker.pipeline.sources.connector_times import with_written_times
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
 if TYPE_CHECKING:
@@ -114,20 +115,17 @@ class KafkaSource:
         reader = reader.option("startingOffsets", format_offsets(start))
         if max_records is not None:
             reader = reader.option("maxOffsetsPerTrigger", str(max_records))
-        return reader.load().select(*RECORD_COLUMNS)
+        return with_written_times(reader.load().select(*RECORD_COLUMNS))
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
         """Exactly these partitions and offsets."""
         reader = spark.read.format("kafka").options(**self.connector_options())
         starts = {partition: each.start for partition, each in ranges.items()}
         ends = {partition: each.end for partition, each in ranges.items()}
-        return (
-            reader.option("assign", _assignment(ranges))
-            .option("startingOffsets", format_offsets(starts))
-            .option("endingOffsets", format_offsets(ends))
-            .load()
-            .select(*RECORD_COLUMNS)
-        )
+        reader = reader.option("assign", _assignment(ranges))
+        reader = reader.option("startingOffsets", format_offsets(starts))
+        reader = reader.option("endingOffsets", format_offsets(ends))
+        return with_written_times(reader.load().select(*RECORD_COLUMNS))
 
     @property
     def cluster(self) -> Bootstrap:

@@ -122,6 +122,8 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
     }
     if is_local(settings.master):
         conf |= {
+            # Times before 1582 are told from Julian dates, which are of Java's time zone.
+            "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "2g",

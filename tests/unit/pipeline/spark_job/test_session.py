@@ -22,6 +22,7 @@ def test_a_local_session_serves_nobody_and_keeps_its_files_together(tmp_path: Pa
     assert conf["spark.ui.enabled"] == "false"
     assert conf["spark.sql.session.timeZone"] == "UTC"
     assert conf["spark.driver.bindAddress"] == "127.0.0.1"
+    assert conf["spark.driver.extraJavaOptions"] == "-Duser.timezone=UTC"
     assert conf["spark.local.dir"] == str(tmp_path / "local")
     assert "spark.jars.packages" not in conf
 
