@@ -92,9 +92,9 @@ def test_a_request_of_none_that_exist_makes_no_group() -> None:
 @pytest.mark.parametrize(
     ("member_id", "generation_id", "expected"),
     [
-        ("x", 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("x", 5, ErrorCode.ILLEGAL_GENERATION),
         ("", -1, ErrorCode.NONE),
-        ("", 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", 5, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
 def test_members_are_checked_where_they_are_named(
