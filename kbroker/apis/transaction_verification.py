@@ -63,8 +63,9 @@ def refused_partitions(
     batches: Mapping[TopicPartition, TransactionalBatch],
     how: Joining,
 ) -> NowOrLater[Codes]:
-    """Say where these batches may not be appended, and why: the partition is not led here, takes no
-    part in the transaction, or its coordinator could not be asked. All are of one producer.
+    """Say where these batches may not be appended, and why: the partition is not led here, has
+    records of a newer epoch, takes no part in the transaction, or its coordinator could not be
+    asked. All are of one producer.
     """
     refused: Codes = {}
     begun = _begin(ctx, batches, refused)
@@ -120,11 +121,11 @@ def _begin(
         try:
             partition = hosted.get(topic_partition)
             partition.check_leads()
+            producers = partition.log.producer_state
+            state = producers.begin_verification(batch, now_ms)
         except KafkaError as error:
             refused[topic_partition] = error.code
             continue
-        producers = partition.log.producer_state
-        state = producers.begin_verification(batch, now_ms)
         if state is not None:
             begun[topic_partition] = _Begun(batch, state, producers)
     return begun

@@ -142,9 +142,15 @@ class ProducerStateManager:
     ) -> VerificationState | None:
         """Where to note what the coordinator says of a batch; None where its transaction is open
         here, so that nothing has to be asked.
+
+        KafkaError INVALID_PRODUCER_EPOCH where a newer one wrote here: no coordinator, not even
+        that of another transactional id, has a say in it.
         """
         if self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
             return None
+        entry = self.producers.get(batch.producer_id)
+        if entry is not None and batch.producer_epoch < entry.producer_epoch:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
         state = self._verifications.get(batch.producer_id)
         if state is None:
             state = self._verifications[batch.producer_id] = VerificationState(batch, now_ms)

@@ -11,7 +11,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Participation
 from kbroker.errors import ErrorCode
-from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
@@ -57,3 +57,18 @@ def test_who_comes_no_more_is_forgotten(
     assert isinstance(refused, dict)
     assert list(refused) == [T]
     assert producers.is_asked(BATCH, state) is is_kept
+
+
+@pytest.mark.parametrize("how", Joining)
+def test_nobody_is_asked_about_an_epoch_that_is_over(
+    how: Joining, cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    producers = ProducerStateManager(T)
+    producers.load([ProducerStateEntry(7, producer_epoch=1)], 0)
+    cluster.lead("t").log.producer_state = producers  # type: ignore[misc]
+    services: Any = replace(call.services, participation=None)  # type: ignore[arg-type]
+    ctx = RequestContext(RequestHeader(0, 11, 1, None), connection(), services)
+
+    refused = refused_partitions(ctx, "x", {T: BATCH}, how)
+
+    assert refused == {T: ErrorCode.INVALID_PRODUCER_EPOCH}
