@@ -306,6 +306,30 @@ def test_a_topic_is_deleted_by_its_id(wire: WireClient) -> None:
     assert code(wire.metadata(topic).error_code) == UNKNOWN_TOPIC
 
 
+def test_a_topic_by_its_name_and_by_its_id_stays(
+    wire: WireClient, either: Callable[[str, str], str]
+) -> None:
+    topic, other = wire.create_topic(), wire.create_topic()
+    no_id = uuid.UUID(int=0)
+    topic_id = wire.call(3, 12, topics=[{"topic_id": no_id, "name": topic}]).topics[0].topic_id
+    deletion = [
+        {"name": topic, "topic_id": no_id},
+        {"name": None, "topic_id": topic_id},
+        {"name": other, "topic_id": no_id},
+    ]
+    answers = wire.call(DELETE_TOPICS, 6, topics=deletion, timeout=10_000).responses
+    reason = either(
+        "The topic is named both by name and by id.",
+        "The provided topic name maps to an ID that was already supplied.",
+    )
+    assert {(each.name, code(each.error_code, each.error_message)) for each in answers} == {
+        (topic, f"42 INVALID_REQUEST ({reason})"),
+        (other, "0"),
+    }
+    assert len(answers) == 2
+    assert code(wire.metadata(topic).error_code) == "0"
+
+
 @pytest.mark.row(199)
 def test_a_broker_may_forbid_deleting(own_broker: Callable[..., BrokerProcess]) -> None:
     wire = WireClient(own_broker("--override", "delete.topic.enable=false").bootstrap)

@@ -1,8 +1,8 @@
 """DeleteTopics (key 20), versions 0 to 6.
 
 v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6:
-topics by id. Only the controller deletes topics; others pass the request on, and answer
-NOT_CONTROLLER when it cannot be reached.
+topics by id; one that is named in both ways stays. Only the controller deletes topics; others pass
+the request on, and answer NOT_CONTROLLER when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     known: _Known = []
     await in_turns(_sort(ctx, _asked(ctx, request), response, known))
     known = _authorized(ctx, known)
+    await in_turns(_refuse_mixed(known, response))
     await in_turns(_add_ids(ctx, known))
     results = await ctx.services.topics.delete_topics(
         [name for name, _ in known], request.timeout_ms
@@ -83,6 +84,30 @@ def _sort(
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             known.append((name, answer))
+
+
+def _refuse_mixed(known: _Known, response: DeleteTopicsResponse) -> Iterator[None]:
+    """Refuse the topics that are named both by name and by id, each in one answer; they are no
+    longer `known`. Yields after each topic.
+    """
+    by_name: set[str] = set()
+    by_id: dict[str, DeletableTopicResult] = {}
+    for name, answer in known:
+        if answer.topic_id == ZERO_UUID:
+            by_name.add(name)
+        else:
+            by_id.setdefault(name, answer)
+        yield
+    mixed = {name: answer for name, answer in by_id.items() if name in by_name}
+    if not mixed:
+        return
+    for answer in mixed.values():
+        answer.error_code = ErrorCode.INVALID_REQUEST
+        answer.error_message = "The topic is named both by name and by id."
+    known[:] = [each for each in known if each[0] not in mixed]
+    response.responses = [
+        each for each in response.responses if mixed.get(each.name or "", each) is each
+    ]
 
 
 def _add_ids(ctx: RequestContext, known: _Known) -> Iterator[None]:

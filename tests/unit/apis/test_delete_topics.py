@@ -60,6 +60,39 @@ async def test_name_and_id_together_are_refused(client: AdminClient) -> None:
     assert refusal.value.code is ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("named", ["TI", "IT", "TTI", "ITI"], ids="by {}".format)
+async def test_a_topic_by_its_name_and_by_its_id_stays(named: str, client: AdminClient) -> None:
+    await create(client, "T")
+    await create(client, "other")
+    topic_id = client.broker.metadata.topic_id("T")
+    by = {"T": DeleteTopicsRequest.DeleteTopicState(name="T"), "I": by_id(topic_id).topics[0]}
+    request = by_id(UUID(int=0), "other")
+    request.topics += [by[each] for each in named]
+
+    answers = (await client.ask(handle, request, 6)).responses
+
+    assert [(r.name, r.error_code) for r in answers] == [
+        ("other", 0),
+        ("T", ErrorCode.INVALID_REQUEST),
+    ]
+    assert answers[1].topic_id == topic_id
+    assert answers[1].error_message == "The topic is named both by name and by id."
+    assert client.broker.metadata.contains_topic("T")
+    assert not client.broker.metadata.contains_topic("other")
+
+
+@pytest.mark.parametrize("named", ["TT", "II"])
+async def test_a_topic_named_twice_in_one_way_is_deleted(named: str, client: AdminClient) -> None:
+    await create(client, "T")
+    topic_id = client.broker.metadata.topic_id("T")
+    by = {"T": DeleteTopicsRequest.DeleteTopicState(name="T"), "I": by_id(topic_id).topics[0]}
+    request = DeleteTopicsRequest(topics=[by[each] for each in named], timeout_ms=1000)
+
+    answers = (await client.ask(handle, request, 6)).responses
+
+    assert [(r.name, r.topic_id, r.error_code) for r in answers] == [("T", topic_id, 0)] * 2
+
+
 @pytest.mark.parametrize(
     ("version", "code"),
     [(1, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)],
