@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from compat_tests import apache_kafka
 from compat_tests.command_line import FINE, ITEM_FAILED, USAGE, Run, interrupted, run, started
@@ -105,7 +105,8 @@ def test_an_open_transaction_is_listed_and_described_until_it_ends(
     (state,) = rows(kbroker("producers", topic, "--output", "jsonl").out)
     producer.commit_transaction(WAIT_S)
     (after,) = rows(kbroker("describe", transactional_id, "--output", "jsonl").out)
-    (ended,) = rows(kbroker("producers", topic, "--output", "jsonl").out)
+    # A commit is answered before the partitions have it.
+    until(lambda: "0 open transactions" in kbroker("producers", topic).err)
 
     (mine,) = [row for row in listed if row["transactional_id"] == transactional_id]
     assert described["producer_id"] == mine["producer_id"] == state["producer_id"]
@@ -117,7 +118,6 @@ def test_an_open_transaction_is_listed_and_described_until_it_ends(
     assert (none.code, none.out, none.err) == (FINE, "", "no transactional ids like that\n")
     assert (state["last_sequence"], state["transaction_start_offset"]) == (0, 1)
     assert after["state"] in ("PrepareCommit", "CompleteCommit")
-    assert ended["transaction_start_offset"] is None
 
 
 def test_who_reads_hears_where_a_transaction_is_open(
@@ -238,10 +238,47 @@ def test_a_transaction_that_its_coordinator_will_end_does_not_hang(
     assert re.fullmatch(
         rf"Error: nothing was aborted: the transaction in {topic}-0 does not hang, "
         rf"transactional id {transactional_id} is Ongoing, and its coordinator, broker \d, "
-        r"aborts it in \d+ s at the latest, or when a producer starts with this id \(--force aborts it in this partition alone\)",
+        rf"aborts it in \d+ s at the latest, or now with `kbroker txn abort --transactional-id "
+        rf"{transactional_id}` \(--force aborts it in this partition alone\)",
         refused.refused(ITEM_FAILED),
     )
     assert values(bootstrap, topic) == ["v", "in a transaction"]
+
+
+def test_what_a_producer_that_is_gone_left_open_is_aborted_by_its_id(
+    bootstrap: str, kbroker: Run, producer: Producer, transactional_id: str, topic: str
+) -> None:
+    begin(producer, topic)
+    (is_open,) = rows(kbroker("describe", transactional_id, "--output", "jsonl").out)
+
+    aborted = kbroker("abort", "--transactional-id", transactional_id)
+    (after,) = rows(kbroker("describe", transactional_id, "--output", "jsonl").out)
+    (state,) = rows(kbroker("producers", topic, "--output", "jsonl").out)
+    again = kbroker("abort", "--transactional-id", transactional_id)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(WAIT_S)
+
+    number = is_open["producer_id"]
+    assert (aborted.code, aborted.err) == (
+        FINE,
+        f"{transactional_id}: the transaction of producer {number}, epoch 0, in {topic}-0 is "
+        "aborted; that epoch is shut out (now 1)\n",
+    )
+    assert (after["state"], after["producer_epoch"]) == ("CompleteAbort", 1)
+    assert state["transaction_start_offset"] is None
+    assert (again.code, again.err) == (
+        FINE,
+        f"{transactional_id}: no transaction is open, it is CompleteAbort; nobody was shut out\n",
+    )
+    assert values(bootstrap, topic) == ["v"]
+
+
+def test_an_id_that_never_was_is_not_made_by_an_abort(kbroker: Run, transactional_id: str) -> None:
+    refused = kbroker("abort", "--transactional-id", transactional_id).refused(ITEM_FAILED)
+    described = kbroker("describe", transactional_id).refused(ITEM_FAILED)
+
+    assert refused.startswith(f"Error: no such transactional id: {transactional_id}")
+    assert described.startswith(f"Error: no such transactional id: {transactional_id}")
 
 
 def test_who_knows_better_aborts_it_all_the_same(

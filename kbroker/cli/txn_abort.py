@@ -1,4 +1,5 @@
-"""`kbroker txn abort`: end a transaction in one partition, past its coordinator.
+"""`kbroker txn abort`: end a transaction in one partition, past its coordinator; or have the
+coordinator end what a transactional id has open.
 
 Law: a transaction whose coordinator may still commit it must not be aborted in one of its
 partitions, or half of it would be there. So all coordinators are asked first, unless a person says
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 
 import click
 
-from kbroker.cli.completion import topic_names
+from kbroker.cli.completion import topic_names, transactional_ids
 from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.output import named, say
 from kbroker.cli.refusals import refuse
 from kbroker.cli.topic_choice import check_partitions, existing_topic
+from kbroker.cli.txn_abort_id import abort_id
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, open_transactions, owner_of
@@ -41,9 +43,13 @@ class Given:
     coordinator_epoch: int
 
 
-@click.command(short_help="End a transaction in a partition.")
-@click.argument("topic", shell_complete=topic_names)
-@click.option("--partition", "number", type=int, required=True, help="The partition.")
+@click.command(short_help="End what an id has open, or what hangs in a partition.")
+@click.argument("topic", required=False, shell_complete=topic_names)
+@click.option(
+    "--transactional-id", metavar="ID", shell_complete=transactional_ids,
+    help="Have its coordinator abort what this id has open, and shut its producer out.",
+)  # fmt: skip
+@click.option("--partition", "number", type=int, help="The partition of TOPIC.")
 @click.option(
     "--start-offset", type=int,
     help="Where the transaction begins, as find-hanging and producers tell it.",
@@ -58,23 +64,40 @@ class Given:
 @bootstrap_option
 def abort(
     bootstrap: str,
-    topic: str,
-    number: int,
+    topic: str | None,
+    transactional_id: str | None,
+    number: int | None,
     start_offset: int | None,
     producer_id: int | None,
     producer_epoch: int | None,
     coordinator_epoch: int | None,
     force: bool,
 ) -> None:
-    """Abort a hanging transaction in one partition of TOPIC, so that readers go on.
+    """Abort what a producer that is gone has left open under its transactional id, or a hanging
+    transaction in one partition of TOPIC, so that readers go on.
 
-    A transaction that its coordinator will end, at the latest after its time-out, is refused.
+    With --transactional-id the coordinator aborts the transaction in all its partitions, at once
+    and not after its time-out, and the command waits until they are told. In a partition, a
+    transaction that its coordinator will end is refused.
     """
-    given = _given(start_offset, producer_id, producer_epoch, coordinator_epoch)
+    ids = (producer_id, producer_epoch, coordinator_epoch)
+    if transactional_id is not None:
+        if force or (topic, number, start_offset, *ids) != (None,) * 6:
+            raise click.UsageError("--transactional-id stands alone: it names all partitions")
+        abort_id(bootstrap, transactional_id)
+        return
+    if topic is None:
+        raise click.UsageError("give --transactional-id, or a TOPIC and --partition")
+    if number is None:
+        raise click.UsageError("TOPIC needs --partition")
+    _abort_in(bootstrap, TopicPartition(topic, number), _given(start_offset, *ids), force)
+
+
+def _abort_in(bootstrap: str, place: TopicPartition, given: int | Given, force: bool) -> None:
     with cluster_links(bootstrap) as links:
-        view = existing_topic(links, topic)
-        check_partitions(view, [number])
-        place, leader = TopicPartition(topic, number), view.leaders[number]
+        view = existing_topic(links, place.topic)
+        check_partitions(view, [place.partition])
+        leader = view.leaders[place.partition]
         if leader == NO_LEADER:
             refuse([f"{place} has no leader: its broker is away"], Trouble.NO_LEADER)
         marker = _marker(links, place, leader, given)
@@ -187,7 +210,7 @@ def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
         left_s = max(0, round((owner.start_ms + owner.timeout_ms) / 1000 - time.time()))
         ends = (
             f"its coordinator, broker {owner.coordinator}, aborts it in {left_s} s at the latest, "
-            "or when a producer starts with this id"
+            f"or now with `kbroker txn abort --transactional-id {owner.transactional_id}`"
         )
     return (
         f"nothing was aborted: the transaction in {marker.place} does not hang, {name}, and {ends} "

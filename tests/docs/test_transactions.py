@@ -55,10 +55,11 @@ def check(commands: list[Shown], address: str) -> None:
 
 
 def test_transactions_are_seen_found_and_ended_as_shown(address: str) -> None:
-    seen, found, ended, settled_on = (
+    seen, gone, found, ended, settled_on = (
         shown_commands(section(PAGE, heading))
         for heading in (
             "## See what is open",
+            "## When a producer is gone",
             "## Find transactions that hang",
             "## End one",
             "## The protocol of Apache Kafka 4.x",
@@ -79,4 +80,8 @@ def test_transactions_are_seen_found_and_ended_as_shown(address: str) -> None:
 
     hang(wire, TOPIC, PRODUCER_ID, END_OFFSET)
     wire.close()
-    check(found + ended + settled_on, address)
+    check(found + ended, address)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as killed:
+        until(lambda: " Ongoing " in printed("kbroker txn list", address), "it is open again")
+        killed.kill()
+    check(gone + settled_on, address)
