@@ -222,6 +222,27 @@ def _latest(wire: WireClient, topic: str, isolation: int) -> int:
 # ---- offsets of groups
 
 
+def test_an_old_epoch_commits_no_offsets_under_any_transactional_id(
+    begun: Transactions, group: str
+) -> None:
+    begun.wire.wait_for_coordinator(group)
+    begun.begin()
+    assert begun.commit_offset(group, 5) == "0"
+    partition = {"partition_index": 0, "committed_offset": 9, "committed_metadata": ""}
+    topics = [{"name": begun.topic, "partitions": [{**partition, "committed_leader_epoch": -1}]}]
+
+    for name in (begun.name, f"{begun.name}-not"):
+        answer = begun.wire.call(
+            TXN_OFFSET_COMMIT, 3, transactional_id=name, group_id=group, member_id="",
+            generation_id=-1, producer_id=begun.producer_id, producer_epoch=begun.epoch - 1,
+            topics=topics,
+        )  # fmt: skip
+        assert code(answer.topics[0].partitions[0].error_code) == OLD_FENCED
+
+    assert begun.end() == "0"
+    until(lambda: begun.committed(group, stable=True) == ("0", 5), "the offset")
+
+
 @pytest.mark.row(91)
 def test_offsets_of_a_transaction_are_for_a_member_that_there_is(
     begun: Transactions, group: str
