@@ -23,6 +23,7 @@ from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
+from kbroker.protocol.frame import FrameSizeError
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.told_lines import ToldLines
 
@@ -144,7 +145,7 @@ class Processor:
 
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
         """Log that a connection is closed for what it sent: of each address once a minute."""
-        text = str(error)
+        text = _with_setting(error)
         now_ms = self._clock.monotonic_ms()
         left_out = self._told.left_out(connection.peer_host, text[:_KEPT_CHARACTERS], now_ms)
         if left_out is not None:
@@ -206,3 +207,10 @@ class Processor:
 def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int) -> bool:
     """True when more than the deadline passed with less than `SLOWEST_BYTES_PER_S` on average."""
     return age_ms >= deadline_ms and moved_bytes * 1000 < SLOWEST_BYTES_PER_S * age_ms
+
+
+def _with_setting(error: ProtocolError) -> str:
+    """The error as text, with the setting that decided."""
+    if isinstance(error, FrameSizeError):
+        return f"frame of {error.size} bytes (socket.request.max.bytes={error.max_bytes})"
+    return str(error)

@@ -21,13 +21,22 @@ _HTTP_METHODS = frozenset(
 _TLS_HANDSHAKE = b"\x16\x03"  # record type, then the major version; in all of SSL 3 to TLS 1.3
 
 
+class FrameSizeError(ProtocolError):
+    """A size that is negative, or above what the receiver takes."""
+
+    def __init__(self, size: int, max_bytes: int) -> None:
+        super().__init__(f"frame of {size} bytes, limit {max_bytes}")
+        self.size = size
+        self.max_bytes = max_bytes
+
+
 def next_frame(
     buffer: bytes | bytearray | memoryview, start: int, end: int, max_bytes: int
 ) -> tuple[int, int] | None:
     """The first frame of `buffer[start:end]`, without its size field: (first byte, byte after the
     last).
 
-    None when the frame is not whole yet. Raises ProtocolError for a negative size or one above
+    None when the frame is not whole yet. Raises FrameSizeError for a negative size or one above
     `max_bytes`; UnservedError where the bytes are another protocol's.
     """
     if end - start < 4:
@@ -58,4 +67,4 @@ def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> ProtocolError:
         return UnservedError(HTTP)
     if first_bytes.startswith(_TLS_HANDSHAKE):
         return UnservedError(TLS)
-    return ProtocolError(f"frame of {size} bytes (socket.request.max.bytes={max_bytes})")
+    return FrameSizeError(size, max_bytes)

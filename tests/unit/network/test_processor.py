@@ -4,13 +4,13 @@ from typing import Any, cast
 
 import pytest
 
-from kbroker.errors import ProtocolError
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
+from kbroker.protocol.frame import FrameSizeError
 from tests.fakes.scripted_channel import ScriptedChannel
 from tests.fakes.virtual_time import VirtualTime
 
@@ -121,12 +121,13 @@ def test_connections_closed_for_what_they_sent_are_told_once_a_minute_of_each_ad
 ) -> None:
     sweeps = Sweeps()
     connection = sweeps.channel.connection
-    error = ProtocolError("frame of 9 bytes (socket.request.max.bytes=8)")
+    error = FrameSizeError(9, 8)
 
     sweeps.processor.tell_protocol_error(connection, error)
     sweeps.processor.tell_protocol_error(connection, error)
     sweeps.time.advance(MINUTE_MS)
     sweeps.processor.tell_protocol_error(connection, error)
 
-    told = f"closed connection {connection.connection_id}: {error}"
+    reason = "frame of 9 bytes (socket.request.max.bytes=8)"
+    told = f"closed connection {connection.connection_id}: {reason}"
     assert caplog.messages == [told, f"{told}; 1 more like it since it was told last"]

@@ -35,12 +35,12 @@ def test_good_frames_before_a_bad_size_are_still_given() -> None:
     frames = FrameDecoder(max_bytes=8).feed(b"\0\0\0\x01a\xff\xff\xff\xff")
 
     assert next(frames) == b"a"
-    with pytest.raises(ProtocolError, match=r"frame of -1 bytes \(socket.request.max.bytes=8\)"):
+    with pytest.raises(ProtocolError, match="frame of -1 bytes, limit 8"):
         next(frames)
 
 
 def test_size_is_refused_before_its_bytes_arrive() -> None:
-    with pytest.raises(ProtocolError, match=r"frame of 9 bytes \(socket.request.max.bytes=8\)"):
+    with pytest.raises(ProtocolError, match="frame of 9 bytes, limit 8"):
         next_frame(b"\0\0\0\x09", 0, 4, 8)
 
 
