@@ -284,6 +284,12 @@ OF_TWO_BROKERS = (
         own="31",
     ),
     Accepted(
+        r"^write_txn_markers with markers\.coordinator_epoch [1-9]\d* v",
+        r"error_code$",
+        "no coordinator has had that epoch, and those that come would be refused until they have it",
+        own="42",
+    ),
+    Accepted(
         r"^write_txn_markers with markers\.topics(\.partition_indexes)? nothing v",
         r"^answer\.markers\[\]$",
         "each marker is answered; Apache leaves one without partitions out",

@@ -33,7 +33,7 @@ def mark(wire: WireClient, topic: str, *partitions: int, **fields: Any) -> list[
     """Write markers; the code of each partition."""
     marker = {
         "producer_id": PRODUCER_ID, "producer_epoch": 3, "transaction_result": False,
-        "coordinator_epoch": 5,
+        "coordinator_epoch": 0,
         "topics": [{"name": topic, "partition_indexes": partitions or (0,)}], **fields,
     }  # fmt: skip
     (answer,) = wire.call(WRITE_TXN_MARKERS, 1, markers=[marker]).markers
@@ -124,7 +124,7 @@ def test_markers_of_administrators_are_written(wire: WireClient) -> None:
     said = [
         mark(wire, topic),
         mark(wire, topic, producer_epoch=2),
-        mark(wire, topic, coordinator_epoch=4),
+        mark(wire, topic, coordinator_epoch=-1),
         mark(wire, topic, 0, 9),
         mark(wire, topic, producer_id=NOBODY),
         mark(wire, topic, producer_epoch=NOBODY),
@@ -139,4 +139,4 @@ def test_markers_of_administrators_are_written(wire: WireClient) -> None:
         ["-1 UNKNOWN_SERVER_ERROR"],
     ]
     (found,) = producers(wire, topic)[0].active_producers
-    assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (PRODUCER_ID, 3, 5)
+    assert (found.producer_id, found.producer_epoch, found.coordinator_epoch) == (PRODUCER_ID, 3, 0)

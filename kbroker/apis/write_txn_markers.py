@@ -4,7 +4,9 @@ transaction that no coordinator knows of (KIP-664, KIP-1037).
 
 v1: Same content as v0. Each partition has its own outcome. Where no broker speaks, commits are
 refused: only a coordinator knows that all partitions are ready for one, and no tool of Kafka writes
-one. Kafka writes whatever who may alter the cluster asks for.
+one. Kafka writes whatever who may alter the cluster asks for, under any epoch of a coordinator; one
+that is yet to come would have all markers refused until then, so that nobody ends what the producer
+has open.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
+from kbroker.coordinator.marker_writer import EpochBound
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+_FIRST_EPOCH = 0  # what an administrator names where the partition has seen none
 
 
 def _always(_request: Any) -> bool:
@@ -36,8 +42,17 @@ def _always(_request: Any) -> bool:
 )
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     """Write them."""
-    if not ctx.services.peers.are_heard_on(ctx.connection.listener_name) and any(
-        marker.transaction_result for marker in request.markers
-    ):
+    from_broker = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
+    if not from_broker and any(marker.transaction_result for marker in request.markers):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await ctx.services.markers.write(request)
+    return await ctx.services.markers.write(request, _bound(ctx, from_broker=from_broker))
+
+
+def _bound(ctx: RequestContext, *, from_broker: bool) -> EpochBound:
+    """A coordinator's epoch is that of the leader of its partition. Another broker may know of a
+    later leader than this one, and comes again until this one does, too.
+    """
+    partitions = ctx.services.metadata.partition_states(TRANSACTION_STATE_TOPIC)
+    latest = max((state.leader_epoch for state in partitions.values()), default=_FIRST_EPOCH)
+    come_again, refused = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.INVALID_REQUEST
+    return EpochBound(max(latest, _FIRST_EPOCH), come_again if from_broker else refused)

@@ -224,6 +224,8 @@ def _refusal(marker: AbortMarker, code: ErrorCode) -> str:
         why = f"its producer has a newer epoch than {marker.producer_epoch}: look again"
     elif code == ErrorCode.TRANSACTION_COORDINATOR_FENCED:
         why = f"its coordinator has a newer epoch than {marker.coordinator_epoch}: look again"
+    elif code == ErrorCode.INVALID_REQUEST:
+        why = f"no coordinator has had the epoch {marker.coordinator_epoch}: 0 is the first"
     elif code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         why = "you may not alter the cluster"
     else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kbroker.coordinator.batch_append import Replicas, Results
 from kbroker.coordinator.transaction.transaction import Producer
@@ -36,6 +36,15 @@ _Result = WriteTxnMarkersResponse.WritableTxnMarkerResult
 _TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 _PartitionResult = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 Codes = dict[TopicPartition, ErrorCode]
+
+
+class EpochBound(NamedTuple):
+    """The latest epoch that a coordinator can have had, and the code for who names a later one: its
+    marker would have the partition refuse those of the coordinators that are still to come.
+    """
+
+    latest: int
+    refusal: ErrorCode
 
 
 class EndGroupTransaction(Protocol):
@@ -66,8 +75,12 @@ class MarkerWriter:
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
 
-    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """A code for each partition, under its producer: NONE once the marker is stored."""
+    async def write(
+        self, request: WriteTxnMarkersRequest, bound: EpochBound | None = None
+    ) -> WriteTxnMarkersResponse:
+        """A code for each partition, under its producer: NONE once the marker is stored; `bound`
+        where others than the coordinator of this broker ask.
+        """
         by_producer: dict[int, Codes] = {}
         waiting: list[Awaitable[None]] = []
         for number, marker in enumerate(request.markers, 1):
@@ -75,7 +88,7 @@ class MarkerWriter:
             for part, partitions in enumerate(_parts(marker)):
                 if part:
                     await asyncio.sleep(0)
-                waiting += self._write(marker, partitions, codes)
+                waiting += self._write(marker, partitions, codes, bound)
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         if waiting:
@@ -83,7 +96,11 @@ class MarkerWriter:
         return await _response(by_producer)
 
     def _write(
-        self, marker: Marker, partitions: list[TopicPartition], codes: Codes
+        self,
+        marker: Marker,
+        partitions: list[TopicPartition],
+        codes: Codes,
+        bound: EpochBound | None,
     ) -> list[Awaitable[None]]:
         """Append one marker to some of its partitions; what is returned fills in the codes that are
         not known yet.
@@ -93,7 +110,7 @@ class MarkerWriter:
         waiting: list[Awaitable[None]] = []
         entries: list[tuple[TopicPartition, memoryview]] = []
         for partition in partitions:
-            codes[partition] = self._refusal(partition) if _is_somebody(producer) else _NOBODY
+            codes[partition] = self._refusal(partition, marker, bound)
             if codes[partition] is not _NONE:
                 continue
             if partition.topic == GROUP_METADATA_TOPIC:
@@ -114,23 +131,28 @@ class MarkerWriter:
                 waiting.append(_fill_later(codes, results))
         return waiting
 
-    def _refusal(self, topic_partition: TopicPartition) -> ErrorCode:
-        """As in Kafka, before the log is asked."""
+    def _refusal(
+        self, topic_partition: TopicPartition, marker: Marker, bound: EpochBound | None
+    ) -> ErrorCode:
+        """As in Kafka but for the bound, before the log is asked."""
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            return _NOBODY
         partition = self._hosted.find(topic_partition)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition.log.config.message_format < MAGIC:
             return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+        if bound is not None and marker.coordinator_epoch > bound.latest:
+            # What the partition has seen was there, if in another life of the cluster.
+            entry = partition.log.producer_state.producers.get(marker.producer_id)
+            if entry is None or marker.coordinator_epoch > entry.coordinator_epoch:
+                return bound.refusal
         return _NONE
 
     def _batch(self, producer: Producer, control: ControlRecord) -> memoryview:
         """For one log, which writes its offset into it."""
         options = BatchOptions(producer_id=producer.producer_id, producer_epoch=producer.epoch)
         return memoryview(bytearray(build_marker(control, self._now_ms(), options=options)))
-
-
-def _is_somebody(producer: Producer) -> bool:
-    return producer.producer_id >= 0 and producer.epoch >= 0
 
 
 def _parts(marker: Marker) -> Iterator[list[TopicPartition]]:

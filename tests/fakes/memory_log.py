@@ -37,6 +37,7 @@ class MemoryLog:
             message_downconversion_enable=True,
         )
         self.directory = f"/data/{topic_partition}"
+        self.producer_state = SimpleNamespace(producers={})
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0

@@ -8,6 +8,7 @@ import asyncio
 import struct
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 from socket import create_connection
 from typing import Any
@@ -16,8 +17,14 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.waiting import until as until_now
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.hanging_transactions import OpenTransaction, open_transactions
+from kbroker.client.transactions import describe_transaction, producers_of
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import (
     RequestHeader,
@@ -106,10 +113,13 @@ def follower_fetch(replica_id: int) -> Any:
     return FetchRequest(replica_id=replica_id, max_bytes=1024, topics=[topic])
 
 
-def markers(*, is_commit: bool) -> Any:
+def markers(*, is_commit: bool, producer_id: int = 5, coordinator_epoch: int = 0) -> Any:
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
-        producer_id=5, transaction_result=is_commit, topics=[topic]
+        producer_id=producer_id,
+        transaction_result=is_commit,
+        topics=[topic],
+        coordinator_epoch=coordinator_epoch,
     )
     return WriteTxnMarkersRequest(markers=[marker])
 
@@ -117,6 +127,13 @@ def markers(*, is_commit: bool) -> Any:
 def outcome(answer: Any) -> int:
     """Of the one partition in an answer to `markers`."""
     return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+def open_in_topic(links: ClusterLinks) -> list[OpenTransaction]:
+    place = TopicPartition(TOPIC, 0)
+    told = producers_of(links, {place: 0})[place]
+    assert not isinstance(told, KafkaError)
+    return open_transactions(place, told)
 
 
 def make_topic(port: int, name: str = TOPIC) -> None:
@@ -179,6 +196,28 @@ def test_a_broker_without_peers_lets_transactions_be_aborted_and_not_committed(
     said = [outcome(ask(alone, markers(is_commit=commit), version)) for commit in (True, False)]
 
     assert said == [REFUSED, ErrorCode.NONE]
+
+
+def test_a_marker_of_a_coordinator_that_never_was_keeps_nobody_from_the_end_of_a_transaction(
+    alone: int,
+) -> None:
+    address = f"127.0.0.1:{alone}"
+    producer = Producer({"bootstrap.servers": address, "transactional.id": "kept-from-its-end"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(TOPIC, b"in it")
+    assert producer.flush(20) == 0
+    with closing(ClusterLinks(Bootstrap(address))) as links:
+        described = describe_transaction(links, "kept-from-its-end")
+        assert described is not None
+        false = markers(
+            is_commit=False, producer_id=described.producer_id, coordinator_epoch=2**31 - 1
+        )
+        refused = outcome(ask(alone, false, 1))
+        producer.commit_transaction(20)
+        until_now(lambda: not open_in_topic(links), "its marker is written")
+
+    assert refused == ErrorCode.INVALID_REQUEST
 
 
 def test_a_broker_without_peers_has_no_followers_to_answer(alone: int) -> None:

@@ -14,7 +14,7 @@ from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
-from kbroker.model import TopicPartition
+from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.produce import ProduceRequest
@@ -78,6 +78,7 @@ class BrokerOnDisk:
 
     def abort_transaction(self, topic, *, producer=(5, 1), coordinator=3):
         producer_id, epoch = producer
+        self.cluster.hear_of(TRANSACTION_STATE_TOPIC, leader_epoch=coordinator)
         named = WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])
         marker = WriteTxnMarkersRequest.WritableTxnMarker(
             producer_id=producer_id,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from kbroker.apis import write_txn_markers
 from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
-from kbroker.model import GROUP_METADATA_TOPIC
+from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -29,7 +30,8 @@ Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
 
 @pytest.fixture
 def call(cluster: ReplicationCluster) -> ApiCaller:
-    """As a broker, on the listener where brokers speak."""
+    """As a broker, on the listener where brokers speak; coordinators have epoch 3."""
+    cluster.hear_of(TRANSACTION_STATE_TOPIC, leader_epoch=3)
     return ApiCaller(cluster, peers=peers_over(NOTHING, cluster.time, "PLAINTEXT"))
 
 
@@ -213,12 +215,63 @@ def test_where_no_broker_speaks_transactions_are_only_aborted(
 ) -> None:
     log = cluster.lead("t").log
     services = ApiCaller(cluster).services
-    asked = request(marker({"t": [0]}, transaction_result=is_commit))
+    asked = request(marker({"t": [0]}, transaction_result=is_commit, coordinator_epoch=0))
 
     answer = cluster.loop.run_until_complete(ask(services, asked, version))
 
     assert codes(answer) == [(5, {"t": {0: code}})]
     assert len(log.batches) == (not is_commit)
+
+
+@pytest.mark.parametrize(
+    ("latest", "coordinator_epoch", "code"),
+    [(None, -1, 0), (None, 0, 0), (None, 1, 42), (3, 3, 0), (3, 4, 42), (3, 2**31 - 1, 42)],
+)
+def test_a_client_names_no_epoch_that_no_coordinator_has_had(
+    latest: int | None, coordinator_epoch: int, code: int, cluster: ReplicationCluster
+) -> None:
+    log = cluster.lead("t").log
+    if latest is not None:
+        cluster.hear_of(TRANSACTION_STATE_TOPIC, 1, leader_epoch=latest)
+    services = ApiCaller(cluster).services
+    asked = request(
+        marker({"t": [0]}, transaction_result=False, coordinator_epoch=coordinator_epoch)
+    )
+
+    answer = cluster.loop.run_until_complete(ask(services, asked, 1))
+
+    assert codes(answer) == [(5, {"t": {0: code}})]
+    assert len(log.batches) == (not code)
+
+
+def test_an_epoch_that_the_partition_has_seen_is_taken_whoever_leads_now(
+    cluster: ReplicationCluster,
+) -> None:
+    log = cluster.lead("t").log
+    log.producer_state.producers[5] = SimpleNamespace(coordinator_epoch=7)
+    call = ApiCaller(cluster)
+
+    def asked(coordinator_epoch: int) -> Any:
+        fields = {"transaction_result": False, "coordinator_epoch": coordinator_epoch}
+        return codes(call(write_txn_markers.handle, request(marker({"t": [0]}, **fields)), 1))
+
+    assert asked(8) == [(5, {"t": {0: ErrorCode.INVALID_REQUEST}})]
+    assert asked(7) == [(5, {"t": {0: NONE}})]
+
+
+def test_a_broker_that_knows_of_a_later_coordinator_comes_again(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    log = cluster.lead("t").log
+    asked = request(marker({"t": [0]}, coordinator_epoch=4))
+
+    early = call(write_txn_markers.handle, asked, 1)
+    cluster.hear_of(TRANSACTION_STATE_TOPIC, leader_epoch=4)
+    later = call(write_txn_markers.handle, asked, 1)
+
+    assert codes(early) == [(5, {"t": {0: ErrorCode.NOT_LEADER_OR_FOLLOWER}})]
+    assert codes(later) == [(5, {"t": {0: NONE}})]
+    assert len(log.batches) == 1
 
 
 ALTER, CLUSTER_ACTION = (AclOperation.ALTER, CLUSTER), (AclOperation.CLUSTER_ACTION, CLUSTER)
