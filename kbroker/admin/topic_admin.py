@@ -33,7 +33,7 @@ from kbroker.admin.topic_validation import (
     validate_topic_name,
 )
 from kbroker.admin.tree_unavailable import controller_refusal
-from kbroker.config.config_view import describe_topic
+from kbroker.config.config_view import ConfigEntry, describe_topic
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import gives_topic_ids
 from kbroker.errors import ErrorCode, KafkaError
@@ -65,6 +65,8 @@ AUTO_CREATE_TIMEOUT_MS = 5_000
 # name cannot be used again, which a client that deletes and recreates must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
+Described = dict[tuple[tuple[str, str], ...], list[ConfigEntry]]
+"""All settings of topics, by their own: most topics of a request have the same."""
 _TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms
 _LOOKS_PER_TURN = 256  # as well
 _FACTOR_SETTINGS = {
@@ -111,6 +113,7 @@ class TopicAdmin:
         results = [TopicResult(name=topic.name) for topic in topics]
         try:
             new = await self._look([topic.name for topic in topics])
+            described: Described = {}
             for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
                 if number % _TOPICS_PER_TURN == 0:
                     await turn()
@@ -118,7 +121,7 @@ class TopicAdmin:
                     if counts[topic.name] > 1 or topic.name in twice:
                         message = "Found multiple entries for this topic."
                         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-                    self._prepare(topic, result, new)
+                    self._prepare(topic, result, new, described)
                 except KafkaError as error:
                     result.refuse(error)
             if not validate_only:
@@ -181,8 +184,11 @@ class TopicAdmin:
         topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic],
         timeout_ms: int,
         validate_only: bool,
+        twice: Container[str] = (),
     ) -> list[TopicResult]:
-        """Add partitions; one result per topic. A topic named twice is refused."""
+        """Add partitions; one result per topic. A topic named twice is refused; `twice` are those
+        that are named elsewhere too.
+        """
         counts = Counter(topic.name for topic in topics)
         by_name = {topic.name: topic for topic in topics}
         results = []
@@ -191,7 +197,7 @@ class TopicAdmin:
             results.append(result)
             if number % _TOPICS_PER_TURN == 0:
                 await turn()
-            if counts[name] > 1:
+            if counts[name] > 1 or name in twice:
                 result.error = ErrorCode.INVALID_REQUEST
                 result.message = "Duplicate topic in request."
                 continue
@@ -230,7 +236,11 @@ class TopicAdmin:
     # ---- creating
 
     def _prepare(
-        self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, new: NewTopics
+        self,
+        topic: CreateTopicsRequest.CreatableTopic,
+        result: TopicResult,
+        new: NewTopics,
+        described: Described,
     ) -> None:
         name = topic.name
         if self._metadata.contains_topic(name):
@@ -244,7 +254,10 @@ class TopicAdmin:
         assignment = self._assignment(topic, new)
         new.add(result, assignment, overrides)
         result.replication_factor = len(assignment[0])
-        result.configs = describe_topic(self._config(), overrides)
+        key = tuple(sorted(overrides.items()))
+        if key not in described:
+            described[key] = describe_topic(self._config(), overrides)
+        result.configs = described[key]
 
     def _assignment(
         self, topic: CreateTopicsRequest.CreatableTopic, new: NewTopics

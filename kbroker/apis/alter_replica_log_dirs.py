@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
+from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import (
@@ -29,7 +29,7 @@ TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 @api(
     AlterReplicaLogDirsRequest,
     ForRequest(AclOperation.ALTER, the_cluster),
-    parts=AS_A_WHOLE,
+    parts=Parts("dirs.topics.partitions", "results.partitions"),
 )
 async def handle(
     ctx: RequestContext, request: AlterReplicaLogDirsRequest

@@ -12,7 +12,7 @@ from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
+from kbroker.apis.large_requests import Again, Parts, in_turns
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import (
@@ -44,7 +44,7 @@ def _is_shown(
         text="The topic authorization is failed.",
     ),
     forwarded=_is_shown,
-    parts=AS_A_WHOLE,
+    parts=Parts("topics", "results", key="name", again=Again.LEFT_OUT),
 )
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add the partitions and wait until this broker shows their leaders."""
@@ -53,7 +53,7 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         await in_turns(_refuse(request, response))
         return response
     results = await ctx.services.topics.create_partitions(
-        request.topics, request.timeout_ms, request.validate_only
+        request.topics, request.timeout_ms, request.validate_only, ctx.twice
     )
     await in_turns(_answer(results, response))
     return response

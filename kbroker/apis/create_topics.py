@@ -7,17 +7,24 @@ topics; others pass the request on, and answer NOT_CONTROLLER when it cannot be 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
+from kbroker.config.config_view import ConfigEntry
 from kbroker.errors import ErrorCode
+from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.turns import turn
 
-_TOPICS_PER_TURN = 16  # the settings of a topic make some thirty objects: others get their turn
+Row = CreateTopicsResponse.CreatableTopicConfigs
+Rows = dict[int, list[Row]]  # by the identity of the list that they show
+
+_TOPICS_PER_TURN = 64
 
 
 def _is_shown(
@@ -59,8 +66,13 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     names = [result.name for result in results]
     hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
     response = CreateTopicsResponse()
+    rows: Rows = {}
     for number, result in enumerate(results, start=1):
-        answer = _without_configs(result) if result.name in hidden else _answer(result)
+        answer = (
+            _without_configs(result)
+            if result.name in hidden
+            else _answer(result, rows, ctx.api_version)
+        )
         response.topics.append(answer)
         if number % _TOPICS_PER_TURN == 0:
             await turn()
@@ -78,7 +90,9 @@ def _without_configs(result: TopicResult) -> CreateTopicsResponse.CreatableTopic
     )
 
 
-def _answer(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
+def _answer(
+    result: TopicResult, rows: Rows, version: int
+) -> CreateTopicsResponse.CreatableTopicResult:
     if result.error != ErrorCode.NONE:
         return CreateTopicsResponse.CreatableTopicResult(
             name=result.name,
@@ -86,20 +100,30 @@ def _answer(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
             error_code=result.error,
             error_message=result.message,
         )
+    if id(result.configs) not in rows:
+        rows[id(result.configs)] = _rows(result.configs, version)
     return CreateTopicsResponse.CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,
         error_message=None,
         num_partitions=result.num_partitions,
         replication_factor=result.replication_factor,
-        configs=[
-            CreateTopicsResponse.CreatableTopicConfigs(
-                name=entry.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in result.configs
-        ],
+        configs=rows[id(result.configs)],
     )
+
+
+def _rows(configs: Iterable[ConfigEntry], version: int) -> list[Row]:
+    """Of all topics with the same settings; written once, too."""
+    rows = [
+        Row(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in configs
+    ]
+    for row in rows:
+        keep_encoded(row, version)
+    return rows

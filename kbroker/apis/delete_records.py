@@ -14,7 +14,7 @@ from itertools import islice
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
+from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -32,7 +32,7 @@ _DELETED_AT_ONCE = 4_096  # with one write of their new starts: about 10 ms
     ForEach(
         operation=AclOperation.DELETE, resource=topic_in("name"), asked="topics", answered="topics"
     ),
-    parts=AS_A_WHOLE,
+    parts=Parts("topics.partitions", "topics.partitions"),
 )
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete, and wait until the other replicas have done so too. Others are answered in between

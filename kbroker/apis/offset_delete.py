@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.large_requests import Parts, worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.offset_commits import Codes
@@ -35,7 +35,7 @@ class _Asked:
     OffsetDeleteRequest,
     ForRequest(AclOperation.DELETE, its_group),
     AskedInside(AclOperation.READ, ResourceType.TOPIC),
-    parts=AS_A_WHOLE,
+    parts=Parts("topics.partitions", "topics.partitions"),
 )
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> NowOrLater[OffsetDeleteResponse]:
     """Forget the offsets of the partitions that exist."""

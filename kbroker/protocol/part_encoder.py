@@ -16,7 +16,7 @@ from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message, Struct
 
 _PIECE_BYTES = 64 * 1024
-_NAMES = ("name", "topic", "topic_id", "group_id", "error_code")
+_NAMES = ("name", "topic", "topic_name", "topic_id", "group_id", "error_code")
 
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
