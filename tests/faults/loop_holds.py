@@ -56,13 +56,22 @@ class Case:
         """A request of about that size, and how many entries its array has."""
         sample = len(self._encoded(2 * SAMPLE)) - len(self._encoded(SAMPLE))
         count = max(size_bytes * SAMPLE // max(sample, 1), 1)
-        count = min(count, self._most_entries())
+        count = min(count, self.most_entries())
         return self._encoded(count), count
 
-    def _most_entries(self) -> int:
+    def most_entries(self) -> int:
         """With more of them a request is refused before a handler sees it."""
-        none, one, two = (_elements(self.request(number)) for number in range(3))
-        return (self.api.request_class.max_elements - none) // (two - one)
+        return self.api.request_class.max_elements // self.elements_each() - SAMPLE
+
+    def elements_each(self) -> int:
+        """How many elements of arrays an entry takes."""
+        one, two = (_elements(self.request(number)) for number in (1, 2))
+        return two - one
+
+    def numbered(self, start: int, count: int) -> list[Any]:
+        """So many entries from a number on."""
+        last = self.path[-1]
+        return [_entry(last, self.version, (), 1, start + number) for number in range(count)]
 
     def request(self, count: int) -> Any:
         """With so many entries in the array."""
