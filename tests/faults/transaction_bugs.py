@@ -305,7 +305,7 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     other_end_accepted: (14, 30),
     time_outs_abort_what_is_to_be_committed: (14, 6),
     loaded_without_the_last_record: (19, 15),
-    coordinating_after_it_has_moved: (14, 30),
+    coordinating_after_it_has_moved: (101, 30),
     one_partition_without_a_marker: (3, 6),
     markers_not_sent_again_after_a_load: (29, 6),
     pending_offsets_visible: (12, 6),
@@ -314,7 +314,7 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     stable_offset_of_the_high_watermark: (2, 6),
     aborted_transactions_cut_off: (101, 30),
     aborted_transactions_not_loaded: (5, 30),
-    open_transactions_not_loaded: (10, 20),
+    open_transactions_not_loaded: (58, 30),
 }
 PLANTED: tuple[Mistake, ...] = (
     epoch_not_raised_for_the_next_producer,
