@@ -85,7 +85,7 @@ class NamedTwice:
             self._seen.add(number)
 
     def all_added(self) -> None:
-        """No more will come."""
+        """No more will come, and they are gone through from the first one on."""
         self._seen = set()
 
     def __contains__(self, name: object) -> bool:
@@ -130,10 +130,10 @@ class RequestInParts:
                     self.twice.add(name)
             self.rest, self.end = part.message, part.end
             await turn()
-        self.twice.all_added()
 
     async def parts(self) -> AsyncIterator[Part]:
-        """Each is a request of its own."""
+        """Each is a request of its own; a refusal goes through them again."""
+        self.twice.all_added()
         array = self._source[2][0]
         for number, (message, going_on, end) in zip(
             count(), parts_of(*self._source, ENTRIES), strict=False

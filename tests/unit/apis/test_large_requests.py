@@ -132,6 +132,15 @@ async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
     assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
 
 
+async def test_an_error_of_one_part_is_the_answer_of_what_is_named_twice_too(call: Any) -> None:
+    groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
+    parts = Parts("groups", "groups", key="", again=Again.LEFT_OUT)
+
+    answers = await Describer(call.services, parts).describe([*groups, MANY[0]])
+
+    assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
+
+
 async def test_the_error_of_a_request_as_a_whole_is_put_together_beside_the_loop(
     call: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
