@@ -11,7 +11,7 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.apis.request_parts import Parts
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.controller.state_machines.reassignment_phases import AlterPartitionReassignments
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -46,7 +46,12 @@ def _is_shown(
     AlterPartitionReassignmentsRequest,
     ForRequest(AclOperation.ALTER, the_cluster),
     forwarded=_is_shown,
-    parts=Parts("topics.partitions", "responses.partitions"),
+    parts=Parts(
+        "topics.partitions",
+        "responses.partitions",
+        key="name.partition_index",
+        again=Again.IN_PLACE_OF_FIRST,
+    ),
 )
 async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from struct import Struct
 from typing import Any
 
@@ -42,7 +43,7 @@ from kbroker.apis.large_requests import (
 from kbroker.apis.memory_room import MemoryRoom, Share
 from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
-from kbroker.apis.request_parts import AS_A_WHOLE, RequestInParts, parts_in
+from kbroker.apis.request_parts import AS_A_WHOLE, AnswerInParts, RequestInParts, parts_in
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Sender, sender_of
@@ -62,6 +63,7 @@ PRODUCE_KEY = 0
 FETCH_KEY = 1
 ENVELOPE_KEY = 58
 _LARGE_FETCH_WAIT_MS = 500
+_PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
@@ -236,14 +238,19 @@ class KafkaApis:
         await asked.look_through()
         self._count_trailing(request, asked.end)
         handler = partial(served.handler, PartContext(ctx, asked.twice))
+        answer: AnswerInParts | None
+        code, text = ErrorCode.NONE, None
         try:
             answer = await answered_in_parts(handler, asked, parts, share.take)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
             code, text = self._told(served, request, asked.rest, error)
+            answer = None
+        if answer is None:  # outside: the error keeps what was answered before it
+            texts = repeat(text, _PARTS_WITH_TEXT)
             answer = await answered_in_parts(
-                lambda part: part.error_response(code, served.version, text),
+                lambda part: part.error_response(code, served.version, next(texts, None)),
                 asked,
                 parts,
                 share.take,

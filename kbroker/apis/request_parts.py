@@ -34,6 +34,7 @@ class Again(Enum):
 
     ANSWERED = auto()  # like the first; the handler may ask `RequestContext.twice`
     LEFT_OUT = auto()
+    IN_PLACE_OF_FIRST = auto()  # the last wish counts
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -70,27 +71,37 @@ class NamedTwice:
     million.
     """
 
-    __slots__ = ("_seen", "_twice")
+    __slots__ = ("_left", "_seen", "_twice")
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
-        self._twice: set[int] = set()
+        self._twice: dict[int, int] = {}  # how often
+        self._left: dict[int, int] = {}  # how often they are still to come
 
     def add(self, name: object) -> None:
         """One more."""
         number = hash(name)
         if number in self._seen:
-            self._twice.add(number)
+            self._twice[number] = self._twice.get(number, 1) + 1
         else:
             self._seen.add(number)
 
     def all_added(self) -> None:
         """No more will come, and they are gone through from the first one on."""
         self._seen = set()
+        self._left = self._twice.copy()
 
     def __contains__(self, name: object) -> bool:
         """Whether it is named more than once. As a tuple where it has two levels."""
         return bool(self._twice) and hash(name) in self._twice
+
+    def comes_again(self, name: object) -> bool:
+        """Whether what is named comes once more, asked each time that it is named."""
+        number = hash(name)
+        if number not in self._left:
+            return False
+        self._left[number] -= 1
+        return self._left[number] > 0
 
     def was_told(self, name: object) -> bool:
         """Whether this was asked before of something that is named more than once."""
@@ -140,7 +151,7 @@ class RequestInParts:
         ):
             part = copy.copy(self.rest)
             setattr(part, array, getattr(message, array))
-            if self._parts.again is Again.LEFT_OUT and not self._leave_out(part) and number:
+            if self._parts.again is not Again.ANSWERED and not self._leave_out(part) and number:
                 await turn()
                 continue
             yield Part(part, going_on, end)
@@ -156,16 +167,18 @@ class RequestInParts:
                 yield from ((name, keys[1](inner)) for inner in getattr(entry, path[1]))
 
     def _leave_out(self, message: Any) -> bool:
-        """Take out what was told before; whether anything is left."""
-        path, keys, was_told = self._source[2], self._keys, self.twice.was_told
+        """Take out what was told before, or comes again; whether anything is left."""
+        path, keys, is_out = self._source[2], self._keys, self.twice.was_told
+        if self._parts.again is Again.IN_PLACE_OF_FIRST:
+            is_out = self.twice.comes_again
         entries = getattr(message, path[0]) or []
         if len(keys) == 1:
-            kept = [entry for entry in entries if not was_told(keys[0](entry))]
+            kept = [entry for entry in entries if not is_out(keys[0](entry))]
         else:
             for entry in entries:
                 inner = getattr(entry, path[1])
                 name = keys[0](entry)
-                left = [each for each in inner if not was_told((name, keys[1](each)))]
+                left = [each for each in inner if not is_out((name, keys[1](each)))]
                 setattr(entry, path[1], left)
             kept = [entry for entry in entries if getattr(entry, path[1])]
         if getattr(message, path[0]) is not None:

@@ -134,4 +134,5 @@ def leftovers(context: ControllerContext) -> dict[TopicPartition, list[int]]:
 
 
 def _without(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...]:
-    return tuple(b for b in replicas if b not in others)
+    left_out = set(others)
+    return tuple(b for b in replicas if b not in left_out)

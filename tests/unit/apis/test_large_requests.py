@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kbroker.apis import large_requests
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import (
@@ -20,8 +22,10 @@ from kbroker.apis.large_requests import (
     Parts,
 )
 from kbroker.apis.registry import Api
+from kbroker.apis.request_parts import AnswerInParts
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -124,21 +128,65 @@ async def test_names_that_are_all_the_same_are_answered_in_parts_too(
     assert sum(describer.asked) == times
 
 
-async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
+@pytest.mark.parametrize("again", Again)
+async def test_an_error_of_one_part_is_the_answer_of_all(call: Any, again: Again) -> None:
     groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
-
-    answers = await Describer(call.services).describe(groups)
-
-    assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
-
-
-async def test_an_error_of_one_part_is_the_answer_of_what_is_named_twice_too(call: Any) -> None:
-    groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
-    parts = Parts("groups", "groups", key="", again=Again.LEFT_OUT)
+    parts = Parts("groups", "groups", key="", again=again)
 
     answers = await Describer(call.services, parts).describe([*groups, MANY[0]])
 
-    assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
+    times = 2 if again is Again.ANSWERED else 1
+    assert len(answers) == len(groups) - 1 + times
+    assert {code for _, code in answers} == {ErrorCode.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize(
+    ("again", "place"), [(Again.LEFT_OUT, 0), (Again.IN_PLACE_OF_FIRST, 9_000)]
+)
+async def test_of_what_is_named_again_the_first_or_the_last_counts(
+    call: Any, again: Again, place: int
+) -> None:
+    describer = Describer(call.services, Parts("groups", "groups", key="", again=again))
+
+    answers = await describer.describe(["again", *MANY[:9_000], "again"])
+
+    assert len(answers) == 9_001
+    assert answers[place] == ("again", 0)
+
+
+async def test_what_was_answered_before_an_error_is_gone_when_the_refusal_is_put_together(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[weakref.ref[AnswerInParts]] = []
+    alive_before = []
+
+    class Watched(AnswerInParts):
+        def __init__(self, *args: Any) -> None:
+            alive_before.append(sum(answer() is not None for answer in answers))
+            super().__init__(*args)
+            answers.append(weakref.ref(self))
+
+    monkeypatch.setattr(large_requests, "AnswerInParts", Watched)
+
+    await Describer(call.services).describe([*MANY, "bad"])
+
+    assert alive_before == [0, 0]
+
+
+async def test_the_reason_of_a_refusal_is_not_told_a_million_times(call: Any) -> None:
+    def handle(_ctx: RequestContext, _request: CreateTopicsRequest) -> Any:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "why " * 10)
+
+    topics = [CreateTopicsRequest.CreatableTopic(name=f"t{number}") for number in range(20_000)]
+    body = encode(CreateTopicsRequest(topics=topics, timeout_ms=1), 5)
+    versions, parts = Versions.parse("2-7"), Parts("topics", "topics", key="name")
+    api = Api(19, "CreateTopics", CreateTopicsRequest, versions, handle, parts=parts)
+
+    answer = KafkaApis({19: api}, call.services).handle(request_of(19, 5, body))
+
+    assert not isinstance(answer, Response)
+    pieces = (await answer).pieces
+    assert sum(bytes(piece).count(b"why " * 10) for piece in pieces) == 10_240
 
 
 async def test_the_error_of_a_request_as_a_whole_is_put_together_beside_the_loop(

@@ -82,3 +82,21 @@ def test_targets_that_cannot_be_are_refused(target: tuple[int, ...], sentence: s
     # A replica on a broker that is down may stay where it is; none is added there.
     current = ReplicaAssignment(replicas=(1, 2))
     assert refused_target(current, target, {1, 0}) == sentence
+
+
+def test_a_target_of_many_brokers_is_compared_once_for_each() -> None:
+    compared = 0
+
+    class Broker(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return int.__eq__(self, other)  # type: ignore[arg-type]
+
+    target = tuple(map(Broker, range(1_000)))
+
+    refused_target(ReplicaAssignment(replicas=(1, 2, 3)), target, [1])
+
+    assert compared < 10 * len(target)
