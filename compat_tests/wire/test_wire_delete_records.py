@@ -105,3 +105,16 @@ def test_a_replica_is_described_with_its_size(
     assert (partition.offset_lag, partition.is_future_key) == (0, False)
     assert directory.log_dir.startswith("/")
     assert version < 4 or directory.total_bytes > directory.usable_bytes > 0
+
+
+@pytest.mark.parametrize("offset", [1, 2, 4])
+def test_the_newest_record_is_told_though_it_is_deleted(wire: WireClient, offset: int) -> None:
+    topic = wire.create_topic(configs={"retention.ms": "-1"})
+    for timestamp_ms in (3_000, 2_000):
+        wire.produce(topic, batch(2, timestamp_ms=timestamp_ms))
+    delete(wire, topic, offset)
+
+    assert wire.list_offsets(topic, -3) == "0 offset=0 ts=3000 epoch=0"
+    assert wire.list_offsets(topic, 2_500).split()[1] == (
+        "offset=1" if offset == 1 else "offset=-1"
+    )

@@ -93,6 +93,15 @@ class Log(LocalLog):
         except StorageError as error:
             raise self.failed(error) from error
 
+    def batch_at_time(self, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
+        """The first batch with offsets from there on that mentions a record at or after a time.
+        KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        try:
+            return time_lookup.next_timed_batch(self, timestamp_ms, starting_offset)
+        except StorageError as error:
+            raise self.failed(error) from error
+
     def largest_timestamp(self) -> int:
         """The newest time of all records, -1 without any. KafkaError(KAFKA_STORAGE_ERROR)."""
         try:

@@ -77,12 +77,11 @@ def search(
 
 def next_timed_batch(log: LocalLog, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
     """The first batch with offsets from there on that mentions a record at or after a time."""
-    start = max(starting_offset, log.log_start_offset)
-    for segment in log.segments.from_offset(start):
+    for segment in log.segments.from_offset(starting_offset):
         if segment.largest_timestamp >= timestamp_ms:
-            found = segment.batch_at_time(timestamp_ms, start)
+            found = segment.batch_at_time(timestamp_ms, starting_offset)
             if found is not None:
-                return TimedBatch(*found, timestamp_ms, start)
+                return TimedBatch(*found, timestamp_ms, starting_offset)
     return None
 
 

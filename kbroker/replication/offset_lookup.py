@@ -5,8 +5,9 @@ Law: owned by the event loop; a refusal is the error code of one partition. A co
 nothing beyond what it may read. Batches that take long are looked into on a worker thread; after
 each of them the partition is asked for again, since its log may have changed. One that cannot be
 read has no record that anybody could find: it is named in the log, once, and the search goes on
-after it. Nothing is ever tiered here: the special timestamps of tiered storage find local offsets,
-or none.
+after it, that for the newest record among all headers. As in Kafka, the newest record is also found
+where DeleteRecords took it, as long as its segment is there. Nothing is ever tiered here: the
+special timestamps of tiered storage find local offsets, or none.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import NamedTuple
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.log.log import Log
+from kbroker.log.newest_batches import NewestBatches
 from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import CONSUMER_REPLICA_ID, NO_TIMESTAMP, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
 from kbroker.replication.unreadable_batches import UnreadableBatches
+from kbroker.turns import turn
 
 LATEST = -1
 EARLIEST = -2
@@ -84,6 +87,7 @@ class _Search(NamedTuple):
 
     query: OffsetQuery
     batch: TimedBatch
+    older: tuple[tuple[int, int], ...] = ()  # (time, base offset) of those to look into after it
 
 
 class OffsetLookup:
@@ -122,13 +126,39 @@ class OffsetLookup:
         return results
 
     async def _step(self, params: OffsetParams, search: _Search) -> OffsetResult | _Search:
-        query, batch = search
+        query, batch = search.query, search.batch
         found = None
         try:
             found = await self._work.run(TimedBatch.search, batch)
         except KafkaError as error:
             self._unreadable.tell(query.topic_partition, batch.header.base_offset, str(error))
+        if found is None and query.timestamp == MAX_TIMESTAMP:
+            return await self._next_newest(params, search)
         return self._answer(params, query, _Looked(batch, found))
+
+    async def _next_newest(self, params: OffsetParams, search: _Search) -> OffsetResult | _Search:
+        """The search for the newest record, where it was not in this batch."""
+        query, after, older = search
+        try:
+            if not older:
+                newest = NewestBatches(after)
+                while newest.look(self._partition(params, query).log):
+                    await turn()
+                older = newest.places()
+            for index, (timestamp, offset) in enumerate(older, 1):
+                log = self._partition(params, query).log
+                batch = log.batch_at_time(timestamp, offset)
+                if batch is not None:
+                    return _Search(query, batch, older[index:])
+        except KafkaError as error:
+            return OffsetResult(error.code)
+        return OffsetResult(ErrorCode.NONE)
+
+    def _partition(self, params: OffsetParams, query: OffsetQuery) -> Partition:
+        """Return the partition if it may be looked into. KafkaError."""
+        partition = self._hosted.get(query.topic_partition)
+        partition.check_access(query.current_leader_epoch, leader_only=params.leader_only)
+        return partition
 
     def _answer(
         self, params: OffsetParams, query: OffsetQuery, looked: _Looked | None
@@ -136,8 +166,7 @@ class OffsetLookup:
         if not _is_known(query.timestamp, params.version):
             return OffsetResult(ErrorCode.UNSUPPORTED_VERSION)
         try:
-            partition = self._hosted.get(query.topic_partition)
-            partition.check_access(query.current_leader_epoch, leader_only=params.leader_only)
+            partition = self._partition(params, query)
             found = _find(partition, params, query.timestamp, looked)
         except KafkaError as error:
             return OffsetResult(error.code)
@@ -222,11 +251,24 @@ def _by_time(
 ) -> TimestampAndOffset | TimedBatch | None:
     """The next step of a search: what was found, or the batch to look into."""
     if looked is None:
-        wanted = log.largest_timestamp() if timestamp == MAX_TIMESTAMP else timestamp
-        return log.search_time(wanted, log.log_start_offset)
+        if timestamp == MAX_TIMESTAMP:
+            return _newest(log)
+        return log.search_time(timestamp, log.log_start_offset)
     if looked.found is not None:
         return looked.found
-    return log.search_time(looked.batch.timestamp, looked.batch.header.next_offset)
+    after = looked.batch.header.next_offset
+    return log.search_time(timestamp, max(after, log.log_start_offset))
+
+
+def _newest(log: Log) -> TimestampAndOffset | TimedBatch | None:
+    """The first of the newest records, or the batch to look into for it."""
+    batch = log.batch_at_time(log.largest_timestamp(), 0)
+    if batch is None or batch.takes_long:
+        return batch
+    try:
+        return batch.search() or batch
+    except KafkaError:
+        return batch  # whoever looks into it again tells of it
 
 
 def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:

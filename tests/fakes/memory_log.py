@@ -115,13 +115,18 @@ class MemoryLog:
         return moved
 
     def search_time(self, timestamp_ms, starting_offset):
+        while (timed := self.batch_at_time(timestamp_ms, starting_offset)) is not None:
+            found = timed if timed.takes_long else timed.search()
+            if found is not None:
+                return found
+            starting_offset = timed.header.next_offset
+        return None
+
+    def batch_at_time(self, timestamp_ms, starting_offset):
         for _, last, batch in self.batches:
             header = read_header(batch)
             if header.max_timestamp >= timestamp_ms and last >= starting_offset:
-                timed = TimedBatch(header, batch, timestamp_ms, starting_offset)
-                found = timed if timed.takes_long else timed.search()
-                if found is not None:
-                    return found
+                return TimedBatch(header, batch, timestamp_ms, starting_offset)
         return None
 
     def largest_timestamp(self):

@@ -159,3 +159,48 @@ def test_records_before_the_place_from_which_a_batch_cannot_be_read_are_found(
     answer = OffsetLookup(hosted, broker.work).list_offsets(PARAMS, [OffsetQuery(T, NOW_MS)])
 
     assert answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 3, 0, 0)]
+
+
+@pytest.mark.parametrize("log_start", [0, 1, 2, 4, 6])
+def test_the_newest_record_is_told_as_long_as_its_segment_is_there(
+    tmp_path: Path, log_start: int
+) -> None:
+    """As Apache Kafka does: what DeleteRecords took is no less the newest."""
+    log = open_log(tmp_path)
+    broker = LongAppendsBroker({T: log})
+    hosted: Any = broker
+    lookup = OffsetLookup(hosted, broker.work)
+    for time in (30, 20, 10):
+        records = [Record(n, NOW_MS + time, b"k", b"v") for n in (0, 1)]
+        log.append_as_leader(bytearray(build(records)), 0, NOW_MS)
+    broker.partitions[T].maybe_increment_high_watermark(NOW_MS)
+    log.maybe_increment_log_start_offset(log_start)
+
+    for _ in range(2):
+        answer = lookup.list_offsets(PARAMS, [OffsetQuery(T, MAX_TIMESTAMP)])
+        assert answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 30, 0, 0)]
+        log.roll(NOW_MS)
+
+
+async def test_the_newest_record_that_can_be_read_is_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Apache Kafka answers UNKNOWN_SERVER_ERROR."""
+    log = open_log(tmp_path / "t")
+    broker = LongAppendsBroker({T: log}, LongWork())
+    for place, time in enumerate((10, 50, 40, 60, 50)):
+        broken = unreadable_batch(2 * place, 2, timestamp=NOW_MS + time)
+        records = [Record(2 * place + n, NOW_MS + time, b"k", b"v") for n in (0, 1)]
+        options = BatchOptions(partition_leader_epoch=0)
+        sound = build(records, base_offset=2 * place, options=options)
+        log.append_as_follower(broken if time >= 50 and place < 4 else sound, NOW_MS)
+        if place == 2:  # the others lie in two segments
+            log.roll(NOW_MS)
+    broker.partitions[T].maybe_increment_high_watermark(NOW_MS)
+
+    (found,) = await asked(broker, OffsetQuery(T, MAX_TIMESTAMP))
+
+    assert found == OffsetResult(ErrorCode.NONE, NOW_MS + 50, 8, 0)
+    assert [line[:31] for line in caplog.messages] == [
+        f"The batch at offset {offset} of t-0 ca" for offset in (6, 2)
+    ]
