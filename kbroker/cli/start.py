@@ -155,7 +155,8 @@ def hearer(launch: Launch) -> Hearer:
         for end_point in end_points:
             click.echo(f"listening on {str(end_point).partition('://')[2]}")
         sys.stdout.flush()
-        for note in (launch.note_of_addresses(), launch.note_of_data()):
+        notes = (launch.note_of_controllers(), launch.note_of_addresses(), launch.note_of_data())
+        for note in notes:
             if note is not None:
                 say(note)
 

@@ -184,11 +184,16 @@ class KafkaConfig:
 
         Those of a KRaft controller are left out, as there is none here.
         """
-        end_points = self._end_points("listeners", self.socket_server.listeners)
-        if not self.quorum.process_roles:
-            return end_points
-        controllers = (self.quorum.controller_listener_names or "").upper().split(",")
-        return tuple(point for point in end_points if point.listener_name not in controllers)
+        return self._end_points("listeners", self.socket_server.listeners)
+
+    def left_out_listeners(self) -> list[str]:
+        """The names of listeners that are not served: those of a KRaft controller."""
+        texts = (self.socket_server.listeners, self.socket_server.advertised_listeners)
+        named = {
+            part.partition("://")[0].strip()
+            for part in ",".join(filter(None, texts)).upper().split(",")
+        }
+        return [each for each in self.quorum.listeners() if each in named]
 
     def advertised_end_points(self) -> tuple[EndPoint, ...]:
         """The addresses given to clients: advertised.listeners, or those listened on."""
@@ -222,6 +227,7 @@ class KafkaConfig:
 
     def validate(self) -> None:
         """Raises ConfigError for settings that do not fit together."""
+        self.quorum.check()
         if not self.end_points():
             raise invalid_value(
                 "listeners", self.socket_server.listeners, "at least one address is needed"
@@ -288,14 +294,20 @@ class KafkaConfig:
             self.log.log_message_format_version,
             self.server.inter_broker_protocol_version,
         )
-        quorum = self.quorum.warning(self.zk.zookeeper_connect)
-        return [*lines, *filter(None, (ignored, quorum))]
+        return [*lines, *filter(None, (ignored, self._quorum_warning()))]
+
+    def _quorum_warning(self) -> str | None:
+        if self.zk.zookeeper_connect:
+            return self.quorum.warning("is one of the cluster at zookeeper.connect")
+        if self.kbroker.kbroker_quorum == "alone":
+            return self.quorum.warning("starts as a cluster of its own")
+        return None  # it does not start
 
     def _end_points(self, name: str, text: str) -> tuple[EndPoint, ...]:
         protocols = parse_security_protocol_map(
             "listener.security.protocol.map", self.socket_server.listener_security_protocol_map
         )
-        return parse_end_points(name, text, protocols)
+        return parse_end_points(name, text, protocols, self.quorum.listeners())
 
 
 def _with_both_ids(settings: Mapping[str, str]) -> dict[str, str]:

@@ -33,6 +33,12 @@ class KbrokerConfig(ConfigGroup):
         "HOST:PORT given to every client, whichever address it connected to; for the first "
         "listener.",
     )
+    kbroker_quorum: str = define(
+        "refuse",
+        "What a broker does whose KRaft settings speak of other nodes, as there is no quorum here: "
+        "it does not start (refuse), or is a cluster of its own (alone).",
+        one_of=("refuse", "alone"),
+    )
     kbroker_cleaner: str = define(
         "process",
         "Where compacted logs are cleaned: in a separate process, which does not slow the "

@@ -5,6 +5,7 @@ protocol.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from kbroker.config.config_values import invalid_value
 from kbroker.model import SECURITY_PROTOCOLS, EndPoint
@@ -26,13 +27,18 @@ def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:
     return protocols
 
 
-def parse_end_points(name: str, text: str, protocols: dict[str, str]) -> tuple[EndPoint, ...]:
-    """The addresses in `text`, in order; an empty host stands for every interface.
+def parse_end_points(
+    name: str, text: str, protocols: dict[str, str], without: Collection[str] = ()
+) -> tuple[EndPoint, ...]:
+    """The addresses in `text`, in order; an empty host stands for every interface. Listeners of
+    the names in `without` are left out, and need no protocol.
 
     Raises ConfigError.
     """
     end_points: list[EndPoint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
+        if part.partition("://")[0].upper() in without:
+            continue
         end_point = _parse_end_point(name, part, protocols)
         if any(end_point.listener_name == other.listener_name for other in end_points):
             raise invalid_value(

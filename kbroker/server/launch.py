@@ -84,12 +84,22 @@ class Launch:
         are those listened on.
         """
         config = self.settings.config
-        sockets = config.socket_server
         if config.kbroker.kbroker_advertise is not None:
             return f"clients are given {config.kbroker.kbroker_advertise} (kbroker.advertise)"
-        if sockets.advertised_listeners in (None, sockets.listeners):
+        if config.advertised_end_points() == config.end_points():
             return None
-        return f"clients are given {sockets.advertised_listeners} (advertised.listeners)"
+        given = ",".join(map(str, config.advertised_end_points()))
+        return f"clients are given {given} (advertised.listeners)"
+
+    def note_of_controllers(self) -> str | None:
+        """A note about listeners that are not served; None where all are."""
+        names = self.settings.config.left_out_listeners()
+        if not names:
+            return None
+        return (
+            f"not listening for {', '.join(names)} (controller.listener.names): kbroker has no "
+            "KRaft controller"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -113,7 +123,7 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
     """
     chosen = _chosen(options)
     settings = _load(options, environment, chosen)
-    _check(settings)
+    _check(settings, options.brokers)
     if _names_data_directory(settings):
         _check_adoption(options, settings)
         yield Launch(settings=settings, brokers=options.brokers, adopt=options.adopt)
@@ -317,12 +327,12 @@ def _load(
         raise UsageError(f"{error}{hint}") from error
 
 
-def _check(settings: LoadedSettings) -> None:
+def _check(settings: LoadedSettings, brokers: int) -> None:
     """Refuse what a start would refuse later, when it has made its data directory."""
     # A start loads this anyway; who asks for settings alone need not wait for it.
     from kbroker.server.start_refusals import refusals_of
 
-    for refusal in refusals_of(settings.config):
+    for refusal in refusals_of(settings.config, is_cluster=brokers > 1):
         raise UsageError(refusal)
 
 

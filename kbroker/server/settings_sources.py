@@ -76,11 +76,9 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
             values[name] = text
             origins[name] = ORIGIN_PROFILE
     config, warnings = KafkaConfig.from_values(values, origins)
-    cluster_id = sources.environment.get("CLUSTER_ID") or sources.environment.get(
-        "KAFKA_CLUSTER_ID"
-    )
+    cluster_ids = filter(None, map(sources.environment.get, _CLUSTER_ID_VARIABLES))
     return LoadedSettings(
-        config=config, cluster_id=cluster_id or None, warnings=(*notes, *warnings)
+        config=config, cluster_id=next(cluster_ids, None), warnings=(*notes, *warnings)
     )
 
 

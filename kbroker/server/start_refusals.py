@@ -11,13 +11,26 @@ from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
 
-def refusals_of(config: KafkaConfig) -> Iterator[str]:
-    """A sentence for each reason. Disks, ports and ZooKeeper are not looked at."""
+def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[str]:
+    """A sentence for each reason. Disks, ports and ZooKeeper are not looked at.
+
+    `is_cluster`: the start is asked for several brokers of one cluster.
+    """
+    quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
+    if quorum is not None:
+        yield quorum
     for refuse in (_refuse_listeners, _refuse_addresses, _refuse_ensemble):
         try:
             refuse(config)
         except ConfigError as error:
             yield str(error)
+
+
+def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:
+    is_answered = (
+        is_cluster or config.zk.zookeeper_connect or config.kbroker.kbroker_quorum == "alone"
+    )
+    return None if is_answered else config.quorum.refusal()
 
 
 def _refuse_listeners(config: KafkaConfig) -> None:

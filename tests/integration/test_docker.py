@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -16,6 +17,8 @@ import pytest
 
 from kbroker.cli.__main__ import cli
 from kbroker.server.settings_sources import SettingSources, load_settings
+from kbroker.server.start_refusals import refusals_of
+from tests.integration.container_environments import SEVERAL_NODES, SINGLE_NODES, Form
 from tests.integration.dockerfile import Stage, stages, with_bases
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
@@ -157,6 +160,37 @@ def test_the_default_addresses_are_settings_of_a_broker(tmp_path: Path) -> None:
     given.pop("COMMAND")
 
     assert load_settings(SettingSources(environment=given)).warnings == ()
+
+
+@pytest.mark.parametrize("form", SINGLE_NODES.values(), ids=SINGLE_NODES)
+def test_the_environment_of_a_single_node_of_another_image_makes_the_same_broker(
+    tmp_path: Path, form: Form
+) -> None:
+    given = settings_given(tmp_path, **form.variables)
+    given.pop("COMMAND")
+
+    loaded = load_settings(SettingSources(environment=given))
+    config = loaded.config
+
+    assert ",".join(map(str, config.end_points())) == form.listeners
+    assert ",".join(map(str, config.advertised_end_points())) == form.advertised
+    assert loaded.cluster_id == form.cluster_id
+    assert loaded.warnings == form.notes
+    assert list(refusals_of(config)) == []
+
+
+@pytest.mark.parametrize(("variables", "reason"), SEVERAL_NODES.values(), ids=SEVERAL_NODES)
+def test_one_of_several_nodes_of_another_image_does_not_become_a_cluster_of_its_own(
+    tmp_path: Path, variables: Mapping[str, str], reason: str
+) -> None:
+    with started(tmp_path, **variables, KAFKA_LOG_DIRS=str(tmp_path / "d")) as process:
+        output, said = process.communicate(timeout=20)
+
+    assert process.returncode == 2
+    assert output == ""
+    assert reason in said
+    assert "`kbroker start --brokers 3`" in said
+    assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)

@@ -17,6 +17,7 @@ from kbroker.cli.config_files import findings_in
         ({"log.dir": ""}, "configuration log.dir: at least one directory is needed"),
         ({"log.dirs": ""}, "configuration log.dirs: at least one directory is needed"),
         ({"num.partitions": "x"}, "Invalid value x for configuration num.partitions"),
+        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "controller.quorum.voters names 2 nodes"),
     ],
 )
 def test_what_keeps_a_broker_from_starting_is_an_error(
@@ -32,15 +33,3 @@ def test_one_refusal_does_not_hide_another() -> None:
     values = {"listeners": "SSL://:9093", "kbroker.advertise": "here", "num.partitions": "x"}
 
     assert [found["severity"] for found in findings_in(values, None)] == ["error"] * 3
-
-
-def test_a_controller_of_kraft_may_have_a_listener_that_is_not_served() -> None:
-    values = {
-        "process.roles": "broker,controller",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093",
-        "listener.security.protocol.map": "CONTROLLER:SSL,PLAINTEXT:PLAINTEXT",
-        "node.id": "1",
-    }
-
-    assert all(found["severity"] == "warning" for found in findings_in(values, None))

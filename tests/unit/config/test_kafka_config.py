@@ -151,57 +151,6 @@ def test_without_advertised_listeners_those_listened_on_are_told() -> None:
     assert not config.advertises_per_connection()
 
 
-def test_a_kraft_file_serves_its_client_listeners_alone() -> None:
-    config, warnings = KafkaConfig.from_values(
-        {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": "1@localhost:9093",
-            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
-            "advertised.listeners": "PLAINTEXT://localhost:9092",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        }
-    )
-    assert [str(end_point) for end_point in config.end_points()] == ["PLAINTEXT://:9092"]
-    assert warnings == []
-
-
-QUORUM = {
-    "process.roles": "broker",
-    "node.id": "2",
-    "controller.quorum.voters": "1@a:9093,2@b:9093",
-}
-NO_QUORUM = "process.roles has no effect: kbroker has no KRaft quorum"
-
-
-@pytest.mark.parametrize(
-    ("values", "warnings"),
-    [
-        (
-            QUORUM,
-            [
-                f"{NO_QUORUM}, so this broker starts as a cluster of its own; brokers that belong "
-                "together need zookeeper.connect"
-            ],
-        ),
-        (
-            {**QUORUM, "zookeeper.connect": "a:2181"},
-            [f"{NO_QUORUM}, so this broker is one of the cluster at zookeeper.connect"],
-        ),
-    ],
-)
-def test_a_broker_of_a_kraft_quorum_says_where_it_belongs_instead(
-    values: dict[str, str], warnings: list[str]
-) -> None:
-    assert KafkaConfig(values).warnings() == warnings
-    both = {**values, "process.roles": "broker,controller"}
-    assert KafkaConfig(both).warnings() == warnings
-    by_servers = {**values, "controller.quorum.bootstrap.servers": "a:9093,b:9093"}
-    del by_servers["controller.quorum.voters"]
-    assert KafkaConfig(by_servers).warnings() == warnings
-
-
 def test_node_id_stands_for_broker_id() -> None:
     assert KafkaConfig({"node.id": "4"}).server.broker_id == 4
     assert KafkaConfig({"broker.id": "4"}).server.node_id == 4

@@ -17,6 +17,8 @@ from kbroker.server.launch import (
     server_of,
 )
 
+QUORUM = ("process.roles=broker,controller", "controller.quorum.voters=1@a:9093,2@b:9093")
+
 
 class ScriptedServer:
     """A server whose start takes as long as the test lets it."""
@@ -80,6 +82,31 @@ def test_data_without_a_home_gets_one_that_goes_at_the_end() -> None:
     assert not Path(launch.temporary).exists()
 
 
+def test_several_brokers_of_one_process_need_no_quorum() -> None:
+    with prepared(StartOptions(overrides=QUORUM, brokers=2), {}) as launch:
+        assert launch.settings.warnings == ()
+
+
+def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
+    options = StartOptions(
+        overrides=(
+            "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners=PLAINTEXT://me.test:9092,CONTROLLER://me.test:9093",
+            "controller.listener.names=CONTROLLER",
+        )
+    )
+    with prepared(options, {}) as launch:
+        assert launch.note_of_controllers() == (
+            "not listening for CONTROLLER (controller.listener.names): kbroker has no KRaft "
+            "controller"
+        )
+        assert launch.note_of_addresses() == (
+            "clients are given PLAINTEXT://me.test:9092 (advertised.listeners)"
+        )
+    with prepared(StartOptions(), {}) as launch:
+        assert launch.note_of_controllers() is None
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -99,6 +126,7 @@ def test_data_without_a_home_gets_one_that_goes_at_the_end() -> None:
         (StartOptions(data=""), "--data is empty: give a directory"),
         (StartOptions(profile="none"), "unknown profile none"),
         (StartOptions(properties="/no/such/file"), "cannot read /no/such/file: No such file"),
+        (StartOptions(overrides=QUORUM), "^controller.quorum.voters names 2 nodes"),
         (StartOptions(adopt=True), "--adopt needs the directory to take over"),
         (StartOptions(adopt=True, data="/d", brokers=2), "leave out --brokers"),
         (StartOptions(adopt=True, data="/d", zookeeper="z:1"), "leave out --brokers"),

@@ -155,8 +155,9 @@ def test_node_id_in_a_file_is_the_broker_id() -> None:
     assert load_settings(SettingSources(properties={"node.id": "7"})).config.server.broker_id == 7
 
 
-def test_the_cluster_id_comes_from_the_environment() -> None:
-    assert load_settings(SettingSources(environment={"CLUSTER_ID": "abc"})).cluster_id == "abc"
+@pytest.mark.parametrize("variable", ["CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID"])
+def test_the_cluster_id_comes_from_the_environment(variable: str) -> None:
+    assert load_settings(SettingSources(environment={variable: "abc"})).cluster_id == "abc"
 
 
 def test_notes_and_warnings_come_together() -> None:
