@@ -31,6 +31,7 @@ PURE_PACKAGES = (
     "controller/state_machines",
 )
 PURE_FILES = (
+    "zk/nodes/topic_nodes.py",
     "zk/tree.py",
     "zk/zk_paths.py",
     "replication/controller_requests/request_shapes.py",

@@ -175,7 +175,7 @@ class TopicAdmin:
         deleted = [result.name for result in wanted if result.error is ErrorCode.NONE]
         with suppress(TimeoutError, TreeUnavailableError):
             async with asyncio.timeout(min(timeout_ms, NAME_FREE_TIMEOUT_MS) / 1000):
-                for name in deleted:
+                for name in sorted(await self._zk.existing_topics(deleted)):
                     await self._zk.topic_gone(name)
         return results
 
@@ -409,8 +409,16 @@ class TopicAdmin:
         timeout_ms: int,
     ) -> None:
         pending = [r for r in results if r.error is ErrorCode.NONE]
+        late = pending.copy()
+
+        def are_done() -> bool:
+            """Whether each has been; one that was is not looked at with each news again."""
+            while late and is_done(late[-1]):
+                late.pop()
+            return not late
+
         if timeout_ms > 0:
-            await self._waiter.wait_until(lambda: all(map(is_done, pending)), timeout_ms)
+            await self._waiter.wait_until(are_done, timeout_ms)
             pending = [r for r in pending if not is_done(r)]
         for result in pending:  # with no time to wait Kafka does not even look
             result.error = ErrorCode.REQUEST_TIMED_OUT

@@ -13,13 +13,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from kbroker.clock import Clock
 from kbroker.model import Broker, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
+from kbroker.zk.nodes.topic_nodes import NewTopicNodes, topic_removal
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
@@ -53,25 +54,6 @@ _ROW_NODES = 256  # read and decoded at a time: a few milliseconds
 
 class ControllerMovedError(Exception):
     """Another broker became controller; what was to be written was not."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class NewTopicNodes:
-    """A topic to create."""
-
-    topic: str
-    assignment: TopicAssignment
-    overrides: Mapping[str, str]
-
-    def ops(self, *, replace: bool) -> Sequence[Op]:
-        """One transaction; `replace` is for overrides that are there without their topic."""
-        path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, self.topic)
-        config = zk_paths.encode_config(self.overrides)
-        data = zk_paths.encode_topic(self.assignment)
-        return (
-            SetOp(path, config) if replace else CreateOp(path, config),
-            CreateOp(zk_paths.topic_path(self.topic), data),
-        )
 
 
 class ZkUtils:
@@ -310,22 +292,20 @@ class ZkUtils:
                 return
         raise BadVersionError(path)
 
-    async def delete_topic(self, topic: str, epoch_version: int) -> None:
-        """Remove a topic: partitions, overrides, assignment, and the wish to delete it."""
-        partitions_path = zk_paths.partitions_path(topic)
-        partitions = [f"{partitions_path}/{name}" for name in await self._names(partitions_path)]
-        states = [f"{path}/state" for path in partitions]
-        config_path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic)
-        below = [*states, *partitions, partitions_path, config_path]
-        # The name is free from the last transaction on: nothing may be left to remove then that a
-        # new topic of this name would own.
-        path, wish = zk_paths.topic_path(topic), zk_paths.delete_topic_path(topic)
-        transactions: list[Sequence[Op]] = [(DeleteOp(path),) for path in below]
-        transactions.append((DeleteOp(path), DeleteOp(wish)))
+    async def delete_topics(self, topics: Mapping[str, Iterable[int]], epoch_version: int) -> None:
+        """Remove topics with these partitions: nodes below, overrides, assignment, and the wish to
+        delete it. What else is below goes as well.
+        """
+        transactions: list[Sequence[Op]] = []
+        last: dict[str, int] = {}  # the transaction after which the name is free
+        for topic, partitions in topics.items():
+            transactions += topic_removal(topic, partitions)
+            last[topic] = len(transactions) - 1
         outcomes = await self.fenced_all(transactions, epoch_version)
-        if isinstance(outcomes[-1], TreeError):  # something was added or removed by hand
-            await self._delete_recursive(path, epoch_version)
-            await self.delete_all([wish], epoch_version)
+        for topic, number in last.items():
+            if isinstance(outcomes[number], TreeError):  # something was added or removed by hand
+                await self._delete_recursive(zk_paths.topic_path(topic), epoch_version)
+                await self.delete_all([zk_paths.delete_topic_path(topic)], epoch_version)
 
     async def partition_states(
         self, partitions: Iterable[TopicPartition]

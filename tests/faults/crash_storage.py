@@ -121,7 +121,9 @@ class CrashStorage:
             finish(self.zk.create_delete_topics([name]))
 
     def remove_topic(self, name: str) -> None:
-        finish(self.zk.delete_topic(name, self._epoch_version))
+        found = self.topics().get(name)
+        partitions = found.partitions if found is not None else {}
+        finish(self.zk.delete_topics({name: partitions}, self._epoch_version))
 
     def next_leader_epoch(self, name: str, partition: int) -> int:
         """Elect this broker again: the new epoch, in the tree."""

@@ -92,7 +92,7 @@ async def live(tree: Tree) -> list[object]:
     ]
     said.append(await zk.write_partition_states(writes, epoch, version))
     said.append(await zk.write_partition_states(writes, epoch, version))
-    said.append(await refused(zk.delete_topic("t", version - 1), ControllerMovedError))
+    said.append(await refused(zk.delete_topics({"t": [0, 1]}, version - 1), ControllerMovedError))
 
     await tree.create("/admin/reassign_partitions", encode_reassignment({T0: (1, 2)}))
     await requests.set_reassignment({T0: (2,)}, version)
@@ -106,9 +106,9 @@ async def live(tree: Tree) -> list[object]:
     said.append(await ProducerIdBlocks(zk).allocate(1))
 
     await zk.create_delete_topics(["t"])
-    await zk.delete_topic("t", version)
+    await zk.delete_topics({"t": [0, 1]}, version)
     await tree.create("/brokers/topics/u/by-hand/below", make_parents=True)
-    await zk.delete_topic("u", version)
+    await zk.delete_topics({"u": []}, version)
     said += [await zk.topics(), await zk.topic_deletions(), await configs.entities("topics")]
     await zk.delete_controller(version)
     return said

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
 from kbroker.controller.event_handlers.state_changes import StateChanges
@@ -15,6 +15,7 @@ from kbroker.controller.state_machines.topic_deletion_manager import (
     RetryDeletion,
     TopicDeletionManager,
 )
+from kbroker.turns import ENTRIES, turn
 
 log = logging.getLogger(__name__)
 
@@ -86,42 +87,71 @@ class TopicDeletions:
             if steps == before:
                 log.error("topics cannot be deleted yet, trying again: %.500s", steps)
                 return
-            for step in steps:
-                await self._carry_out(step)
+            for some in self._together(steps):
+                await self._carry_out(some)
+                await turn()
             before = steps
 
-    async def _carry_out(self, step: DeletionStep) -> None:
-        if isinstance(step, CompleteDeletion):
-            await self._complete(step.topic)
-        elif isinstance(step, RetryDeletion):
-            await self._states.replicas_offline(step.replicas)
-        else:
-            await self._start(step.topic)
+    def _together(self, steps: Iterable[DeletionStep]) -> Iterator[list[DeletionStep]]:
+        """Steps of one kind for as many topics as others can wait for: each write to the tree, and
+        each log that goes, would else wait for the disk by itself.
+        """
+        by_kind: dict[type[DeletionStep], list[DeletionStep]] = {}
+        for step in steps:
+            by_kind.setdefault(type(step), []).append(step)
+        for alike in by_kind.values():
+            some: list[DeletionStep] = []
+            partitions = 0
+            for step in alike:
+                some.append(step)
+                partitions += 1 + len(self._context.assignments.get(step.topic, ()))
+                if partitions >= ENTRIES:
+                    yield some
+                    some, partitions = [], 0
+            if some:
+                yield some
 
-    async def _start(self, topic: str) -> None:
+    async def _carry_out(self, steps: Sequence[DeletionStep]) -> None:
+        """Steps of one kind."""
+        topics = [step.topic for step in steps]
+        if isinstance(steps[0], CompleteDeletion):
+            await self._complete(topics)
+        elif isinstance(steps[0], RetryDeletion):
+            waiting = [r for s in steps if isinstance(s, RetryDeletion) for r in s.replicas]
+            await self._states.replicas_offline(waiting)
+        else:
+            await self._start(topics)
+
+    async def _start(self, topics: Sequence[str]) -> None:
         context = self._context
-        partitions = context.partitions_of(topic)
-        if topic not in context.topics_with_deletion_started:
+        begun = [t for t in topics if t not in context.topics_with_deletion_started]
+        if begun:
+            partitions = [p for topic in begun for p in context.partitions_of(topic)]
             self._states.send_metadata(context.live_brokers, partitions)
             self._states.partitions_offline(partitions)
             self._states.partitions_gone(partitions)
-            context.topics_with_deletion_started.add(topic)
-        dead = self._manager.dead_replicas(topic)
+            context.topics_with_deletion_started.update(begun)
+        dead = {topic: self._manager.dead_replicas(topic) for topic in topics}
         going = [
             r
+            for topic in topics
             for r in context.replicas_of_topic(topic)
-            if r not in dead and context.replica_state(r) is not ReplicaState.DELETION_SUCCESSFUL
+            if r not in dead[topic]
+            and context.replica_state(r) is not ReplicaState.DELETION_SUCCESSFUL
         ]
-        self._states.replicas.move(dead, ReplicaState.DELETION_INELIGIBLE)
+        for replicas in dead.values():
+            self._states.replicas.move(replicas, ReplicaState.DELETION_INELIGIBLE)
         await self._states.replicas_offline(going)
         self._states.replicas_deletion_started(going)
-        if dead:
-            self._manager.mark_ineligible([topic])
+        self._manager.mark_ineligible(topic for topic, replicas in dead.items() if replicas)
 
-    async def _complete(self, topic: str) -> None:
+    async def _complete(self, topics: Sequence[str]) -> None:
         context = self._context
-        replicas = context.replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL)
-        self._states.replicas.move(replicas, ReplicaState.NON_EXISTENT)
-        await self._zk.delete_topic(topic, context.epoch_version)
-        context.remove_topic(topic)
-        log.info("topic %s is deleted", topic)
+        for topic in topics:
+            replicas = context.replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL)
+            self._states.replicas.move(replicas, ReplicaState.NON_EXISTENT)
+        partitions = {topic: list(context.assignments.get(topic, ())) for topic in topics}
+        await self._zk.delete_topics(partitions, context.epoch_version)
+        for topic in topics:
+            context.remove_topic(topic)
+            log.info("topic %s is deleted", topic)

@@ -309,6 +309,23 @@ async def test_the_operator_hears_once_that_the_groups_topic_has_fewer_replicas_
     assert caplog.text.count("not 3 (offsets.topic.replication.factor)") == 1
 
 
+async def test_news_of_one_topic_is_no_reason_to_look_at_all_that_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch, broker: FakeBroker
+) -> None:
+    looked_at: list[TopicPartition] = []
+    look = broker.metadata.partition_state
+
+    def count(partition: TopicPartition) -> object:
+        looked_at.append(partition)
+        return look(partition)
+
+    monkeypatch.setattr(broker.metadata, "partition_state", count)
+    results = await create(broker, *(topic(f"t{number}") for number in range(300)))
+
+    assert {result.error for result in results} == {ErrorCode.NONE}
+    assert len(looked_at) <= 2 * len(results) + 20
+
+
 async def test_deleting_returns_when_the_topic_is_gone_and_twice_is_fine(
     broker: FakeBroker,
 ) -> None:

@@ -82,7 +82,7 @@ async def test_a_controller_that_was_replaced_writes_nothing(zk: ZkUtils) -> Non
     with pytest.raises(ControllerMovedError):
         await zk.write_partition_states([state_write(1, None)], 1, old_version)
     with pytest.raises(ControllerMovedError):
-        await zk.delete_topic("t", old_version)
+        await zk.delete_topics({"t": [0]}, old_version)
     assert await zk.partition_states([T0]) == {}
     assert await zk.existing_topics(["t"])
 
@@ -112,7 +112,7 @@ async def test_deleting_a_topic_leaves_no_node_of_it(zk: ZkUtils, tree: Embedded
     await zk.create_partition_paths([T0], version)
     await zk.write_partition_states([state_write(1, None)], epoch, version)
     await zk.create_delete_topics(["t"])
-    await zk.delete_topic("t", version)
+    await zk.delete_topics({"t": [0]}, version)
     assert [path for path, _, _ in tree.dump()] == before
 
 
@@ -131,7 +131,7 @@ async def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is
         return await write(transactions, epoch_version)
 
     monkeypatch.setattr(zk, "fenced_all", look)
-    await zk.delete_topic("t", version)
+    await zk.delete_topics({"t": [0]}, version)
     assert [[op.path for op in ops] for ops in asked] == [
         ["/brokers/topics/t/partitions/0/state"],
         ["/brokers/topics/t/partitions/0"],
