@@ -414,6 +414,22 @@ SEQUENCES = (
     ),
 )
 
+# Of batches that are hard to read (`batches/outcomes.py`).
+HARD_BATCHES = (
+    Accepted(
+        r"^produce of (linked lz4|lz4 after a skippable frame)$",
+        r"",
+        "refused by all; Apache: -1, which clients take for a fault of the broker and send again",
+        own="87 INVALID_RECORD",
+    ),
+    Accepted(
+        r"^fetch [13], ",
+        r"",
+        "as 3.9.2: 4.3.1 serves no Fetch below version 4",
+        like="3.9.2",
+    ),
+)
+
 
 def reason(
     entries: tuple[Accepted, ...], asked: str, path: str, *values: object, other: str = ""

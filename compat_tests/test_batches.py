@@ -4,21 +4,30 @@ Kafka, and what it would find.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from compat_tests.answers.hunt import Process, running
+from compat_tests.answers.hunt import Process, for_each, running
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.batches.allowed import ALLOWED
 from compat_tests.batches.generating import NEW_VERSION, Generated
 from compat_tests.batches.hunt import Hunt
 from compat_tests.batches.judging import Difference, Sent, differences, unexplained
+from compat_tests.batches.outcomes import NODE_KINDS, Outcomes, differing, kinds
+from compat_tests.batches.reading import JavaReader
 from compat_tests.batches.sending import Answer
 
 BATCHES = 2_000
+REFUSED = 3  # of the hard ones
 OWN, OLD, NEW = "kbroker", "3.9.2", "4.3.1"
+# Retention and compaction, for those topics that have them.
+_SOON = {
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "500",
+    "log.cleaner.backoff.ms": "200",
+}
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -30,7 +39,7 @@ def brokers(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
         pytest.skip("starts all three brokers itself")
     for version in (NEWEST, ZOOKEEPER_LINE):
         jars(version)
-    with running(Path(tmp_path_factory.mktemp("batches"))) as started:
+    with running(tmp_path_factory.mktemp("batches"), settings=_SOON) as started:
         yield started
 
 
@@ -45,6 +54,23 @@ def test_batches_are_taken_and_stored_as_kafka_takes_and_stores_them(
     assert hunt.count == BATCHES
     assert hunt.taken > BATCHES // 3
     assert [str(each) for each in found] == []
+
+
+def test_hard_batches_come_to_the_same_with_every_broker(brokers: dict[str, Process]) -> None:
+    batches, reader = kinds(), JavaReader()
+    now_ms = int(time.time() * 1000)
+    outcomes = {
+        name: Outcomes(broker.bootstrap, reader, now_ms) for name, broker in brokers.items()
+    }
+
+    for_each(outcomes, lambda name: outcomes[name].write(batches))
+    for each in outcomes.values():
+        each.look()
+    reader.close()
+
+    found = {name: each.found for name, each in outcomes.items()}
+    assert len(found[OWN]) == len(batches) + 6 * (len(NODE_KINDS) + len(batches) - REFUSED)
+    assert differing(found) == []
 
 
 def one(count: int = 2, **codes: int) -> Sent:

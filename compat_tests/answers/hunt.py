@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from compat_tests.answers import changes, fetches, lookups, old_versions, sessions, writes
@@ -40,20 +41,23 @@ class Process(Protocol):
 
 @contextmanager
 def running(
-    root: Path, names: tuple[str, ...] = (KBROKER, OLD, NEW)
+    root: Path,
+    names: tuple[str, ...] = (KBROKER, OLD, NEW),
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[dict[str, Process]]:
-    """The brokers, started side by side over empty directories."""
+    """The brokers, started side by side over empty directories, with these settings."""
     with ExitStack() as stack:
-        options = [part for item in _SETTINGS.items() for part in ("--override", "=".join(item))]
+        common = _SETTINGS | dict(settings)
+        options = [part for item in common.items() for part in ("--override", "=".join(item))]
         brokers: dict[str, Process] = {}
         if KBROKER in names:
             brokers[KBROKER] = BrokerProcess(root / "own" / "data", tuple(options))
         if OLD in names:
             brokers[OLD] = ApacheBroker(
-                root / "old" / "data", fresh_chroot(), settings=_SETTINGS | _PATIENT
+                root / "old" / "data", fresh_chroot(), settings=common | _PATIENT
             )
         if NEW in names:
-            brokers[NEW] = ApacheBroker(root / "new" / "data", settings=_SETTINGS)
+            brokers[NEW] = ApacheBroker(root / "new" / "data", settings=common)
         for_each(brokers, lambda name: brokers[name].start())
         for broker in brokers.values():
             stack.callback(broker.stop)

@@ -8,6 +8,7 @@ import gzip
 import struct
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from compat_tests.raw_connection import RawConnection
@@ -141,6 +142,40 @@ def formats(records: bytes) -> list[tuple[int, int, int]]:
         if position <= len(records):
             found.append((magic, offset, records[at]))
     return found
+
+
+def messages(records: bytes) -> Iterator[Message]:
+    """The messages of format 0 or 1; those that gzip wraps have the offsets that readers give them.
+
+    One that is cut off at the end is left out.
+    """
+    position = 0
+    while len(records) - position > 17:
+        offset, length = struct.unpack_from(">qi", records, position)
+        if position + 12 + length > len(records):
+            break
+        magic, attributes = records[position + 16 : position + 18]
+        at = position + 18
+        timestamp_ms = struct.unpack_from(">q", records, at)[0] if magic else -1
+        key, at = _part(records, at + (8 if magic else 0))
+        value, at = _part(records, at)
+        position += 12 + length
+        message = Message(
+            magic=magic, offset=offset, attributes=attributes, timestamp_ms=timestamp_ms,
+            key=key, value=value,
+        )  # fmt: skip
+        if attributes & 7 != GZIP:
+            yield message
+            continue
+        inner = list(messages(gzip.decompress(value or b"")))
+        first = offset - inner[-1].offset if magic else 0
+        yield from (replace(each, offset=first + each.offset) for each in inner)
+
+
+def _part(data: bytes, at: int) -> tuple[bytes | None, int]:
+    (size,) = struct.unpack_from(">i", data, at)
+    at += 4
+    return (None, at) if size < 0 else (data[at : at + size], at + size)
 
 
 def _call(wire: RawConnection, key: int, version: int, body: bytes) -> bytes:
