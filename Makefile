@@ -13,7 +13,8 @@ PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_
 
 .DEFAULT_GOAL := help
 WHERE = $(if $(TARGET),--target $(TARGET),--start $(or $(START),kbroker))
-.PHONY: help run cluster test test-fast test-frameworks compat check check-types check-tests format docs bench bench-vs-apache compare tools clean
+SITE := build/docs/.built
+.PHONY: help run cluster test test-fast test-frameworks compat check check-types check-tests check-docs format docs bench bench-vs-apache compare tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
@@ -23,7 +24,7 @@ help:
 	@echo "make test-frameworks  run programs of Celery, Faust, Spring, Kafka Connect and others (installs them in a cache)"
 	@echo "make compat           run clients of Python, C, Java, Go, Node and Spark against a broker (TARGET=host:port, or"
 	@echo "                      START=kbroker, kafka-3.9.2, kafka-4.3.1), and write a table to build/compat"
-	@echo "make check            format, lint, types, import contracts, tests of source and pages"
+	@echo "make check            format, lint, types, import contracts, tests of source and pages, the site"
 	@echo "make docs             write the reference pages from the code, build a site in build/docs"
 	@echo "make bench            run the benchmarks and print a table"
 	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
@@ -43,17 +44,17 @@ $(BIN)/kbroker: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.test-ready: pyproject.toml $(BIN)/kbroker
+$(VENV)/.test-ready: pyproject.toml | $(BIN)/kbroker
 	@echo "preparing $(VENV) with everything the tests need ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test]'
 	@touch $@
 
-$(VENV)/.spark-ready: pyproject.toml $(BIN)/kbroker
+$(VENV)/.spark-ready: pyproject.toml | $(BIN)/kbroker
 	@echo "preparing $(VENV) with pyspark, whose jars contain ZooKeeper ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@touch $@
 
-$(VENV)/.docs-ready: pyproject.toml $(BIN)/kbroker
+$(VENV)/.docs-ready: pyproject.toml | $(BIN)/kbroker
 	@echo "preparing $(VENV) with the generator of the pages ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
@@ -70,7 +71,7 @@ tools:
 # Tests start thousands of processes: Python keeps what it has compiled, also where the environment says not to.
 test test-fast check-tests: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(VENV)/.test-ready tools
+test: $(VENV)/.test-ready $(VENV)/.docs-ready tools
 	$(BIN)/python -m pytest -n 5 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
@@ -82,11 +83,11 @@ test-frameworks: $(VENV)/.test-ready tools
 compat: $(VENV)/.test-ready tools
 	$(BIN)/python -m compat_tests.matrix $(WHERE) $(ARGS)
 
-check: $(VENV)/.test-ready
+check: $(VENV)/.test-ready $(VENV)/.docs-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	@$(MAKE) --no-print-directory --jobs 2 check-types check-tests
+	@$(MAKE) --no-print-directory --jobs 2 check-types check-tests check-docs
 
 check-types:
 	$(BIN)/mypy
@@ -94,13 +95,21 @@ check-types:
 check-tests:
 	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py $(PAGE_TESTS)
 
+check-docs: $(SITE)
+	$(BIN)/python -m pytest -q tests/docs/test_site.py
+
+# Always the whole site: a page that is not read again keeps its warnings to itself.
+$(SITE): $(VENV)/.docs-ready README.md $(wildcard docs/*)
+	$(BIN)/python -m sphinx -q -W -E -b html docs $(@D)
+	@touch $@
+
 format: $(VENV)/.test-ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: $(VENV)/.docs-ready
 	$(BIN)/python -m tests.docs.generated
-	$(BIN)/sphinx-build -q -W -E -b html docs build/docs
+	@$(MAKE) --no-print-directory $(SITE)
 	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.test-ready tools

@@ -6,8 +6,11 @@ import re
 from typing import Any
 
 project = "kbroker"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 myst_heading_anchors = 4  # as repository pages have them
+copybutton_prompt_text = "$ "  # of a console block the commands are copied, and not what they print
+copybutton_line_continuation_character = "\\"
+copybutton_copy_empty_lines = False
 html_theme = "furo"
 html_title = "kbroker"
 html_copy_source = False
@@ -15,17 +18,32 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_static_path = html_css_files = ["site.css"]
 
+# What README says first, in place of the one sentence that the first page has in the repository.
+_PITCH = """```{include} ../README.md
+:start-after: "# kbroker"
+:end-before: "## What works"
+:relative-docs: docs/
+:relative-images:
+```
+"""
+
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    app.connect("source-read", _add_contents)
+    app.connect("source-read", _make_first_page)
 
 
-def _add_contents(_: Any, page: str, source: list[str]) -> None:
-    """Give the sidebar the pages that the first page links, under its headings."""
+def _make_first_page(_: Any, page: str, source: list[str]) -> None:
+    """Begin the first page as README begins, and give the sidebar the pages that it links, under
+    its headings.
+    """
     if page != "index":
         return
-    for part in source[0].split("\n## ")[1:]:
+    title, _, rest = source[0].partition("\n\n")
+    _, *parts = rest.split("\n## ")
+    source[0] = f"{title}\n\n{_PITCH}"
+    for part in parts:
         names = "\n".join(re.findall(r"\]\((\w+)\.md\)", part))
         caption = part.partition("\n")[0]
-        source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{names}\n```\n"
+        contents = f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{names}\n```\n"
+        source[0] += f"\n## {part}\n{contents}"
