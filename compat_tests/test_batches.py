@@ -111,6 +111,11 @@ def test_a_batch_that_only_one_of_both_refuses_is_found() -> None:
     assert told(one(**{OWN: 87, OLD: 0, NEW: 87}), **{OWN: [], OLD: [1, 2], NEW: []}) == []
 
 
+def test_a_broker_of_apache_that_lost_the_partition_for_a_moment_judges_nothing() -> None:
+    assert told(one(**{OWN: 0, OLD: 0, NEW: 6}), **{OWN: [1], OLD: [2], NEW: []}) == []
+    assert told(one(**{OWN: 6, OLD: 0, NEW: 0}), **{OWN: [], OLD: [1], NEW: [1]}) != []
+
+
 def test_only_what_is_on_the_list_is_allowed() -> None:
     broken = Difference("plain", "cut", "87", ("-1", "-1"), b"")
     taken = broken._replace(own="0, stored 00000001")

@@ -17,6 +17,7 @@ from compat_tests.batches.hunt import Hunt
 from compat_tests.batches.judging import Difference
 
 _ROUND = 8_000
+_LEAST = 100  # of a round
 _SHOWN = 40
 
 
@@ -32,7 +33,8 @@ def main() -> int:
         hunt = Hunt({name: broker.bootstrap for name, broker in brokers.items()})
         number = 0
         while hunt.count < wanted.batches:
-            found += hunt.round(f"{wanted.seed}-{number}", min(_ROUND, wanted.batches - hunt.count))
+            size = max(_LEAST, min(_ROUND, wanted.batches - hunt.count))
+            found += hunt.round(f"{wanted.seed}-{number}", size)
             number += 1
             rate = hunt.count / (time.monotonic() - begun)
             print(f"{hunt.count} batches, {rate:.0f}/s, {len(found)} found", file=sys.stderr)

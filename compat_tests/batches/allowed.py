@@ -50,10 +50,11 @@ ALLOWED = (
         "compress again",
     ),
     Allowed(
-        r"^old.*old (length|magic|cut|value)",
+        r"^old.*old (attributes|length|magic|cut|value)|old magic|length",
         r"^(2|87)$",
         r"^-1$",
-        "a message that cannot be: a code that a client can act on",
+        "a message or batch that cannot be, or ends within its header: a code that a client can "
+        "act on",
     ),
     Allowed(
         r"old magic|^old",

@@ -98,7 +98,7 @@ class Hunt:
             for name in names
         }
         batches = list(sent(requests, {name: answers[name] for name in names}))
-        self.count += len(batches)
+        self.count += sum(each.is_judged for each in batches)
         self.taken += sum(not each.answers[OWN].code for each in batches)
         different = differences(kind, batches, stored)
         found = unexplained(different, ALLOWED)

@@ -1,7 +1,7 @@
 """Refuses records of a Produce request, where it can, before the log is asked (KIP-98, KIP-110).
 
-Law: looks at two fields of the first batch header, once per partition, because every produce
-request pays for it. The log checks the batch itself.
+Law: looks at three fields of the first batch header, once per partition, because every produce
+request pays for it. As in Kafka, a batch that is not whole is none. The log checks the batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from kbroker.record.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 _FIRST_VERSION_WITH_BATCHES = 3  # from here on the codec is looked at
 _FIRST_VERSION_WITH_ZSTD = 7
 
-_unpack_magic_and_attributes = Struct(">16xb4xh").unpack_from
+_FRAME_SIZE = 12  # base offset and length
+_LEAST_SIZE = 26  # of what may be a batch of any format
+
+_unpack_length_magic_attributes = Struct(">8xi4xb4xh").unpack_from
 _unpack_producer = Struct(">43xqhi").unpack_from  # id, epoch, base sequence
 
 
@@ -29,32 +32,36 @@ def refusal(
     """
     if records is None:
         return ErrorCode.INVALID_RECORD
-    if len(records) < HEADER_SIZE:
+    attributes = _attributes(records)
+    if attributes is None:
         return None
-    magic, attributes = _unpack_magic_and_attributes(records)
-    if magic != MAGIC:
-        return None
-    if attributes & TRANSACTIONAL_BIT and transactional_id is None:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if (
         attributes & COMPRESSION_MASK == ZSTD
         and _FIRST_VERSION_WITH_BATCHES <= version < _FIRST_VERSION_WITH_ZSTD
     ):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if attributes & TRANSACTIONAL_BIT and transactional_id is None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return None
 
 
 def is_transactional(records: memoryview | None) -> bool:
     """Whether the batch is one of a transaction."""
-    if records is None or len(records) < HEADER_SIZE:
-        return False
-    magic, attributes = _unpack_magic_and_attributes(records)
-    return magic == MAGIC and bool(attributes & TRANSACTIONAL_BIT)
+    attributes = None if records is None else _attributes(records)
+    return attributes is not None and bool(attributes & TRANSACTIONAL_BIT)
+
+
+def _attributes(records: memoryview) -> int | None:
+    """Those of the first batch; None if it is not whole, or of an older format."""
+    if len(records) < _LEAST_SIZE:
+        return None
+    length, magic, attributes = _unpack_length_magic_attributes(records)
+    return attributes if magic == MAGIC and length <= len(records) - _FRAME_SIZE else None
 
 
 def transactional_batch(records: memoryview) -> TransactionalBatch | None:
     """Who writes the batch, where it is one of a transaction."""
-    if not is_transactional(records):
+    if len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     batch = TransactionalBatch(*_unpack_producer(records))
     return batch if batch.producer_id >= 0 else None

@@ -12,6 +12,7 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Accepted, NoResponse, Request
+from kbroker.replication.produce_validation import is_transactional, refusal
 from tests.fakes.recording_replier import local_connection
 from tests.fakes.replication_cluster import batch, topic_id_of
 from tests.fakes.request_frames import CORRELATION_ID, frame_of
@@ -183,6 +184,29 @@ def test_a_transactional_batch_without_transactional_id_refuses_the_whole_reques
     codes = [p.error_code for p in response.responses[0].partition_responses]
     assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
     assert [p.log_end_offset for p in partitions] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "is_believed"),
+    [(61, 49, True), (26, 14, True), (61, 50, False)],
+    ids=["whole", "ends within its header", "goes on behind the end"],
+)
+def test_a_batch_that_is_whole_is_believed_to_be_transactional(size, length, is_believed):
+    data = bytearray(batch(flags=TRANSACTIONAL))[:size]
+    data[8:12] = length.to_bytes(4, "big")
+
+    refused = refusal(memoryview(data), 8, transactional_id=None)
+
+    assert refused is (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if is_believed else None)
+    assert is_transactional(memoryview(data)) is is_believed
+
+
+def test_a_codec_that_needs_a_newer_version_comes_before_the_transaction(cluster, call):
+    cluster.lead("t")
+
+    answer = only(call(handle, produce(batch(compression=ZSTD, flags=TRANSACTIONAL)), 6))
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
 def test_a_partition_named_twice_that_is_refused_twice_has_one_answer(call):
