@@ -106,7 +106,6 @@ def keep_records(
     delete_horizon_ms: int | None = None,
 ) -> bytes:
     """The batch with only these records, at least one; with a new delete horizon, if given."""
-    horizon = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     times: list[int] = []
     rests: list[bytes] = []  # of each record, all after its time
@@ -115,24 +114,35 @@ def keep_records(
         delta, at = read_varint(payload, at + 1, 10)
         times.append(header.base_timestamp + delta if append_time is None else append_time)
         rests.append(payload[at : span.end])
-    base_timestamp = times[0] if horizon is None else horizon
+    newest = max(times) if append_time is None else append_time
+    changed = kept_header(header, times[0], newest, len(kept), delete_horizon_ms)
     body = bytearray()
-    entry = bytearray()
     for timestamp, rest in zip(times, rests, strict=True):
-        entry.clear()
-        entry.append(0)
-        write_varint(entry, timestamp - base_timestamp)
-        entry += rest
-        write_varint(body, len(entry))
-        body += entry
-    attributes = header.attributes & _KEPT_BITS
-    changed = header._replace(
-        attributes=attributes | (0 if horizon is None else DELETE_HORIZON_BIT),
-        base_timestamp=base_timestamp,
-        max_timestamp=max(times) if append_time is None else append_time,
-        record_count=len(kept),
-    )
+        write_kept_lead(body, timestamp - changed.base_timestamp, len(rest))
+        body += rest
     return join_batch(changed, body)
+
+
+def kept_header(
+    header: BatchHeader, first_ms: int, newest_ms: int, count: int, delete_horizon_ms: int | None
+) -> BatchHeader:
+    """The header of a batch with so many records left, of which the first has this time."""
+    horizon = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
+    attributes = header.attributes & _KEPT_BITS
+    return header._replace(
+        attributes=attributes | (0 if horizon is None else DELETE_HORIZON_BIT),
+        base_timestamp=first_ms if horizon is None else horizon,
+        max_timestamp=newest_ms,
+        record_count=count,
+    )
+
+
+def write_kept_lead(out: bytearray, timestamp_delta: int, rest_bytes: int) -> None:
+    """Append what a record begins with, up to its offset: after it come so many bytes more."""
+    lead = bytearray(1)
+    write_varint(lead, timestamp_delta)
+    write_varint(out, len(lead) + rest_bytes)
+    out += lead
 
 
 def empty_batch(header: BatchHeader) -> bytes:

@@ -7,7 +7,7 @@ be, `plain_pieces` gives any amount in bounded memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -52,8 +52,13 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
     `level` as in `compression.<codec>.level` (KIP-390): gzip 1 to 9 and -1 for the library's own,
     lz4 1 to 17, zstd -131072 to 22; None for the codec's default. snappy has none.
     """
+    return data if codec == NONE else compress_pieces(codec, (data,), level)
+
+
+def compress_pieces(codec: int, data: Iterable[Bytes], level: int | None = None) -> bytes:
+    """As `compress`, of bytes that come in pieces and are never held together."""
     if codec == NONE:
-        return data
+        return b"".join(data)
     if codec == GZIP:
         return gzip_members.compress(data, gzip_members.DEFAULT_LEVEL if level is None else level)
     if codec == SNAPPY:

@@ -37,6 +37,7 @@ from kbroker.record.compression import (
     DEFAULT_MAX_BYTES,
     NONE,
     compress,
+    compress_pieces,
     decompress,
     plain_pieces,
     too_large,
@@ -402,7 +403,15 @@ _COMMIT = 1
 def join_batch(header: BatchHeader, body: Bytes, level: int | None = None) -> bytes:
     """Header and records as one batch: compression, length and CRC are filled in."""
     codec = header.compression
-    stored = compress(codec, body, level) if codec else body
+    return _sealed(header, compress(codec, body, level) if codec else body)
+
+
+def join_pieces(header: BatchHeader, body: Iterable[Bytes], level: int | None = None) -> bytes:
+    """As `join_batch`, of records that are never held together uncompressed."""
+    return _sealed(header, compress_pieces(header.compression, body, level))
+
+
+def _sealed(header: BatchHeader, stored: Bytes) -> bytes:
     batch = bytearray(HEADER_SIZE)
     batch += stored
     HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LOG_OVERHEAD))

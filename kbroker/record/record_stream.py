@@ -92,6 +92,43 @@ class RecordStream:
             else:
                 return delta, offset_delta, has_key
 
+    def begin(self) -> tuple[int, int]:
+        """Enter the next record, up to its offset: (timestamp delta, bytes that are left of it)."""
+        length = self._varint()
+        end = self.passed + length
+        self.skip(1)
+        delta = self._varint(_LONGEST_VARINT)
+        return delta, end - self.passed
+
+    def key(self) -> tuple[int, bytes | None, bool]:
+        """Of a record that was entered: (offset delta, key, has a value). `passed` is then amid the
+        record.
+        """
+        offset_delta = self._varint()
+        size = self._varint()
+        key = None if size < 0 else b"".join(self.take(size))
+        return offset_delta, key, self._varint() >= 0
+
+    def take(self, size_bytes: int) -> Iterator[bytes]:
+        """So many bytes, in pieces."""
+        while size_bytes > self.left:
+            size_bytes -= self.left
+            yield bytes(self.held[self.at :])
+            self.at = len(self.held)
+            if not self.more():
+                invalid("record cut short")
+        yield bytes(self.held[self.at : self.at + size_bytes])
+        self.at += size_bytes
+
+    def skip(self, size_bytes: int) -> None:
+        """Pass over so many bytes."""
+        while size_bytes > self.left:
+            size_bytes -= self.left
+            self.at = len(self.held)
+            if not self.more():
+                invalid("record cut short")
+        self.at += size_bytes
+
     def _size_of_next(self) -> int:
         """How many bytes the next record takes, by its length."""
         try:
@@ -104,12 +141,12 @@ class RecordStream:
         """As `skim`, field by field: what was passed is dropped on the way."""
         length = self._varint()
         end = self.passed + length
-        self._skip(1)
+        self.skip(1)
         delta = self._varint(_LONGEST_VARINT)
         offset_delta = self._varint()
         key_length = self._varint()
-        self._skip(max(key_length, 0))
-        self._skip(max(self._varint(), 0))
+        self.skip(max(key_length, 0))
+        self.skip(max(self._varint(), 0))
         count = self._varint()
         if count < 0:
             invalid(f"{count} headers")
@@ -117,8 +154,8 @@ class RecordStream:
             key_length_of_header = self._varint()
             if key_length_of_header < 0:
                 invalid("header without key")
-            self._skip(key_length_of_header)
-            self._skip(max(self._varint(), 0))
+            self.skip(key_length_of_header)
+            self.skip(max(self._varint(), 0))
         if self.passed != end:
             invalid(f"record says {length} bytes and holds others")
         return delta, offset_delta, key_length >= 0
@@ -131,11 +168,3 @@ class RecordStream:
         except IndexError:
             invalid("record cut short")
         return value
-
-    def _skip(self, size_bytes: int) -> None:
-        while size_bytes > self.left:
-            size_bytes -= self.left
-            self.at = len(self.held)
-            if not self.more():
-                invalid("record cut short")
-        self.at += size_bytes

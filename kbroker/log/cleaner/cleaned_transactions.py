@@ -9,7 +9,7 @@ Otherwise a reader of committed data would get records of an aborted transaction
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop
 
 from kbroker.errors import KafkaError
@@ -38,6 +38,8 @@ class CleanedTransactions:
         heapify(self._waiting)
         self._aborts: dict[int, _OngoingAbort] = {}
         self._commits: set[int] = set()
+        # Producers with a marker since the last damage: before it there may be data of others.
+        self._settled: set[int] | None = None
         self.on_abort_kept = on_abort_kept
 
     def is_aborted_data(self, header: BatchHeader) -> bool:
@@ -67,14 +69,45 @@ class CleanedTransactions:
             return False
         producer_id = header.producer_id
         if marker.is_commit:
-            is_empty = producer_id not in self._commits
+            is_empty = producer_id not in self._commits and not self._is_in_doubt(producer_id)
             self._commits.discard(producer_id)
             return is_empty
+        self._is_in_doubt(producer_id)
         ongoing = self._aborts.pop(producer_id, None)
         if ongoing is None or not ongoing.has_data:
             return True
         self.on_abort_kept(ongoing.aborted)
         return False
+
+    def pass_damage(self, end_offset: int) -> None:
+        """Go past what is damaged, and stays as it is: what is open at its end may have data in it.
+        A transaction whose marker is in there ended with it.
+        """
+        while self._waiting and self._waiting[0][0] < end_offset:
+            _, aborted = heappop(self._waiting)
+            self._aborts[aborted.producer_id] = _OngoingAbort(aborted)
+        self._aborts = {
+            producer_id: _OngoingAbort(ongoing.aborted, has_data=True)
+            for producer_id, ongoing in self._aborts.items()
+            if ongoing.aborted.last_offset >= end_offset
+        }
+        self._settled = set()
+
+    def copy(self) -> CleanedTransactions:
+        """The state as it is now, to go back to."""
+        other = CleanedTransactions((), self.on_abort_kept)
+        other._waiting = list(self._waiting)
+        other._aborts = {key: replace(ongoing) for key, ongoing in self._aborts.items()}
+        other._commits = set(self._commits)
+        other._settled = None if self._settled is None else set(self._settled)
+        return other
+
+    def _is_in_doubt(self, producer_id: int) -> bool:
+        """True for the first marker of a producer after damage."""
+        if self._settled is None or producer_id in self._settled:
+            return False
+        self._settled.add(producer_id)
+        return True
 
     def _pass_unreadable(self, header: BatchHeader) -> None:
         """A marker that stays, as it cannot be read: the index says which ones end an abort."""

@@ -7,12 +7,15 @@ without tombstones and markers whose time is over, and without aborted data.
 Law: offsets do not change, and the last record of a key stays. The last batch of an active producer
 and the last batch of the range stay too, without records if need be: they carry the producer's
 sequence and the end of the log. A batch that is intact and cannot be read stays as it is, and takes
-nothing else with it: its keys are not known. A log that is damaged is not cleaned.
+nothing else with it: its keys are not known. A segment that is damaged stays as it is, too, and the
+others are cleaned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleaned_segment import CleanedSegment
@@ -26,19 +29,22 @@ from kbroker.log.cleaner.cleaning_job import (
 )
 from kbroker.log.cleaner.offset_map import OffsetMap
 from kbroker.log.cleaner.segment_groups import group_segments
-from kbroker.log.cleaner.segment_reader import DamagedLogError, read_batches
+from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
 from kbroker.log.file_system import FileSystem
 from kbroker.record.batch_filter import (
     RecordSpan,
     empty_batch,
     keep_legacy_records,
-    keep_records,
-    record_spans,
 )
 from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
+from kbroker.record.filtered_batch import batch_to_filter
 from kbroker.record.legacy_record import any_records, read_any_header
-from kbroker.record.record_batch import MAGIC, BatchHeader, payload
+from kbroker.record.record_batch import MAGIC, BatchHeader
+
+
+class CannotCleanError(Exception):
+    """Nothing of the log can be cleaned; the message says why."""
 
 
 class Cleaner:
@@ -66,17 +72,21 @@ class Cleaner:
         self._legacy_horizon_ms = clean[-1].modified_ms - job.delete_retention_ms if clean else 0
         self._keeps_legacy_deletes = True
         self._cleaned: CleanedSegment
+        ends = [*(s.base_offset for s in job.segments[1:]), job.first_uncleanable_offset]
+        self._ends = dict(zip((s.path for s in job.segments), ends, strict=True))  # exclusive
+        self._damaged: dict[str, str] = {}  # the segments that stay, and why
 
     def clean(self) -> CleaningDone:
-        """Clean the log. Raises DamagedLogError, StorageError, and what `before_io` raises."""
+        """Clean the log. Raises CannotCleanError, StorageError, and what `before_io` raises."""
         job = self._job
         try:
             self._build_map()
             end_offset = self._map.latest_offset + 1
             for group in group_segments(job, end_offset):
-                self._clean_group(group)
+                self._clean_past_damage(group)
         except KafkaError as error:
-            raise DamagedLogError(f"records cannot be read: {error}") from error
+            raise CannotCleanError(f"records cannot be read: {error}") from error
+        self._stats.note_damaged(list(self._damaged.values()))
         return CleaningDone(end_offset=end_offset, stats=self._stats)
 
     # The map
@@ -86,19 +96,23 @@ class Cleaner:
         # Markers before the dirty part are not read: what they end must not go on in it.
         dirty = [txn for txn in job.aborted if txn.last_offset >= job.first_dirty_offset]
         transactions = CleanedTransactions(dirty)
-        ends = [*(s.base_offset for s in job.segments[1:]), job.first_uncleanable_offset]
         self._map.latest_offset = job.first_dirty_offset - 1
-        for segment, end_offset in zip(job.segments, ends, strict=True):
+        for segment in job.segments:
+            end_offset = self._ends[segment.path]
             if end_offset <= job.first_dirty_offset:
                 continue
-            if not self._map_segment(segment, transactions):
-                break
+            try:
+                if not self._map_segment(segment, transactions):
+                    break
+            except DamagedSegmentError as error:
+                self._damaged[segment.path] = str(error)
+                transactions.pass_damage(end_offset)
             self._map.latest_offset = end_offset - 1
         stats.map_records = len(self._map)
         stats.map_used_bytes = self._map.used_bytes
         stats.map_utilization = self._map.utilization
         if self._map.latest_offset < job.first_dirty_offset < job.first_uncleanable_offset:
-            raise DamagedLogError(
+            raise CannotCleanError(
                 f"the offset map has no room for the keys of one batch at offset "
                 f"{job.first_dirty_offset}: raise log.cleaner.dedupe.buffer.size or lower "
                 f"log.cleaner.threads"
@@ -106,21 +120,48 @@ class Cleaner:
 
     def _map_segment(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
         """Put a segment's keys into the map; False where it was full before the end."""
-        start_offset = self._job.first_dirty_offset
         for header, batch in self._batches(segment):
             self._stats.map_bytes_read += header.size_bytes
-            if header.last_offset < start_offset:
+            if header.last_offset < self._job.first_dirty_offset:
                 continue
             if header.is_control:
                 transactions.is_empty_marker(header, batch)
-            elif not transactions.is_aborted_data(header) and not self._map.put(
-                _known_keys(header, batch, start_offset)
-            ):
+            elif not transactions.is_aborted_data(header) and not self._put_keys(header, batch):
                 return False
             self._map.latest_offset = header.last_offset
         return True
 
+    def _put_keys(self, header: BatchHeader, batch: memoryview) -> bool:
+        """Put a batch's keys into the map; False where it was full before the end. A batch that
+        cannot be read has none: then older records of its keys stay.
+        """
+        try:
+            for keys, last_offset in _keys(header, batch, self._job.first_dirty_offset):
+                if not self._map.put(keys):
+                    return False
+                self._map.latest_offset = last_offset
+        except KafkaError:
+            pass
+        return True
+
     # The segments
+
+    def _clean_past_damage(self, group: list[SourceSegment]) -> None:
+        """Clean a group, but for those of its segments that are damaged."""
+        while group:
+            damaged = (n for n, segment in enumerate(group) if segment.path in self._damaged)
+            index = next(damaged, len(group))
+            before, stats = self._transactions.copy(), replace(self._stats)
+            try:
+                if index:
+                    self._clean_group(group[:index])
+            except DamagedSegmentError as error:
+                self._transactions, self._stats = before, stats
+                self._damaged[error.path] = str(error)
+                continue
+            if index < len(group):
+                self._transactions.pass_damage(self._ends[group[index].path])
+            group = group[index + 1 :]
 
     def _clean_group(self, group: list[SourceSegment]) -> None:
         base_offset = group[0].base_offset
@@ -163,23 +204,22 @@ class Cleaner:
             if keeps_empty:
                 self._write_empty(header)
             return
-        records = bytes(payload(header, batch, 0, READER_MAX_BYTES))
-        spans = record_spans(records, header.record_count)
-        stats.records_read += len(spans)
-        kept = spans if header.is_control else self._kept(header, spans)
-        if not kept:
+        records = batch_to_filter(header, batch)
+        chosen = records.choose(list if header.is_control else partial(self._kept, header))
+        stats.records_read += chosen.records
+        if not chosen.kept:
             if keeps_empty:
                 self._write_empty(header)
             return
         needs_horizon = header.delete_horizon_ms is None and (
-            is_empty_marker or (not header.is_control and not all(span.has_value for span in kept))
+            is_empty_marker or (not header.is_control and chosen.has_tombstones)
         )
-        stats.records_written += len(kept)
-        if len(kept) == len(spans) and not needs_horizon:
+        stats.records_written += chosen.kept
+        if chosen.kept == chosen.records and not needs_horizon:
             self._write(header, batch)
             return
         horizon_ms = self._job.now_ms + self._job.delete_retention_ms if needs_horizon else None
-        changed = keep_records(header, records, kept, horizon_ms)
+        changed = records.of_chosen(horizon_ms)
         self._write(read_any_header(changed), changed)
 
     def _kept(self, header: BatchHeader, spans: list[RecordSpan]) -> list[RecordSpan]:
@@ -259,28 +299,26 @@ class Cleaner:
         )
 
 
-def _known_keys(
+def _keys(
     header: BatchHeader, batch: memoryview, start_offset: int
-) -> list[tuple[bytes, int]]:
-    """None of a batch that cannot be read: then older records of its keys stay."""
-    try:
-        return _keys(header, batch, start_offset)
-    except KafkaError:
-        return []
-
-
-def _keys(header: BatchHeader, batch: memoryview, start_offset: int) -> list[tuple[bytes, int]]:
-    """The keys of a batch from `start_offset` on, with their offsets."""
+) -> Iterator[tuple[list[tuple[bytes, int]], int]]:
+    """The keys of a batch from `start_offset` on, with their offsets; of a large one some after the
+    other, each time with the last offset up to which they are all.
+    """
     if header.magic < MAGIC:
         records = any_records(batch, 0, READER_MAX_BYTES)
-        return [
-            (r.key, r.offset) for r in records if r.key is not None and r.offset >= start_offset
-        ]
+        yield (
+            [(r.key, r.offset) for r in records if r.key is not None and r.offset >= start_offset],
+            header.last_offset,
+        )
+        return
     base_offset = header.base_offset
     first_delta = start_offset - base_offset
-    spans = record_spans(bytes(payload(header, batch, 0, READER_MAX_BYTES)), header.record_count)
-    return [
-        (span.key, base_offset + span.offset_delta)
-        for span in spans
-        if span.key is not None and span.offset_delta >= first_delta
-    ]
+    for spans in batch_to_filter(header, batch).spans():
+        keys = [
+            (span.key, base_offset + span.offset_delta)
+            for span in spans
+            if span.key is not None and span.offset_delta >= first_delta
+        ]
+        if spans:
+            yield keys, base_offset + spans[-1].offset_delta

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import BinaryIO
 
-from kbroker.log.cleaner.cleaner import Cleaner
+from kbroker.log.cleaner.cleaner import CannotCleanError, Cleaner
 from kbroker.log.cleaner.cleaning_job import (
     CleanedGroup,
     CleaningDone,
@@ -27,7 +27,6 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningJob,
 )
 from kbroker.log.cleaner.pacer import CleaningAborted, Pacer
-from kbroker.log.cleaner.segment_reader import DamagedLogError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 
 FRAME_LENGTH = Struct(">i")
@@ -46,7 +45,7 @@ def run_job(
     begun_s = time.monotonic()
     try:
         done = Cleaner(file_system, job, pacer, report).clean()
-    except DamagedLogError as error:
+    except CannotCleanError as error:
         return CleaningFailed(reason=str(error))
     except StorageError as error:
         return CleaningFailed(

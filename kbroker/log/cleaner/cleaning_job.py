@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,11 +66,18 @@ class CleanerStats:
     keyless_records: int = 0
     unreadable_batches: int = 0  # which stayed as they are
     first_unreadable: str = ""  # its offset, and the reason
+    damaged_segments: int = 0  # which stayed as they are
+    first_damaged: str = ""  # its path, and where and why
 
     def note_unreadable(self, offset: int, reason: str) -> None:
         """Count a batch that cannot be read."""
         self.unreadable_batches += 1
         self.first_unreadable = self.first_unreadable or f"offset {offset}: {reason}"
+
+    def note_damaged(self, reasons: Sequence[str]) -> None:
+        """Note the segments that are damaged, why and where each."""
+        self.damaged_segments = len(reasons)
+        self.first_damaged = next(iter(reasons), "")
 
 
 class CleanedGroup(NamedTuple):
@@ -91,8 +98,8 @@ class CleaningDone(NamedTuple):
 class CleaningFailed(NamedTuple):
     """Why a cleaning came to no end.
 
-    With a path the disk refused `operation` on it; without one something in the log is damaged, or
-    the cleaner itself failed.
+    With a path the disk refused `operation` on it; without one the cleaner could not, or itself
+    failed.
     """
 
     reason: str

@@ -469,3 +469,10 @@ def _log_stats(cleaning: _Cleaning, end: CleaningDone) -> None:
             stats.unreadable_batches,
             stats.first_unreadable,
         )
+    if stats.damaged_segments:
+        _log.warning(
+            "Log %s keeps segments as they are that are damaged, %d of them, the first is %s",
+            cleaning.log.topic_partition,
+            stats.damaged_segments,
+            stats.first_damaged,
+        )

@@ -1,7 +1,7 @@
 """Reads a segment that is no longer written to, batch by batch, on a descriptor of its own.
 
-Law: every batch is whole and its checksum right, or DamagedLogError says where not: what cannot be
-read must not decide which records go.
+Law: every batch is whole and its checksum right, or DamagedSegmentError says where not: what cannot
+be read must not decide which records go.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 _MIN_BATCH_BYTES: Final = 26  # the header of any old message fits
 
 
-class DamagedLogError(Exception):
+class DamagedSegmentError(Exception):
     """A segment holds bytes that are not an intact batch; the message says where."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} at position {position}: {reason}")
+        self.path = path
 
 
 def read_batches(
@@ -32,7 +36,7 @@ def read_batches(
     """The batches of a segment. `before_read` is told how many bytes are read next, about
     `read_bytes` each time, more where a batch is larger.
 
-    Raises DamagedLogError, StorageError.
+    Raises DamagedSegmentError, StorageError.
     """
     file = file_system.open(segment.path, read_only=True)
     try:
@@ -88,5 +92,5 @@ def _read(
     return memoryview(pread(size, position))
 
 
-def _damaged(segment: SourceSegment, position: int, reason: str) -> DamagedLogError:
-    return DamagedLogError(f"{segment.path} at position {position}: {reason}")
+def _damaged(segment: SourceSegment, position: int, reason: str) -> DamagedSegmentError:
+    return DamagedSegmentError(segment.path, position, reason)

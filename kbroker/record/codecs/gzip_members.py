@@ -12,7 +12,7 @@ alone. So is whatever follows in 18 bytes or fewer, if all of it came with the l
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -36,11 +36,17 @@ _FIRST_INPUT_BYTES: Final = PIECE_BYTES
 _SEARCHED_BYTES: Final = 1024
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """One member."""
+def compress(data: Iterable[bytes | bytearray | memoryview], level: int) -> bytes:
+    """One member of these pieces."""
     packer = zlib.compressobj(level, wbits=_RAW)
-    trailer = _TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFF_FFFF)
-    return b"".join((_HEADER, packer.compress(data), packer.flush(), trailer))
+    parts = [_HEADER]
+    crc = size = 0
+    for piece in data:
+        parts.append(packer.compress(piece))
+        crc = zlib.crc32(piece, crc)
+        size += len(piece)
+    parts += (packer.flush(), _TRAILER.pack(crc, size & 0xFFFF_FFFF))
+    return b"".join(parts)
 
 
 def pieces(data: memoryview) -> Iterator[bytes]:

@@ -11,14 +11,14 @@ what follows the frame is left alone. A block that unpacks to nothing is the end
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.record.codecs.lz4_checksum import xxh32_short
-from kbroker.record.codecs.payload import PIECE_BYTES, broken
+from kbroker.record.codecs.payload import PIECE_BYTES, blocks, broken
 
 Bytes = bytes | bytearray | memoryview
 
@@ -61,7 +61,7 @@ class _Block(NamedTuple):
 _USUAL: Final = _Frame(len(_HEADER), _BLOCK_BYTES, checks_blocks=False, checks_content=False)
 
 
-def compress(data: Bytes, level: int) -> bytes:
+def compress(data: Iterable[Bytes], level: int) -> bytes:
     """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and
     small there. As in Kafka the default level stands for the fast compressor.
     """
@@ -69,10 +69,8 @@ def compress(data: Bytes, level: int) -> bytes:
         return _compress_high(data, level)
     from cramjam import lz4  # at first use: start-up cost
 
-    view = memoryview(data)
     parts = [_HEADER]
-    for start in range(0, len(view), _BLOCK_BYTES):
-        plain = view[start : start + _BLOCK_BYTES]
+    for plain in blocks(data, _BLOCK_BYTES):
         block = bytes(lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += (_SIZE.pack(len(block)), block)
@@ -82,16 +80,15 @@ def compress(data: Bytes, level: int) -> bytes:
     return b"".join(parts)
 
 
-def _compress_high(data: Bytes, level: int) -> bytes:
+def _compress_high(data: Iterable[Bytes], level: int) -> bytes:
     """The same frame from the library's own, whose blocks each have a checksum after them."""
     from cramjam import lz4  # at first use: start-up cost
 
     # Java's compressor starts where the frame's level 2 does; its level 1 is the fast one.
     level = max(level, _HIGH_LEVEL_MIN)
     packer = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    view = memoryview(data)
-    for start in range(0, len(view), _BLOCK_BYTES):  # in between other threads get their turn
-        packer.compress(bytes(view[start : start + _BLOCK_BYTES]))  # takes nothing else
+    for plain in blocks(data, _BLOCK_BYTES):  # in between other threads get their turn
+        packer.compress(bytes(plain))  # takes nothing else
     frame = memoryview(packer.finish())
     parts: list[Bytes] = [_HEADER]
     at = len(_HEADER)
@@ -108,11 +105,11 @@ def pieces(data: memoryview) -> Iterator[bytearray]:
     frame = _read_header(data)
     at: int | None = frame.start
     while at is not None:
-        blocks, room_bytes, at = _some_blocks(frame, data, at)
+        some, room_bytes, at = _some_blocks(frame, data, at)
         room = bytearray(room_bytes)
         written = 0
         with memoryview(room) as view:
-            for block in blocks:
+            for block in some:
                 size = _unpack(frame, data, block, view[written : written + frame.block_bytes])
                 written += size
                 if not size:
@@ -129,8 +126,8 @@ def unpack_into(data: memoryview, room: memoryview) -> int | None:
     at: int | None = frame.start
     written = 0
     while at is not None:
-        blocks, _, at = _some_blocks(frame, data, at)
-        for block in blocks:
+        some, _, at = _some_blocks(frame, data, at)
+        for block in some:
             place = room[written : written + frame.block_bytes]
             try:
                 size = _unpack(frame, data, block, place)
@@ -172,21 +169,21 @@ def _some_blocks(frame: _Frame, data: memoryview, at: int) -> tuple[list[_Block]
     """The blocks from `at` on that unpack to about a piece, the room they need, and the position
     after them; None at the end of the frame.
     """
-    blocks: list[_Block] = []
+    some: list[_Block] = []
     room_bytes = 0
     while room_bytes < PIECE_BYTES:
         try:
             block = _block_at(frame, data, at)
         except KafkaError:
-            if not blocks:
+            if not some:
                 raise
             break  # one of these may be the end
         if block is None:
-            return blocks, room_bytes, None
-        blocks.append(block)
+            return some, room_bytes, None
+        some.append(block)
         room_bytes += min(frame.block_bytes, _LEAST_ROOM + MOST_RATIO * (block.end - block.start))
         at = block.end + (_CHECKSUM_BYTES if frame.checks_blocks else 0)
-    return blocks, room_bytes, at
+    return some, room_bytes, at
 
 
 def _block_at(frame: _Frame, data: memoryview, at: int) -> _Block | None:

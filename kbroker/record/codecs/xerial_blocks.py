@@ -10,11 +10,11 @@ later ones must not be below 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
-from kbroker.record.codecs.payload import PIECE_BYTES, broken
+from kbroker.record.codecs.payload import PIECE_BYTES, blocks, broken
 
 MOST_RATIO: Final = 22  # a copy of snappy turns 3 bytes into 64
 
@@ -25,16 +25,15 @@ _MAGIC_AS_SIZE: Final[int] = _SIZE.unpack(_MAGIC[:4])[0]
 _BLOCK_BYTES: Final = 32 * 1024
 
 
-def compress(data: bytes | bytearray | memoryview) -> bytes:
+def compress(data: Iterable[bytes | bytearray | memoryview]) -> bytes:
     """A stream of blocks of 32 KiB."""
     from cramjam import snappy  # at first use: start-up cost
 
-    view = memoryview(data)
-    pieces = [_HEADER]
-    for start in range(0, len(view), _BLOCK_BYTES):
-        block = bytes(snappy.compress_raw(view[start : start + _BLOCK_BYTES]))
-        pieces += (_SIZE.pack(len(block)), block)
-    return b"".join(pieces)
+    parts = [_HEADER]
+    for plain in blocks(data, _BLOCK_BYTES):
+        block = bytes(snappy.compress_raw(plain))
+        parts += (_SIZE.pack(len(block)), block)
+    return b"".join(parts)
 
 
 def pieces(data: memoryview) -> Iterator[bytes]:

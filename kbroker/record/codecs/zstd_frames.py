@@ -8,9 +8,10 @@ of 131,075 bytes as the end of the one before.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from types import ModuleType
 from typing import Final
 
@@ -27,9 +28,16 @@ _INPUT_BYTES: Final = 8192
 _FIRST_INPUT_BYTES: Final = PIECE_BYTES
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """One frame that says how much it holds."""
-    return bytes(_library().compress(data, level))
+def compress(data: Iterable[bytes | bytearray | memoryview], level: int) -> bytes:
+    """One frame; that of a single piece says how much it holds."""
+    given = iter(data)
+    first = next(given, b"")
+    second = next(given, None)
+    if second is None:
+        return bytes(_library().compress(first, level))
+    packer = _library().ZstdCompressor(level)
+    parts = [packer.compress(piece) for piece in chain((first, second), given)]
+    return b"".join((*parts, packer.flush()))
 
 
 def pieces(data: memoryview) -> Iterator[bytes]:

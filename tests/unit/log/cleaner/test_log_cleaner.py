@@ -397,22 +397,6 @@ def test_a_stop_aborts_and_leaves_nothing_behind() -> None:
 # Trouble
 
 
-def test_a_damaged_log_is_left_alone_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    broker = new_broker()
-    log = fill(broker, b"a", b"a")
-    path = log.segments[0].records.path
-    data = bytearray(broker.disk.read_bytes(path))
-    data[-1] ^= 1
-    broker.disk.write_bytes(path, data)
-    broker.clean()
-    fill(broker, b"a")
-    broker.clean()
-    assert broker.disk.read_bytes(path) == data
-    assert len(broker.runner.jobs) == 1
-    assert caplog.text.count("will not be cleaned") == 1
-    assert "wrong checksum" in caplog.text
-
-
 def test_a_disk_that_refuses_takes_the_directory_offline() -> None:
     disk = FailingFileSystem(MemoryFileSystem())
     broker = new_broker(disk)

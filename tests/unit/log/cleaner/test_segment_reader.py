@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.cleaner.cleaning_job import SourceSegment
-from kbroker.log.cleaner.segment_reader import DamagedLogError, read_batches
+from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
 from kbroker.log.file_system import RealFileSystem
 from tests.fakes.log_maker import batch
 
@@ -37,5 +37,5 @@ def test_nothing_is_cleaned_by_damaged_batches(tmp_path: Path, byte: int) -> Non
     data = bytearray(b"".join(batch(b"a", b"b", base_offset=offset) for offset in (0, 2, 4)))
     data[len(data) // 3 + byte] ^= 1 << 7
 
-    with pytest.raises(DamagedLogError):
+    with pytest.raises(DamagedSegmentError):
         offsets_read(tmp_path / "0.log", bytes(data))
