@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.log.append.append_rules import AT_ONCE
+from kbroker.log.append.append_rules import AT_ONCE_RECORDS
 from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.local_log import LocalLog
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, record_stream
 from kbroker.record.stream_walk import first_record_at
 
+_PLAIN_BYTES = 64 * 1024
 _LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 
 
@@ -33,8 +34,8 @@ class TimedBatch(NamedTuple):
         """The event loop should not look into it: it is large, or may unpack to much."""
         return (
             self.header.compression > 0
-            or self.header.record_count > AT_ONCE.record_count
-            or len(self.records) > AT_ONCE.plain_bytes
+            or self.header.record_count > AT_ONCE_RECORDS
+            or len(self.records) > _PLAIN_BYTES
         )
 
     def search(self) -> TimestampAndOffset | None:

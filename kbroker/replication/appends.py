@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
-from kbroker.log.append.append_rules import AT_ONCE, TakesLongError, share_of_at_once
+from kbroker.log.append.append_rules import TakesLongError, WorkLimit
 from kbroker.log.append.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
@@ -93,7 +93,7 @@ class Appends:
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return _invalid_acks(entries)
         now_ms = self.clock.now_ms()
-        limit = AT_ONCE if len(entries) == 1 else share_of_at_once(len(entries))
+        limit = WorkLimit()
         results: Results = []
         pending: list[_Pending] = []
         later: list[LongEntry] = []

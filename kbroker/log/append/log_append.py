@@ -29,7 +29,14 @@ from kbroker.log.append.append_refusals import (
     too_large,
     without_key,
 )
-from kbroker.log.append.append_rules import UNLIMITED, AppendRules, TakesLongError, WorkLimit
+from kbroker.log.append.append_rules import (
+    BYTE_COSTS,
+    RECOMPRESSION_COST,
+    UNLIMITED,
+    AppendRules,
+    TakesLongError,
+    WorkLimit,
+)
 from kbroker.log.append.log_append_info import RecordError
 from kbroker.log.append.message_set import holds_batch, size_of_next
 from kbroker.model import NO_TIMESTAMP, TopicPartition
@@ -74,7 +81,6 @@ WritableBatch = bytearray | memoryview
 _MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
 _PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
 _LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
-_RECOMPRESSION_COST = 8  # compressing a byte, beside walking it
 
 
 class OpenedBatch(NamedTuple):
@@ -182,7 +188,7 @@ def open_batch(
     needs_records = changes_codec or rules.is_compacted or rules.walks_records or not stamps
     if not needs_records and looks_right(header, batch):
         return OpenedBatch(batch, header, header.max_timestamp)
-    walked = _walked(header, batch, limit, _RECOMPRESSION_COST if changes_codec else 1)
+    walked = _walked(header, batch, limit, RECOMPRESSION_COST if changes_codec else 0)
     if walked.keyless and rules.is_compacted:
         indexes = keyless_indexes(header, record_stream(header, batch), _MOST_RECORD_ERRORS)
         raise without_key(indexes, walked.keyless, topic_partition)
@@ -205,20 +211,25 @@ def open_batch(
 
 
 def _walked(
-    header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int
+    header: BatchHeader, batch: WritableBatch, limit: WorkLimit, further_cost: int
 ) -> WalkedRecords:
     """Walk the records: all at once within a limit, else as they are unpacked."""
     if limit is UNLIMITED:
         return walk_stream(header, record_stream(header, batch))
-    most_bytes = limit.plain_bytes // cost
-    if header.record_count > limit.record_count or len(batch) - HEADER_SIZE > most_bytes:
+    count = header.record_count
+    byte_cost = BYTE_COSTS[header.attributes & COMPRESSION_MASK] + further_cost
+    most_bytes = limit.byte_cost // byte_cost
+    if count > limit.records or len(batch) - HEADER_SIZE > most_bytes:
         raise TakesLongError
     try:
         plain = plain_records(header, batch, most_bytes)
     except KafkaError as error:
+        limit.use_up()
         if error.code == ErrorCode.MESSAGE_TOO_LARGE:
             raise TakesLongError from None
         raise
+    limit.records -= count
+    limit.byte_cost -= len(plain) * byte_cost
     return walk_records(header, plain)
 
 

@@ -8,8 +8,8 @@ from struct import Struct
 from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_rules import TakesLongError, WorkLimit
-from kbroker.record.compression import COMPRESSION_MASK
+from kbroker.log.append.append_rules import BYTE_COSTS, TakesLongError, WorkLimit
+from kbroker.record.compression import COMPRESSION_MASK, GZIP
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, LOG_OVERHEAD, MAGIC
 
@@ -18,7 +18,7 @@ _MIN_LENGTH: Final = 14
 _MAGIC_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC - 1
 _ATTRIBUTES_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC  # of a message of format 0 or 1
 _BATCH_ATTRIBUTES_POSITION: Final = ATTRIBUTES_POSITION + 1  # the byte that names the codec
-_CONVERSION_COST: Final = 4  # records are built, which costs more than to walk over them
+_CONVERSION_COST: Final = 4 * BYTE_COSTS[GZIP]  # records are built, not only walked over
 
 
 def whole_messages(data: memoryview | bytearray) -> memoryview:
@@ -65,5 +65,7 @@ def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None
     if len(data) <= _BATCH_ATTRIBUTES_POSITION:
         return
     attributes = data[_BATCH_ATTRIBUTES_POSITION if holds_batch(data) else _ATTRIBUTES_POSITION]
-    if attributes & COMPRESSION_MASK or len(data) > limit.plain_bytes // _CONVERSION_COST:
+    cost = len(data) * _CONVERSION_COST
+    if attributes & COMPRESSION_MASK or cost > limit.byte_cost:
         raise TakesLongError
+    limit.byte_cost -= cost

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.append.append_rules import AT_ONCE
+from kbroker.log.append.append_rules import AT_ONCE_RECORDS
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
@@ -307,8 +307,7 @@ def test_conversions_and_long_appends_share_one_turn(cluster, monkeypatch, tmp_p
     partition = cluster.lead("t")
     partition.log = open_log(tmp_path, cleanup_policy=("compact",))
     records = [
-        Record(offset=n, timestamp=NOW_MS, key=b"k", value=b"v")
-        for n in range(AT_ONCE.record_count + 1)
+        Record(offset=n, timestamp=NOW_MS, key=b"k", value=b"v") for n in range(AT_ONCE_RECORDS + 1)
     ]
     long = bytearray(build(records, options=BatchOptions(compression=GZIP)))
 

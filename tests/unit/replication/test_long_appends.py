@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.append.append_rules import AT_ONCE
+from kbroker.log.append.append_rules import AT_ONCE_RECORDS
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
@@ -27,7 +27,7 @@ from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
 
 T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)
-MANY = AT_ONCE.record_count + 1
+MANY = AT_ONCE_RECORDS + 1
 COMPACTED = {"cleanup_policy": ("compact",)}
 HEADER_ONLY = {"walks_records": False}
 pytestmark = pytest.mark.timeout(30)
@@ -342,12 +342,16 @@ def claiming_one(codec: int, plain_bytes: int) -> bytes:
     return join_batch(header._replace(attributes=codec), bytes(plain_bytes))
 
 
+VERY_LARGE = COMPACTED | {"max_message_bytes": 1 << 24}
 LOOP_OR_THREAD = {
-    "few": (COMPACTED, batch(AT_ONCE.record_count), False),
+    "few": (COMPACTED, batch(AT_ONCE_RECORDS), False),
     "many": (COMPACTED, LONG, True),
     "many, unopened": (HEADER_ONLY, LONG, False),
-    "large": (COMPACTED, batch(2, b"v" * AT_ONCE.plain_bytes), True),
-    "large, compressed": (COMPACTED, batch(2, b"v" * AT_ONCE.plain_bytes, GZIP), True),
+    "large": (COMPACTED, batch(2, b"v" * 400_000), False),
+    "very large": (VERY_LARGE, batch(2, b"v" * 3_000_000), True),
+    "large, gzip": (COMPACTED, batch(2, b"v" * 40_000, GZIP), True),
+    "large, zstd": (COMPACTED, batch(2, b"v" * 200_000, ZSTD), False),
+    "very large, zstd": (COMPACTED, batch(2, b"v" * 300_000, ZSTD), True),
     "small, compressed": (COMPACTED, batch(200, b"v" * 200, ZSTD), False),
     "another codec": ({"compression_type": "zstd"}, batch(5, b"v" * 10_000), True),
     "another codec, little": ({"compression_type": "zstd"}, batch(5, b"v" * 1_000), False),
@@ -385,18 +389,46 @@ async def test_what_takes_long_leaves_the_loop(
     assert (await asked)[0].error_code in ends
 
 
-async def test_many_partitions_share_what_one_request_may_take(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("partitions", "count", "value", "codec", "waits"),
+    [
+        (6, 140, b"v" * 100, NONE, False),  # what a producer with six partitions sends
+        (6, 140, b"v" * 100, ZSTD, False),
+        (6, 1, b"v" * 160_000, NONE, False),
+        (20, 100, b"v", NONE, True),
+        (20, 1, b"v" * 5_000, GZIP, True),
+    ],
+)
+async def test_many_partitions_share_what_one_request_may_take(
+    tmp_path: Path, partitions: int, count: int, value: bytes, codec: int, waits: bool
+) -> None:
     work = HeldWork()
-    names = [TopicPartition("t", n) for n in range(20)]
+    names = [TopicPartition("t", n) for n in range(partitions)]
     logs = {name: open_log(tmp_path / str(name.partition), **COMPACTED) for name in names}
     broker = LongAppendsBroker(logs, work)
-    asked = started(broker.append([(name, batch(100)) for name in names]))
+    asked = started(broker.append([(name, batch(count, value, codec)) for name in names]))
     await settled()
-    assert (asked.done(), work.asked) == (False, 1)
+    assert (asked.done(), work.asked) == (not waits, int(waits))
 
     await work.let_through()
 
-    assert said(await asked) == [(ErrorCode.NONE, 0)] * 20
+    assert said(await asked) == [(ErrorCode.NONE, 0)] * partitions
+
+
+async def test_payloads_that_cannot_be_had_within_the_limit_use_it_up(tmp_path: Path) -> None:
+    work = HeldWork()
+    names = [TopicPartition("t", n) for n in range(3)]
+    logs = {name: open_log(tmp_path / str(name.partition), **COMPACTED) for name in names}
+    broker = LongAppendsBroker(logs, work)
+    sent = zip(names, (batch(1), claiming_one(ZSTD, 1 << 20), batch(1)), strict=True)
+    asked = started(broker.append(list(sent)))
+    await settled()
+
+    assert [log.log_end_offset for log in logs.values()] == [1, 0, 0]
+
+    await work.let_through()
+    assert [log.log_end_offset for log in logs.values()] == [1, 0, 1]
+    assert (await asked)[1].error_code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
