@@ -65,7 +65,7 @@ async def turn() -> None:
     await turns().next()
 
 
-async def in_turns(steps: Iterable[None]) -> None:
+async def in_turns(steps: Iterable[object]) -> None:
     """Work small steps to their end, with other work in between."""
     for number, _ in enumerate(steps, 1):
         if number % ENTRIES == 0:

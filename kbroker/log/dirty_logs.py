@@ -7,6 +7,7 @@ clients.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from kbroker.clock import Clock
@@ -25,22 +26,23 @@ class DirtyLogs:
         self._directories = directories
         self._clock = clock
 
-    def flush(self, now_ms: int) -> int:
+    def flush(self, now_ms: int) -> Iterator[int]:
         """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are
-        full; how many it begins.
+        full, one log in a step: how many syncs it begins.
         """
-        flushed = 0
         for log in self._open.online_with_futures():
-            waiting = log.log_end_offset - log.recovery_point
-            if waiting <= 0 and not log.files.unsynced.is_due:
-                continue
-            is_due = (
-                waiting >= log.config.flush_messages
-                or now_ms - log.last_flush_ms >= log.config.flush_ms
-            )
-            up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
-            flushed += self._flush(log, up_to_offset, now_ms)
-        return flushed
+            yield self._flush_if_due(log, now_ms)
+
+    def _flush_if_due(self, log: Log, now_ms: int) -> int:
+        waiting = log.log_end_offset - log.recovery_point
+        if waiting <= 0 and not log.files.unsynced.is_due:
+            return 0
+        is_due = (
+            waiting >= log.config.flush_messages
+            or now_ms - log.last_flush_ms >= log.config.flush_ms
+        )
+        up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
+        return self._flush(log, up_to_offset, now_ms)
 
     def flush_up_to(self, log: Log, offset: int) -> None:
         """Begin to bring all below `offset` to the disk."""

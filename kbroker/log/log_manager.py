@@ -63,11 +63,12 @@ class LogManager:
         self._open = OpenLogs()
         upkeep = InTurn(lambda: self._directories.run_write)
         self._deletions = PartitionDeletion(file_system, self._directories, upkeep)
-        self._dirty = DirtyLogs(self._open, directories, clock)
-        self._checkpoints = LogCheckpoints(directories, self._open, self._dirty.flush_up_to)
+        # What is done with these from time to time is done in small steps.
+        self.dirty = DirtyLogs(self._open, directories, clock)
+        self.checkpoints = LogCheckpoints(directories, self._open, self.dirty.flush_up_to)
         self._segment_deletion = SegmentDeletion(
             file_system,
-            self._checkpoints,
+            self.checkpoints,
             upkeep,
             self._directories.fail,
         )
@@ -94,8 +95,8 @@ class LogManager:
             clock=clock,
         )
         strays = StrayDirectories(file_system)
-        self._creation = LogCreation(logs, self._deletions, self._checkpoints, strays)
-        self.futures = FutureLogs(logs, self._creation, self._deletions, self._checkpoints)
+        self._creation = LogCreation(logs, self._deletions, self.checkpoints, strays)
+        self.futures = FutureLogs(logs, self._creation, self._deletions, self.checkpoints)
         threads = config().num_recovery_threads_per_data_dir
         self._startup = LogStartup(logs, self._deletions, strays, threads)
 
@@ -118,7 +119,7 @@ class LogManager:
         self._directories.claim(cluster_id, broker_id, self._clock.now_ms())
         recovered = self._startup.open_all(progress or LoadProgress(), is_known)
         self._directories.on_offline = self._directory_offline
-        self._checkpoints.forget_gone()
+        self.checkpoints.forget_gone()
         return recovered
 
     def write_with(self, run: WriteRunner) -> None:
@@ -215,7 +216,7 @@ class LogManager:
     def finish_deletions(self, on_finished: OnSettled = lambda _: None) -> None:
         """Bring deletions to the disk; `on_finished` hears of those for which that failed."""
         self._deletions.settle(
-            lambda failed: self._checkpoints.forget_gone(lambda: on_finished(failed))
+            lambda failed: self.checkpoints.forget_gone(lambda: on_finished(failed))
         )
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
@@ -237,23 +238,19 @@ class LogManager:
         """Leave what `cleanup` began to the next start."""
         self._segment_deletion.stop()
 
-    def flush_dirty_logs(self, now_ms: int) -> int:
-        """Begin to sync what has waited long enough, or gathered enough; of how many logs."""
-        return self._dirty.flush(now_ms)
-
     def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is on disk."""
-        self._checkpoints.write_recovery_points()
+        _work_off(self.checkpoints.recovery_points())
 
     def checkpoint_log_start_offsets(self) -> None:
         """Write down where logs start."""
-        self._checkpoints.write_log_starts()
+        _work_off(self.checkpoints.log_starts())
 
     def write_log_starts(
         self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
     ) -> None:
         """See `LogCheckpoints`."""
-        self._checkpoints.write_log_starts(wanted, on_written)
+        self.checkpoints.write_log_starts(wanted, on_written)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""
@@ -266,7 +263,7 @@ class LogManager:
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write high watermarks, each in the directory of its log."""
-        self._checkpoints.write_high_watermarks(high_watermarks)
+        _work_off(self.checkpoints.high_watermarks(high_watermarks.get))
 
     def fail_directory(self, path: str, error: StorageError) -> None:
         """Something else than a log found out that the disk of a data directory fails."""
@@ -309,6 +306,11 @@ class LogManager:
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
         self._directories.release()
+
+
+def _work_off(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
 
 
 @contextmanager

@@ -33,6 +33,7 @@ class OpenLogs:
         # Copies that grow in other directories than the logs they are of.
         self.futures: dict[TopicPartition, Log] = {}
         self.future_homes: dict[TopicPartition, LogDirectory] = {}
+        self.last_move: object = None  # another one each time a log or a copy leaves its place
 
     def adopt(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         """Serve a log that lies there."""
@@ -70,6 +71,7 @@ class OpenLogs:
 
     def remove(self, topic_partition: TopicPartition) -> Log:
         """It is served no more."""
+        self.last_move = object()
         del self.homes[topic_partition]
         return self.logs.pop(topic_partition)
 
@@ -83,21 +85,40 @@ class OpenLogs:
 
     def remove_future(self, topic_partition: TopicPartition) -> Log:
         """The copy grows no more."""
+        self.last_move = object()
         if topic_partition in self.logs:
             self.logs[topic_partition].copied_up_to = None
         del self.future_homes[topic_partition]
         return self.futures.pop(topic_partition)
 
     def online(self) -> Iterator[Log]:
-        """The logs in directories that work."""
-        for topic_partition, log in list(self.logs.items()):
-            if self.homes[topic_partition].failure is None:
+        """The logs in directories that work; some may go while these are looked at."""
+        for log in list(self.logs.values()):
+            home = self.homes.get(log.topic_partition)
+            if home is not None and home.failure is None and not log.is_deleted:
                 yield log
 
     def online_with_futures(self) -> Iterator[Log]:
         """The logs in directories that work, and then the copies in such."""
+        futures = list(self.futures.values())  # those of a directory that fails are dropped
         yield from self.online()
-        yield from list(self.futures.values())  # those of a directory that fails are dropped
+        yield from futures
+
+    def all(self) -> list[Log]:
+        """The logs and the copies."""
+        return [*self.logs.values(), *self.futures.values()]
+
+    def is_in(self, log: Log, directory: LogDirectory) -> bool:
+        """Whether a log, or a copy, is still open and lies there."""
+        return self.log_in(log.topic_partition, directory) is log
+
+    def log_in(self, topic_partition: TopicPartition, directory: LogDirectory) -> Log | None:
+        """Return the log of a partition that lies there, or the copy."""
+        if self.homes.get(topic_partition) is directory:
+            return self.logs[topic_partition]
+        if self.future_homes.get(topic_partition) is directory:
+            return self.futures[topic_partition]
+        return None
 
     def in_directory(self, directory: LogDirectory) -> Iterator[Log]:
         """List what its checkpoints speak of: a partition has its log there, or a copy."""

@@ -13,6 +13,7 @@ written, and sends it again as a new one (KAFKA-14034).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from kbroker.clock import Clock, Timer
@@ -121,14 +122,20 @@ class ReplicaManager:
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
+        """As `isr_check`, at once."""
+        for _ in self.isr_check():
+            pass
+
+    def isr_check(self) -> Iterator[None]:
         """Propose smaller ISRs where followers lag, and wait no more for those that lag outside
-        them; due every half `replica.lag.time.max.ms`.
+        them, one partition in a step; due every half `replica.lag.time.max.ms`.
         """
-        now_ms = self._clock.now_ms()
         for partition in self.hosted:
+            now_ms = self._clock.now_ms()
             partition.maybe_shrink_isr(now_ms)
             if partition.maybe_increment_high_watermark(now_ms):
                 self.waiting.wake(partition.topic_partition)
+            yield
 
     def shutdown(self) -> None:
         """Answer everything that waits and write the high watermarks."""

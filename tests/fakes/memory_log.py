@@ -193,6 +193,7 @@ class MemoryLogManager:
         self.deleted: frozenset[TopicPartition] = frozenset()
         self.refused_deletions = False  # the disk takes no rename
         self.futures = SimpleNamespace(find=lambda _: None)
+        self.checkpoints = SimpleNamespace(high_watermarks=self._write_high_watermarks)
 
     def all_logs(self):
         return list(self.logs.values())
@@ -237,5 +238,9 @@ class MemoryLogManager:
     def read_high_watermarks(self):
         return dict(self.high_watermarks)
 
-    def write_high_watermarks(self, high_watermarks):
-        self.high_watermarks = dict(high_watermarks)
+    def _write_high_watermarks(self, high_watermark_of):
+        found = {}
+        for partition in list(self.logs):
+            found[partition] = high_watermark_of(partition)
+            yield
+        self.high_watermarks = {p: mark for p, mark in found.items() if mark is not None}

@@ -211,7 +211,7 @@ class CrashLoad:
             self._change_settings: 3,
             self._clean: 4,
             lambda: logs().cleanup(self.time.now_ms()) and None: 2,
-            lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
+            lambda: sum(logs().dirty.flush(self.time.now_ms())) and None: 3,
             lambda: logs().checkpoint_recovery_points(): 3,
             lambda: logs().checkpoint_log_start_offsets(): 2,
             lambda: self.replicas.logs.checkpoint_high_watermarks(): 2,  # noqa: PLW0108 - of now

@@ -201,7 +201,7 @@ class Round:
         logs = self.storage.logs
         self.time.advance(self.random.choice((10, 500)))
         logs.cleanup(self.time.now_ms())
-        logs.flush_dirty_logs(self.time.now_ms())
+        list(logs.dirty.flush(self.time.now_ms()))
         logs.checkpoint_recovery_points()
         logs.checkpoint_log_start_offsets()
         self.replicas.logs.checkpoint_high_watermarks()

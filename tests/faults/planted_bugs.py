@@ -116,7 +116,7 @@ def recovery_point_ahead_of_fsync() -> AbstractContextManager[Any]:
 
     def checkpoint_all(logs: LogManager) -> None:
         file = "recovery-point-offset-checkpoint"
-        logs._checkpoints._write(file, lambda log: log.log_end_offset)
+        logs.checkpoints._write(file, lambda log: log.log_end_offset)
 
     return patch.object(LogManager, "checkpoint_recovery_points", checkpoint_all)
 

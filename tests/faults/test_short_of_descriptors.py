@@ -85,7 +85,7 @@ class Storage:
         self.time.advance(1_000)
         now_ms = self.time.now_ms()
         self.logs.cleanup(now_ms)
-        self.logs.flush_dirty_logs(now_ms)
+        list(self.logs.dirty.flush(now_ms))
         self.logs.checkpoint_recovery_points()
         self.logs.checkpoint_log_start_offsets()
         self.logs.write_high_watermarks({KEPT: 3})

@@ -12,7 +12,7 @@ which owns this: retention may meet hundreds of segments at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from kbroker.errors import KafkaError
@@ -20,7 +20,7 @@ from kbroker.log.deletion.log_retention import before_start
 from kbroker.log.directories.log_checkpoints import LogCheckpoints
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
-from kbroker.log.write_runner import InTurn, Prepared, give_way
+from kbroker.log.write_runner import InTurn, Prepared
 from kbroker.model import TopicPartition
 
 _LOGS_AT_ONCE = 50
@@ -52,30 +52,32 @@ class SegmentDeletion:
         if self._is_looking:
             return
         self._is_looking = True
-        shrunk: list[Log] = []
-        look_at = partial(self._look_at, shrunk, now_ms)
-        self._upkeep.add_parts(list(logs), _LOGS_AT_ONCE, look_at)
-        self._upkeep.add(partial(self._write_starts, shrunk, now_ms))
+        self._upkeep.add_steps(self._look(logs, now_ms))
 
     def stop(self) -> None:
         """Drop the work that has not begun."""
         self._upkeep.stop()
         self._is_looking = False
 
-    def _look_at(self, shrunk: list[Log], now_ms: int, logs: Sequence[Log]) -> Prepared:
-        for log in logs:
-            if log.failure is not None or log.is_deleted:
-                continue
-            try:
-                if log.expire_segments(now_ms):
-                    shrunk.append(log)
-            except KafkaError:
-                continue  # said by the log; its directory is offline, or it is tried again
-            except Exception:  # the next log must not fill the disk for it
-                _log.exception("Retention of %s failed", log.topic_partition)
-                continue
+    def _look(self, logs: Iterable[Log], now_ms: int) -> Iterator[None]:
+        shrunk: list[Log] = []
+        for number, log in enumerate(logs, 1):
+            if log.failure is None and not log.is_deleted and self._has_shrunk(log, now_ms):
+                shrunk.append(log)
+            if number % _LOGS_AT_ONCE == 0:
+                yield
+        self._write_starts(shrunk, now_ms)
+
+    def _has_shrunk(self, log: Log, now_ms: int) -> bool:
+        is_shrunk = False
+        try:
+            is_shrunk = log.expire_segments(now_ms)
             self._remove_files(log, now_ms)
-        return give_way()
+        except KafkaError:
+            pass  # said by the log; its directory is offline, or it is tried again
+        except Exception:  # the next log must not fill the disk for it
+            _log.exception("Retention of %s failed", log.topic_partition)
+        return is_shrunk
 
     def _write_starts(self, shrunk: list[Log], now_ms: int) -> None:
         def written(refused: frozenset[TopicPartition]) -> None:

@@ -8,10 +8,11 @@ safe, and a start beyond the end, which nobody trusts, would show deleted record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Lock
 
+from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -28,23 +29,33 @@ class CheckpointedOffsets:
         self._lock = Lock()  # over what is known; never held while the disk works
         self._write_lock = Lock()
         self._in_file: Offsets = {}
-        self._highest: dict[TopicPartition, int] = {}  # in the file, or on the way to it
         self._gathered = 0
+        self._on_the_way: dict[int, Offsets] = {}  # to the file, by number; kept if that fails
         # (how much was gathered until then, what is true since): logs that were cut
         self._replaced: dict[TopicPartition, tuple[int, int]] = {}
 
     def found(self, offsets: Offsets) -> None:
         """Take over the offsets of the file when the directory is opened."""
         self._in_file = dict(offsets)
-        self._highest = dict(offsets)
 
     def gather(self, offsets: Offsets) -> Callable[[], None]:
-        """Return a function that writes these offsets, whole; it raises StorageError."""
+        """Return a function that writes these offsets, whole; it raises StorageError. They must
+        not change any more.
+        """
         with self._lock:
             self._gathered += 1
-            for topic_partition, offset in offsets.items():
-                self._highest[topic_partition] = max(offset, self._highest.get(topic_partition, 0))
+            self._on_the_way[self._gathered] = offsets
             return partial(self._write_gathered, self._gathered, offsets)
+
+    @property
+    def gathered(self) -> int:
+        """How often offsets were gathered."""
+        return self._gathered
+
+    def noted_since(self, gathered: int) -> list[TopicPartition]:
+        """The logs of which something was noted since so much was gathered."""
+        with self._lock:
+            return [tp for tp, (last, _) in self._replaced.items() if last >= gathered]
 
     def in_file(self, topic_partition: TopicPartition) -> int:
         """Return the file's offset for a log; 0 where it has none."""
@@ -53,7 +64,7 @@ class CheckpointedOffsets:
     def lower(self, topic_partition: TopicPartition, end_offset: int, offset: int) -> None:
         """A log is about to be cut to `end_offset`; `offset` is to be noted then. StorageError."""
         with self._lock:
-            is_above = self._highest.get(topic_partition, 0) > end_offset
+            is_above = any(known > end_offset for known in self._known(topic_partition))
         if is_above:
             self.note(topic_partition, offset)
 
@@ -66,16 +77,36 @@ class CheckpointedOffsets:
             self._write(offsets)
             with self._lock:  # not before: a cut that is tried again has to come here again
                 self._in_file = offsets
-                self._highest[topic_partition] = offset
 
     def _write_gathered(self, number: int, offsets: Offsets) -> None:
         with self._write_lock:
             with self._lock:
                 later = {tp: new for tp, (last, new) in self._replaced.items() if number <= last}
             offsets = {**offsets, **later}
-            self._write(offsets)
+            try:
+                self._write(offsets)
+            except StorageError:
+                self._may_be_in_file(number)
+                raise
             with self._lock:
                 self._in_file = offsets
                 self._replaced = {tp: self._replaced[tp] for tp in later}
-                if number == self._gathered:  # nothing else is on its way
-                    self._highest = dict(offsets)
+                for earlier in [each for each in self._on_the_way if each <= number]:
+                    del self._on_the_way[earlier]
+
+    def _may_be_in_file(self, number: int) -> None:
+        """A write has failed: all that failed until then is kept as one, by the highest offsets."""
+        with self._lock:
+            failed = self._on_the_way.get(number, {})
+            for earlier in [each for each in self._on_the_way if each < number]:
+                offsets = self._on_the_way.pop(earlier)
+                failed = {**offsets, **{tp: max(o, offsets.get(tp, 0)) for tp, o in failed.items()}}
+            self._on_the_way[number] = failed
+
+    def _known(self, topic_partition: TopicPartition) -> Iterator[int]:
+        """Offsets of a log in the file, and on the way to it."""
+        yield self._in_file.get(topic_partition, 0)
+        last, _ = self._replaced.get(topic_partition, (0, 0))
+        for number, offsets in self._on_the_way.items():
+            if number > last:
+                yield offsets.get(topic_partition, 0)

@@ -2,15 +2,19 @@
 points, log starts, high watermarks.
 
 Law: what is written is gathered on the event loop, which owns this, and written in the background,
-in that order. A log start that somebody waits for is in every file from the moment it was asked
-for, and counts as written only with the records up to it: a log that ends before its start after a
-loss of power would show its records again.
+in that order. Gathering goes in small steps: what it has come to is dropped where another write of
+the file was begun meanwhile, which knows more, and logs that were cut or moved are looked at again.
+A log start that somebody waits for is in every file from the moment it was asked for, and counts as
+written only with the records up to it: a log that ends before its start after a loss of power would
+show its records again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
 
+from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
@@ -43,30 +47,36 @@ class LogCheckpoints:
         self._open = open_logs
         self._flush = flush
         self._wanted_starts: dict[TopicPartition, list[int]] = {}  # that are being written
+        self._begun = Counter[str]()  # writes, by file
 
-    def write_recovery_points(self) -> None:
+    def recovery_points(self) -> Iterator[None]:
         """Up to where each log is on the disk."""
-        self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
+        return self._written_in_steps(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
 
-    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Each in the directory of its log; those without a log stay out. Copies have their own."""
+    def high_watermarks(
+        self, high_watermark_of: Callable[[TopicPartition], int | None]
+    ) -> Iterator[None]:
+        """Each in the directory of its log; those of which None is known stay out. Copies have
+        their own.
+        """
         futures = self._open.futures
 
         def mark_of(log: Log) -> int | None:
             is_copy = futures.get(log.topic_partition) is log
-            return log.high_watermark if is_copy else high_watermarks.get(log.topic_partition)
+            return log.high_watermark if is_copy else high_watermark_of(log.topic_partition)
 
-        self._write(REPLICATION_OFFSET_CHECKPOINT_FILE, mark_of)
+        return self._written_in_steps(REPLICATION_OFFSET_CHECKPOINT_FILE, mark_of)
+
+    def log_starts(self) -> Iterator[None]:
+        """The log starts inside a segment; file names tell the others."""
+        return self._written_in_steps(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note)
 
     def write_log_starts(
-        self,
-        wanted: Mapping[TopicPartition, int] | None = None,
-        on_written: OnStartsWritten = lambda _: None,
+        self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
     ) -> None:
-        """The log starts inside a segment; file names tell the others. Logs that are `wanted` to
-        start at an offset may do so once `on_written` is called, and not named in it.
+        """At once. Logs that are `wanted` to start at an offset may do so once `on_written` is
+        called, and not named in it.
         """
-        wanted = wanted or {}
         for topic_partition, offset in wanted.items():
             self._wanted_starts.setdefault(topic_partition, []).append(offset)
         waiting = {directory.path for directory in self._directories.online}
@@ -122,6 +132,7 @@ class LogCheckpoints:
                 # its high watermark records would count as committed that no other replica has.
                 gone = waiting[directory.path]
                 for file in (CLEANER_OFFSET_CHECKPOINT_FILE, REPLICATION_OFFSET_CHECKPOINT_FILE):
+                    self._begun[file] += 1
                     self._directories.forget_offsets(directory, file, gone, noted)
         self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note, noted, affected)
         self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written, affected)
@@ -160,16 +171,73 @@ class LogCheckpoints:
         written: Callable[[LogDirectory, StorageError | None], None] = lambda _, __: None,
         only: Collection[str] | None = None,
     ) -> None:
+        self._begun[file] += 1
         for directory in self._directories.online:
             if only is None or directory.path in only:
-                offsets = self._offsets(directory, offset_of)
+                offsets = {
+                    log.topic_partition: offset
+                    for log in self._open.in_directory(directory)
+                    if (offset := offset_of(log)) is not None
+                }
                 self._directories.write_offsets(directory, file, offsets, written)
 
-    def _offsets(
-        self, directory: LogDirectory, offset_of: Callable[[Log], int | None]
-    ) -> dict[TopicPartition, int]:
-        return {
-            log.topic_partition: offset
-            for log in self._open.in_directory(directory)
-            if (offset := offset_of(log)) is not None
-        }
+    def _written_in_steps(
+        self, file: str, offset_of: Callable[[Log], int | None]
+    ) -> Iterator[None]:
+        self._begun[file] += 1
+        begun = self._begun[file]
+        for directory in self._directories.online:
+            gathering = _Gathering(self._open, directory, offset_of, directory.noted.get(file))
+            for log in self._open.all():
+                gathering.look_at(log)
+                yield
+            if self._begun[file] != begun:
+                return
+            offsets = gathering.offsets_of_now()
+            self._directories.write_offsets(directory, file, offsets, lambda _, __: None)
+
+
+class _Gathering:
+    """Offsets for one file, looked up one after the other."""
+
+    def __init__(
+        self,
+        open_logs: OpenLogs,
+        directory: LogDirectory,
+        offset_of: Callable[[Log], int | None],
+        noted: CheckpointedOffsets | None,
+    ) -> None:
+        self._open = open_logs
+        self._directory = directory
+        self._offset_of = offset_of
+        self._noted = noted
+        self._gathered = noted.gathered if noted is not None else 0
+        self._last_move = open_logs.last_move
+        self._looks: list[tuple[Log, int]] = []  # and how often it had been cut
+        self._offsets: dict[TopicPartition, int] = {}
+
+    def look_at(self, log: Log) -> None:
+        """Take the offset of a log, if it lies in the directory."""
+        if not self._open.is_in(log, self._directory):
+            return
+        self._looks.append((log, log.cuts))
+        offset = self._offset_of(log)
+        if offset is not None:
+            self._offsets[log.topic_partition] = offset
+
+    def offsets_of_now(self) -> dict[TopicPartition, int]:
+        """All offsets, in one step: what has been cut, moved or noted since is looked at again."""
+        if self._open.last_move is not self._last_move:
+            looks, self._looks, self._offsets = self._looks, [], {}
+            for log, _ in looks:
+                self.look_at(log)
+            return self._offsets
+        again = {log.topic_partition: log for log, cuts in self._looks if log.cuts != cuts}
+        for topic_partition in self._noted.noted_since(self._gathered) if self._noted else ():
+            noted = self._open.log_in(topic_partition, self._directory)
+            if noted is not None:
+                again[topic_partition] = noted
+        for topic_partition, log in again.items():
+            self._offsets.pop(topic_partition, None)
+            self.look_at(log)
+        return self._offsets

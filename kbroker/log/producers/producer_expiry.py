@@ -6,7 +6,7 @@ may have thousands of logs, and a log a hundred thousand producers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from kbroker.log.log import Log
 from kbroker.log.write_runner import InTurn
@@ -28,9 +28,9 @@ class ProducerExpiry:
         if self._is_looking:
             return
         self._is_looking = True
-        self._upkeep.add_steps(self._steps(list(logs), now_ms))
+        self._upkeep.add_steps(self._steps(logs, now_ms))
 
-    def _steps(self, logs: Sequence[Log], now_ms: int) -> Iterator[None]:
+    def _steps(self, logs: Iterable[Log], now_ms: int) -> Iterator[None]:
         try:
             for number, log in enumerate(logs, 1):
                 expiry = log.producer_state.remove_expired_in_parts(now_ms, self._expiration_ms())

@@ -9,7 +9,7 @@ directory that has failed stays so until a restart.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -121,19 +121,22 @@ class ReplicaLogs:
     # High watermark checkpoint
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write `replication-offset-checkpoint`: the high watermarks of all hosted partitions, and
-        of logs whose leadership is not settled yet; due every
+        """As `high_watermark_checkpoint`, at once."""
+        for _ in self.high_watermark_checkpoint():
+            pass
+
+    def high_watermark_checkpoint(self) -> Iterator[None]:
+        """Write `replication-offset-checkpoint` in small steps: the high watermarks of all hosted
+        partitions, and of logs whose leadership is not settled yet; due every
         `replica.high.watermark.checkpoint.interval.ms`.
         """
-        waiting = {
-            topic_partition: offset
-            for topic_partition, offset in self._high_watermarks().items()
-            if self._log_manager.get_log(topic_partition) is not None
-        }
-        current = {
-            partition.topic_partition: partition.high_watermark for partition in self._hosted
-        }
-        self._log_manager.write_high_watermarks({**waiting, **current})
+        return self._log_manager.checkpoints.high_watermarks(self._high_watermark_of)
+
+    def _high_watermark_of(self, topic_partition: TopicPartition) -> int | None:
+        partition = self._hosted.find(topic_partition)
+        if partition is not None:
+            return partition.high_watermark
+        return self._high_watermarks().get(topic_partition)
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         if self._checkpointed is None:

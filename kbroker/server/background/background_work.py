@@ -1,35 +1,39 @@
 """What a broker does from time to time: checkpoints, retention, flushing, looking after followers.
 
-Law: one task per duty, all held and cancelled here. A duty that fails is logged and tried again at
-its next turn: one full disk must not end all checkpoints.
+Law: all duties are held and cancelled here. One that looks at all partitions does so in small
+steps, with others' work in between. A duty that fails is logged and tried again at its next turn:
+one full disk must not end all checkpoints.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from kbroker.turns import in_turns
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Duty:
-    """Something to do again and again."""
+    """Something to do again and again. `work` does it, or returns the steps in which it is done."""
 
     name: str
     interval_ms: float
-    work: Callable[[], object]
+    work: Callable[[], Iterable[object] | None]
     first_delay_ms: float | None = None  # None: after one interval
 
 
 class BackgroundWork:
-    """Runs duties on the event loop. A duty is synchronous and short."""
+    """Runs duties on the event loop, whose own work without steps is short."""
 
     def __init__(self, duties: list[Duty]) -> None:
         self._duties = duties
-        self._handles: dict[str, asyncio.TimerHandle] = {}
+        # What comes next of each duty: its time, or the steps that it has begun.
+        self._handles: dict[str, asyncio.TimerHandle | asyncio.Task[None]] = {}
 
     def start(self) -> None:
         """Set every duty's first turn."""
@@ -49,7 +53,22 @@ class BackgroundWork:
 
     def _run(self, duty: Duty) -> None:
         try:
-            duty.work()
+            steps = duty.work()
         except Exception:
-            _log.exception("%s failed, trying again in %g s", duty.name, duty.interval_ms / 1000)
+            self._failed(duty)
+        else:
+            if steps is not None:
+                working = asyncio.ensure_future(self._work(duty, steps))
+                self._handles[duty.name] = working
+                return
         self._schedule(duty, duty.interval_ms)
+
+    async def _work(self, duty: Duty, steps: Iterable[object]) -> None:
+        try:
+            await in_turns(steps)
+        except Exception:
+            self._failed(duty)
+        self._schedule(duty, duty.interval_ms)
+
+    def _failed(self, duty: Duty) -> None:
+        _log.exception("%s failed, trying again in %g s", duty.name, duty.interval_ms / 1000)

@@ -19,13 +19,13 @@ def broker_duties(
         Duty(
             "high watermark checkpoint",
             replication.replica_high_watermark_checkpoint_interval_ms,
-            replicas.logs.checkpoint_high_watermarks,
+            replicas.logs.high_watermark_checkpoint,
         ),
         Duty("data directory check", 1_000, logs.look_after_directories),
         Duty(
             "in-sync replica check",
             replication.replica_lag_time_max_ms / 2,
-            replicas.maybe_shrink_isr,
+            replicas.isr_check,
         ),
         Duty(
             "retention",
@@ -43,18 +43,18 @@ def broker_duties(
             # Full segments are synced in any case, so that recovery after a crash need not read
             # them.
             min(log.log_flush_scheduler_interval_ms, log.log_flush_offset_checkpoint_interval_ms),
-            lambda: logs.flush_dirty_logs(clock.now_ms()),
+            lambda: logs.dirty.flush(clock.now_ms()),
         ),
         Duty(
             "recovery point checkpoint",
             log.log_flush_offset_checkpoint_interval_ms,
-            logs.checkpoint_recovery_points,
+            logs.checkpoints.recovery_points,
             initial_ms,
         ),
         Duty(
             "log start offset checkpoint",
             log.log_flush_start_offset_checkpoint_interval_ms,
-            logs.checkpoint_log_start_offsets,
+            logs.checkpoints.log_starts,
             initial_ms,
         ),
     ]

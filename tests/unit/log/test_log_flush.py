@@ -165,7 +165,7 @@ def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_su
 
     logs.checkpoint_log_start_offsets()
     before = written.read_text()
-    logs.flush_dirty_logs(NOW_MS)
+    list(logs.dirty.flush(NOW_MS))
     logs.checkpoint_log_start_offsets()
 
     assert (before, written.read_text()) == ("0\n1\nt 0 2\n", "0\n0\n")

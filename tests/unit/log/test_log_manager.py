@@ -315,23 +315,23 @@ def test_full_segments_and_due_logs_are_flushed(tmp_path: Path) -> None:
     for _ in range(3):
         log.append_as_leader(batch(b"x" * 100), 0, NOW_MS)
 
-    flushed = logs.flush_dirty_logs(NOW_MS)
+    flushed = sum(logs.dirty.flush(NOW_MS))
     logs.checkpoint_recovery_points()
 
     assert (flushed, log.recovery_point) == (1, 2)
     text = (tmp_path / "recovery-point-offset-checkpoint").read_text()
     assert text == "0\n1\nt 0 2\n"
-    assert logs.flush_dirty_logs(NOW_MS) == 0
+    assert sum(logs.dirty.flush(NOW_MS)) == 0
 
 
 def test_flush_messages_flushes_the_active_segment(tmp_path: Path) -> None:
     logs = started(tmp_path, flush_messages=2)
     log = logs.get_or_create_log(PARTITION)
     log.append_as_leader(batch(b"x"), 0, NOW_MS)
-    first = logs.flush_dirty_logs(NOW_MS)
+    first = sum(logs.dirty.flush(NOW_MS))
     log.append_as_leader(batch(b"x"), 0, NOW_MS)
 
-    assert (first, logs.flush_dirty_logs(NOW_MS), log.recovery_point) == (0, 1, 2)
+    assert (first, sum(logs.dirty.flush(NOW_MS)), log.recovery_point) == (0, 1, 2)
 
 
 def test_a_failed_disk_takes_its_directory_offline_and_no_other(

@@ -31,7 +31,7 @@ def test_checkpoints_and_flushes_are_written_by_whom_they_are_given_to(tmp_path:
     log = logs.get_or_create_log(PARTITION)
     log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
 
-    logs.flush_dirty_logs(NOW_MS)
+    list(logs.dirty.flush(NOW_MS))
     logs.checkpoint_recovery_points()
 
     assert log.recovery_point == 0
@@ -71,7 +71,7 @@ def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Pat
     log = logs.get_or_create_log(PARTITION)
     logs.write_with(lambda work, done: waiting.append((work, done)))
     log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
-    logs.flush_dirty_logs(NOW_MS)
+    list(logs.dirty.flush(NOW_MS))
     logs.delete_log(PARTITION)
 
     ((work, done),) = waiting

@@ -130,7 +130,7 @@ def test_a_batch_of_segments_costs_no_sync_but_that_of_the_next_flush() -> None:
 
     logs.cleanup(LATER_MS)
     before = [path for operation, path in disk.log if (operation, path) == ("fsync", "/d/t-0")]
-    logs.flush_dirty_logs(LATER_MS)
+    list(logs.dirty.flush(LATER_MS))
 
     assert before == []
     assert ("fsync", "/d/t-0") in disk.log
