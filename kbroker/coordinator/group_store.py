@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from itertools import islice
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.append_errors import append_errors
@@ -48,6 +49,7 @@ from kbroker.record.record_batch import (
     marker_record,
 )
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+from kbroker.turns import ENTRIES, in_turns
 
 _log = logging.getLogger(__name__)
 
@@ -224,10 +226,24 @@ class GroupStore:
             yield
 
     def give_up(self, home: GroupShard) -> None:
-        """Another broker coordinates these groups now."""
-        for coordinated in list(self._homes[home].values()):
-            self.forget(coordinated, ErrorCode.NOT_COORDINATOR)
-        del self._homes[home]
+        """Another broker coordinates these groups now: none of them is here any more. Of very many
+        the last hear of it a little later.
+        """
+        groups = self._homes.pop(home)
+        for group_id in groups:
+            del self._groups[group_id]
+        dismissals = self._dismiss(groups.values())
+        for _ in islice(dismissals, ENTRIES):
+            pass
+        if len(groups) > ENTRIES:
+            self.runtime.start(in_turns(dismissals), f"groups of {home.topic_partition}")
+
+    def _dismiss(self, groups: Iterable[CoordinatedGroup]) -> Iterator[None]:
+        for coordinated in groups:
+            step = self.step(coordinated)
+            close(step, ErrorCode.NOT_COORDINATOR)
+            self.run(coordinated, step.effects)
+            yield
 
     def _keep(self, coordinated: CoordinatedGroup) -> None:
         group_id = coordinated.group.group_id

@@ -188,3 +188,15 @@ async def test_a_large_batch_of_offsets_is_replayed_in_parts() -> None:
 
     assert waited >= 5
     assert fetched(other, "g") == dict.fromkeys(partitions, 1)
+
+
+async def test_very_many_groups_are_given_up_at_once_and_their_members_told_in_parts() -> None:
+    broker = new_broker(group_initial_rebalance_delay_ms=3000)
+    waiting = [broker.join(f"g{each}", version=3) for each in range(1_000)]
+
+    assert steps_of(broker.resign) < 40 * len(waiting)  # 78 for a group whose member is told
+
+    assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
+    for answer in waiting:
+        assert (await answer).error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.time.armed() == 0
