@@ -8,6 +8,7 @@ directory that has failed stays so until a restart.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from uuid import UUID
@@ -18,6 +19,8 @@ from kbroker.log.log_manager import LogManager
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.purgatories import running_loop_future
+
+_KEPT_OUT_TOGETHER = 250  # partitions: about 12,000 objects
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +38,7 @@ class ReplicaLogs:
         self._unmade: set[TopicPartition] = set()
         self._undeleted: set[TopicPartition] = set()
         self.on_unmade: Callable[[], None] = _nobody
+        self._made = 0  # since what was made was kept out last
 
     def make(self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool) -> Log:
         """The log of a replica, made where there is none, with the high watermark it had.
@@ -47,6 +51,7 @@ class ReplicaLogs:
             log = self._log_manager.get_or_create_log(
                 topic_partition, known_id, is_new=is_new or was_unmade
             )
+            self._keep_out()
             checkpointed = self._high_watermarks().pop(topic_partition, 0)
             log.update_high_watermark(
                 min(max(checkpointed, log.log_start_offset), log.log_end_offset)
@@ -60,6 +65,15 @@ class ReplicaLogs:
             raise
         self._unmade.discard(topic_partition)
         return log
+
+    def _keep_out(self) -> None:
+        """Keep what is made for partitions out of Python's collections of garbage: each that looked
+        at all of 10,000 partitions would hold the event loop for 100 ms. It is freed as ever once a
+        partition is deleted, since nothing in it refers to itself.
+        """
+        self._made = (self._made + 1) % _KEPT_OUT_TOGETHER
+        if not self._made:
+            gc.freeze()
 
     def delete(self, topic_partition: TopicPartition) -> ErrorCode:
         """Delete the log of a replica that has been stopped: see `finish_deletions`."""

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -280,6 +283,16 @@ def test_a_checkpoint_before_leadership_is_settled_loses_nothing(cluster):
     cluster.replicas.logs.checkpoint_high_watermarks()
 
     assert cluster.log_manager.high_watermarks == {TP: 7}
+
+
+def test_what_is_made_for_very_many_partitions_costs_no_collections_and_goes_with_them(tmp_path):
+    """Of a broker in a process of its own: collections of a whole test run take long."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("kept_out_partitions.py"), tmp_path],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_lagging_follower_is_proposed_to_leave_the_isr(cluster):
