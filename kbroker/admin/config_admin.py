@@ -118,7 +118,7 @@ class ConfigAdmin:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
                 await self._alter(resource, validate_only, base)
             except KafkaError as error:
-                outcomes.append(error)
+                outcomes.append(error.with_traceback(None))  # or it would hold `outcomes`
             else:
                 outcomes.append(None)
         return outcomes

@@ -103,23 +103,30 @@ async def _results(ctx: RequestContext, asked: Transaction) -> list[TopicResult]
 
 
 def _look_at(ctx: RequestContext, topics: Iterable[Topic], codes: Codes) -> Iterator[None]:
-    """Find those that cannot take part: clients may not write to internal topics."""
-    denied: frozenset[str] = frozenset()
-    if ctx.api_version <= _LAST_OF_CLIENTS:
-        names = frozenset(topic.name for topic in topics)
-        denied = names & INTERNAL_TOPICS
-        denied |= ctx.refused(AclOperation.WRITE, ResourceType.TOPIC, names - denied)
+    """Find those that cannot take part: clients may not write to internal topics. Yields after each
+    partition, and after each topic.
+    """
     contains = ctx.services.metadata.contains
     for topic in topics:
+        is_denied = _is_denied(ctx, topic.name)
         for index in topic.partitions:
             partition = TopicPartition(topic.name, index)
-            if topic.name in denied:
+            if is_denied:
                 codes[partition] = REFUSALS[ResourceType.TOPIC]
             elif contains(partition):
                 codes[partition] = ErrorCode.NONE
             else:
                 codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield
+        yield
+
+
+def _is_denied(ctx: RequestContext, topic: str) -> bool:
+    if ctx.api_version > _LAST_OF_CLIENTS:
+        return False
+    return topic in INTERNAL_TOPICS or not ctx.is_authorized(
+        AclOperation.WRITE, Resource(ResourceType.TOPIC, topic)
+    )
 
 
 async def _outcome(

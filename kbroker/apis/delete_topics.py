@@ -48,6 +48,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     """Ask for the topics to be deleted and wait until this broker no longer shows them."""
     response = DeleteTopicsResponse()
     known: _Known = []
+    await in_turns(_check(request))
     await in_turns(_sort(ctx, _asked(ctx, request), response, known))
     known = _authorized(ctx, known)
     await in_turns(_refuse_mixed(known, response))
@@ -143,12 +144,18 @@ def _authorized(ctx: RequestContext, known: _Known) -> _Known:
     return authorized
 
 
+def _check(request: DeleteTopicsRequest) -> Iterator[None]:
+    """Raises KafkaError INVALID_REQUEST for a topic with a name and an id."""
+    for topic in request.topics:
+        if topic.name is not None and topic.topic_id != ZERO_UUID:
+            message = "Topic name and topic ID can not both be specified."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        yield
+
+
 def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> Iterator[tuple[str | None, UUID]]:
     if ctx.api_version < _FIRST_WITH_IDS:
         return ((name, ZERO_UUID) for name in request.topic_names)
-    if any(topic.name is not None and topic.topic_id != ZERO_UUID for topic in request.topics):
-        message = "Topic name and topic ID can not both be specified."
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     return ((topic.name, topic.topic_id) for topic in request.topics)
 
 

@@ -17,7 +17,7 @@ from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, worked
-from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, NO_LEADER
@@ -66,7 +66,7 @@ def handle(
 ) -> NowOrLater[DescribeTopicPartitionsResponse]:
     """Describe one page of the topics asked for, or of all."""
     if not request.topics:
-        return _page(ctx, request, _all_names(ctx, request))
+        return _described_page(ctx, request, _all_names(ctx, request))
     asked = _Asked(1 + ctx.services.config.socket_server.max_request_partition_size_limit)
     steps = _sort(ctx, request, asked)
     entries = len(request.topics)
@@ -78,6 +78,8 @@ async def _answer_and_free(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
 ) -> DescribeTopicPartitionsResponse:
     answer = _answer(ctx, request, asked)
+    if not isinstance(answer, DescribeTopicPartitionsResponse):
+        answer = await answer
     while request.topics:  # freed at once, a million entries hold the loop
         del request.topics[-PART_ENTRIES:]
         await turn()
@@ -86,8 +88,13 @@ async def _answer_and_free(
 
 def _answer(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, asked: _Asked
+) -> NowOrLater[DescribeTopicPartitionsResponse]:
+    return then(_described_page(ctx, request, asked.in_order()), _with_hidden, asked)
+
+
+def _with_hidden(
+    response: DescribeTopicPartitionsResponse, asked: _Asked
 ) -> DescribeTopicPartitionsResponse:
-    response = _page(ctx, request, asked.in_order())
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     response.topics += [Topic(error_code=code, name=name) for name in sorted(asked.hidden)]
     return response
@@ -132,13 +139,23 @@ def _start(request: DescribeTopicPartitionsRequest) -> str:
     return request.cursor.topic_name
 
 
-def _page(
+def _described_page(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, names: list[str]
-) -> DescribeTopicPartitionsResponse:
+) -> NowOrLater[DescribeTopicPartitionsResponse]:
+    response = DescribeTopicPartitionsResponse()
+    return worked(_fill(ctx, request, names, response), len(names), lambda: response)
+
+
+def _fill(
+    ctx: RequestContext,
+    request: DescribeTopicPartitionsRequest,
+    names: list[str],
+    response: DescribeTopicPartitionsResponse,
+) -> Iterator[None]:
+    """Describe one topic of a page after the other; yields after each."""
     metadata, cursor = ctx.services.metadata, request.cursor
     most = ctx.services.config.socket_server.max_request_partition_size_limit
     left = max(1, min(most, request.response_partition_limit))
-    response = DescribeTopicPartitionsResponse()
     for name in names:
         if left == 0 or len(response.topics) >= most:
             response.next_cursor = _cursor(name, 0)
@@ -146,6 +163,7 @@ def _page(
         if not metadata.contains_topic(name):
             if request.topics:
                 response.topics.append(_missing(ctx, name))
+            yield
             continue
         start = cursor.partition_index if cursor and cursor.topic_name == name else 0
         states = metadata.partition_states(name)
@@ -156,7 +174,7 @@ def _page(
             response.next_cursor = _cursor(name, later[0])
             break
         left -= len(page)
-    return response
+        yield
 
 
 def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Cursor:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from socket import create_connection
@@ -155,7 +156,9 @@ def _entry(
         entry = field.struct()
         _fill(entry, version, rest, count, number)
         return entry
-    return f"t{number}" if field.type_name == "string" else number % 2**15
+    if field.type_name == "string":
+        return f"t{number}"
+    return number % (2**7 if field.type_name == "int8" else 2**15)
 
 
 def _elements(value: Any) -> int:
@@ -185,6 +188,37 @@ class Turns:
     def take_ms(self) -> float:
         longest, self.longest_s = self.longest_s, 0.0
         return longest * 1000
+
+
+class Calls:
+    """How many calls of functions the busiest turn of a loop has made."""
+
+    def __init__(self) -> None:
+        self.most = 0
+        self._now = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count those of this thread."""
+        run = asyncio.Handle._run
+
+        def one_turn(handle: asyncio.Handle) -> None:
+            self._now = 0
+            run(handle)
+            self.most = max(self.most, self._now)
+
+        self.most = 0
+        asyncio.Handle._run = one_turn  # type: ignore[method-assign,assignment]
+        sys.setprofile(self._count)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            asyncio.Handle._run = run  # type: ignore[method-assign]
+
+    def _count(self, _frame: Any, event: str, _arg: Any) -> None:
+        if event in ("call", "c_call"):
+            self._now += 1
 
 
 def say(port: int, frame: bytes) -> bytes:

@@ -77,10 +77,11 @@ class Reassignments:
         moves: dict[TopicPartition, ReplicaAssignment] = {}
         live = self._context.live_broker_ids()
         for partition, target in event.targets.items():
-            try:
-                moves[partition] = self._move(partition, target, live)
-            except KafkaError as error:
-                answers[partition] = error
+            move = self._move(partition, target, live)
+            if isinstance(move, KafkaError):
+                answers[partition] = move
+            else:
+                moves[partition] = move
         # The latest wish counts, whichever way it came.
         await self._remove_from_request(moves)
         return answers | await self._begin(moves)
@@ -126,11 +127,10 @@ class Reassignments:
         answers: dict[TopicPartition, KafkaError | None] = {}
         moves: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in wanted.items():
-            try:
-                # As in Kafka, a node may name brokers that are down: the move waits for them.
-                move = self._move(partition, target, usable=target)
-            except KafkaError as error:
-                answers[partition] = error
+            # As in Kafka, a node may name brokers that are down: the move waits for them.
+            move = self._move(partition, target, usable=target)
+            if isinstance(move, KafkaError):
+                answers[partition] = move
                 continue
             # The node changes with each partition that has arrived: the others are on their way.
             current = self._context.assignment(partition)
@@ -149,20 +149,21 @@ class Reassignments:
         partition: TopicPartition,
         target: tuple[int, ...] | None,
         usable: Collection[int],
-    ) -> ReplicaAssignment:
-        """The assignment while it moves; raises KafkaError where it cannot move there."""
+    ) -> ReplicaAssignment | KafkaError:
+        """The assignment while it moves, or why it cannot move there."""
         current = self._context.assignment(partition)
         refusal = None if target is None else refused_target(current, target, usable)
         if refusal is not None:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
+            return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
         assignment = reassigned(current, target)
         if assignment is None:
             message = "No partition reassignment is in progress."
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
-        self._check_records(partition, assignment)
-        return assignment
+            return KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
+        return self._unless_records_go(partition, assignment)
 
-    def _check_records(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+    def _unless_records_go(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> ReplicaAssignment | KafkaError:
         """Refuse moves that would delete the last good copy."""
         known = self._context.leadership.get(partition)
         if known is not None and not set(known.leader_and_isr.isr) & set(assignment.replicas):
@@ -172,7 +173,8 @@ class Reassignments:
                 f"Unable to revert partition assignment for {partition.topic}:"
                 f"{partition.partition} because it would require an unclean leader election."
             )
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+            return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        return assignment
 
     async def _remove_from_request(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions out of the node, and with the last one the node."""

@@ -23,6 +23,7 @@ from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
+from kbroker.told_lines import ToldLines
 
 if TYPE_CHECKING:
     from kbroker.replication.fetchers.replica_mover import ReplicaMover
@@ -48,6 +49,7 @@ class ReplicaAlterLogDirsManager:
         self._count = count
         self._quota = quota
         self._movers: dict[int, ReplicaMover] = {}
+        self._lines = ToldLines()
         self._is_open = True
 
     @property
@@ -66,11 +68,18 @@ class ReplicaAlterLogDirsManager:
         try:
             self._alter(topic_partition, path)
         except KafkaError as error:
-            _log.warning("%s is not moved to %s: %s", topic_partition, path, error)
+            self._tell(topic_partition, path, error)
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 return ErrorCode.REPLICA_NOT_AVAILABLE  # as before Kafka 2.6
             return error.code
         return ErrorCode.NONE
+
+    def _tell(self, topic_partition: TopicPartition, path: str, error: KafkaError) -> None:
+        now_ms = self._parts.clock.monotonic_ms()
+        left_out = self._lines.left_out(error.code, topic_partition.topic, now_ms)
+        if left_out is not None:
+            more = f"; {left_out:,} more like it since it was told last" if left_out else ""
+            _log.warning("%s is not moved to %s: %s%s", topic_partition, path, error, more)
 
     def _alter(self, topic_partition: TopicPartition, path: str) -> None:
         if len(future_directory_name(topic_partition, ZERO_UUID)) > _MAX_DIRECTORY_NAME:

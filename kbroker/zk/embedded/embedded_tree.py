@@ -261,7 +261,7 @@ class TreeSession:
             except TreeUnavailableError:
                 raise
             except TreeError as error:
-                outcomes.append(error)
+                outcomes.append(error.with_traceback(None))  # or it would hold `outcomes`
             if number % _TURN_OPERATIONS == 0:
                 await asyncio.sleep(0)
         self._store._flush()

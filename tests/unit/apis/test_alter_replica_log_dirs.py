@@ -127,3 +127,20 @@ async def test_a_replica_that_moves_is_shown_in_both_directories() -> None:
     assert 0 < copy.size_bytes < whole.size_bytes
     assert 0 < copy.offset_lag < 20
     await broker.stop()
+
+
+async def test_refusals_of_many_partitions_leave_a_line_for_each_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = MovingBroker()
+    services: Any = SimpleNamespace(replicas=SimpleNamespace(log_dir_moves=broker.moves))
+    context: Any = SimpleNamespace(services=services, api_version=2)
+
+    await handle(context, request_of(("/no", "t", list(range(1_000)))))
+    await handle(context, request_of(("/no", "u", [0]), ("/no", "t", [0])))
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if "is not moved" in line] == [
+        "t-0 is not moved to /no: LOG_DIR_NOT_FOUND: Log dir /no is not found in the config.",
+        "u-0 is not moved to /no: LOG_DIR_NOT_FOUND: Log dir /no is not found in the config.",
+    ]
