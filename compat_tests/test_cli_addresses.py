@@ -10,7 +10,7 @@ import pytest
 from compat_tests.command_line import CANNOT_CONNECT, FINE, run
 from compat_tests.conftest import BrokerProcess
 
-MORE = "See docs/troubleshooting.md#advertised-address"
+MORE = "See kbroker help advertised-address"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from compat_tests.command_line import FINE, ITEM_FAILED, Run, run
 from compat_tests.conftest import BrokerProcess
 
 WAIT_S = 30.0
-MORE = "See docs/troubleshooting.md#no-leader"
+MORE = "See kbroker help no-leader"
 
 
 @pytest.fixture

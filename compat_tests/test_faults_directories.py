@@ -124,7 +124,7 @@ def test_a_broker_without_any_directory_says_so_and_stops(
     assert broker.process.wait(20) == 1
     *_, last, place = broker.log_text().splitlines()
     assert last.startswith("Error: No data directory is left of ")
-    assert place == "See docs/troubleshooting.md#directory-unusable"
+    assert place == "See kbroker help directory-unusable"
     assert "Traceback" not in broker.log_text()
 
 

@@ -196,7 +196,9 @@ _RETRIABLE = frozenset(
 
 
 class Trouble(StrEnum):
-    """The headings of `docs/troubleshooting.md` that errors name, in the order of the page."""
+    """The headings of `docs/troubleshooting.md` that errors name, in the order of the page: names
+    that `kbroker help` takes.
+    """
 
     CANNOT_CONNECT = "cannot-connect"
     ADVERTISED_ADDRESS = "advertised-address"
@@ -223,8 +225,8 @@ class Trouble(StrEnum):
 
     @property
     def advice(self) -> str:
-        """The line that follows the sentence of an error."""
-        return f"See docs/troubleshooting.md#{self.value}"
+        """The line that follows the sentence of an error: the command that prints the section."""
+        return f"See kbroker help {self.value}"
 
 
 class ExplainedError(Exception):

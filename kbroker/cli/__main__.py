@@ -48,6 +48,9 @@ _COMMANDS = {
     ),
     "wait": LazyCommand("kbroker.cli.status", "wait", "Wait until a broker answers."),
     "health": LazyCommand("kbroker.cli.status", "health", "Say whether a broker is healthy."),
+    "help": LazyCommand(
+        "kbroker.cli.help", "help_command", "Say what an error means and what to do."
+    ),
     "completion": LazyCommand(
         "kbroker.cli.completion", "completion", "Print the completion script of a shell."
     ),

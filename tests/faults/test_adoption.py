@@ -79,7 +79,7 @@ def test_a_start_without_agreement_says_what_it_would_do_and_changes_nothing(
     assert sentence == f"kbroker would adopt 25 topics with 30 partitions from {data}"
     assert [line for line in details if not line.startswith("  ")] == []
     assert agree == "nothing was changed: add --adopt to agree"
-    assert place == "See docs/troubleshooting.md#adopt"
+    assert place == "See kbroker help adopt"
     assert listing(data) == before
 
 

@@ -99,7 +99,7 @@ def test_a_directory_that_is_a_file_is_refused_in_one_sentence(make_broker: Make
     assert process.wait(20) == 1
     *_, last, place = broker.said().splitlines()
     assert last.startswith(f"Error: Data directory {broker.data} cannot be used")
-    assert place == "See docs/troubleshooting.md#directory-unusable"
+    assert place == "See kbroker help directory-unusable"
     assert "Traceback" not in broker.said()
 
 

@@ -64,7 +64,7 @@ def test_a_port_in_use_is_passed_over_but_for_the_first(make_broker: MakeBroker)
         *_, last, place = brokers.said().splitlines()
         assert last.startswith(f"Error: listeners: cannot listen on 127.0.0.1:{taken}: ")
         assert "choose another port" in last
-        assert place == "See docs/troubleshooting.md#port-in-use"
+        assert place == "See kbroker help port-in-use"
 
 
 def test_after_a_kill_all_brokers_recover(make_broker: MakeBroker) -> None:
@@ -99,7 +99,7 @@ def test_without_an_ensemble_a_broker_says_so_and_ends(make_broker: MakeBroker) 
     assert broker.spawn().wait(30) == 1
 
     *_, last, place = broker.said().splitlines()
-    assert place == "See docs/troubleshooting.md#no-zookeeper"
+    assert place == "See kbroker help no-zookeeper"
     assert last.startswith("Error: no connection to ZooKeeper at 127.0.0.1:1/kafka within 300 ms")
     assert "zookeeper.connect" in last
     assert "Traceback" not in broker.said()

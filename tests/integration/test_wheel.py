@@ -87,6 +87,7 @@ def test_the_wheel_holds_the_packages_and_says_that_they_are_typed(wheel: Path) 
     (metadata,) = (name for name in tops if name.endswith(".dist-info"))
     assert tops == {"kbroker", "pyspark_kbroker", metadata}
     assert {"kbroker/py.typed", f"{metadata}/licenses/LICENSE"} <= found.keys()
+    assert "kbroker/cli/troubleshooting.md" in found
     assert not [name for name in found if name.endswith(".pyc")]
 
 
@@ -134,6 +135,23 @@ def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_module_but_those_of_extras_needs_the_default_install_only(fresh: Path) -> None:
     subprocess.run([fresh / "python", "-I", "-c", IMPORT_ALL], check=True)
+
+
+def test_what_an_error_means_is_said_without_the_pages_at_hand(fresh: Path, tmp_path: Path) -> None:
+    def said(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, env={}, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    missing = tmp_path / "nothing"
+    missing.write_text("a file")
+    failed = said(fresh / "kbroker", "start", "--listen", "127.0.0.1:0", "--data", missing)
+    see, _, *command = failed.stderr.splitlines()[-1].split()
+
+    assert (failed.returncode, see, command) == (1, "See", ["help", "directory-unusable"])
+    assert said(fresh / "kbroker", *command).stdout.startswith(
+        "directory-unusable\n\n`Data directory"
+    )
 
 
 def test_a_default_install_serves(fresh: Path, tmp_path: Path) -> None:

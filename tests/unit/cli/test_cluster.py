@@ -245,7 +245,7 @@ def test_a_broker_that_does_not_answer_is_silent(monkeypatch: pytest.MonkeyPatch
     ]
     lines = shown.stderr.splitlines()
     assert lines[0] == "broker 1 does not answer: h:9092 gave no answer to MetadataRequest"
-    assert lines[-1] == "See docs/troubleshooting.md#advertised-address"
+    assert lines[-1] == "See kbroker help advertised-address"
     assert not [line for line in lines if "reassigning" in line], "it was the controller"
 
 

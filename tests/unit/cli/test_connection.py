@@ -42,7 +42,7 @@ def test_a_cluster_without_controller_is_told(address: str, raised: Exception) -
 
     assert str(error).startswith(f"the cluster of {address} has no controller now")
     assert error.code == ExitCode.ITEM_FAILED
-    assert error.format_message() == f"{error}\nSee docs/troubleshooting.md#no-controller"
+    assert error.format_message() == f"{error}\nSee kbroker help no-controller"
 
 
 def test_an_error_of_our_own_is_not_dressed_up(address: str) -> None:
