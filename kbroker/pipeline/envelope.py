@@ -3,6 +3,12 @@
 One schema for the Kafka source, the log directory source and archives, so that a job does not know
 where its rows come from. As there: `headers` is null for a record without headers, `timestampType`
 is 0 (CreateTime), 1 (LogAppendTime) or -1 (formats without times), a missing time is -1 ms.
+
+Two things that records may have, and that these types cannot hold, stand in EXACT_COLUMNS of logs
+and archives; both are null for all other records. `timestampMs` is a time beyond what a TIMESTAMP
+holds (about 292,000 years from 1970), in Unix ms; `timestamp` is null then. `headerNames` are the
+names of all headers of a record as bytes, where one is not UTF-8; `headers` then has them as Java
+decodes them.
 """
 
 from __future__ import annotations
@@ -19,7 +25,10 @@ RECORD_COLUMNS: Final = (
     "timestampType",
     "headers",
 )
+EXACT_COLUMNS: Final = ("timestampMs", "headerNames")
+ARCHIVE_COLUMNS: Final = (*RECORD_COLUMNS, *EXACT_COLUMNS)
 RECORD_SCHEMA: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+ARCHIVE_SCHEMA: Final = f"{RECORD_SCHEMA}, timestampMs BIGINT, headerNames ARRAY<BINARY>"

@@ -143,6 +143,11 @@ def write_record(out: bytearray, record: Record, base_offset: int, base_timestam
     out += body
 
 
+def in_64_bits(number: int) -> int:
+    """A sum or a difference as Java has it, which wraps around."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
 def varint_bytes(value: int) -> bytes:
     """A value as `write_varint` writes it, by itself."""
     out = bytearray()

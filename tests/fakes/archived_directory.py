@@ -15,7 +15,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.manifests.manifest import HoleEntry, RangeEntry
 from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
-from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, Selection
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
@@ -70,7 +70,7 @@ def _records(logs: Logs, ranges: Ranges) -> Iterator[Any]:
         stretch = stretch_of(file_system, logs[place], offsets)
         for planned in planned_tasks(file_system, stretch, SplitOptions()):
             yield from record_batches(
-                file_system, planned.task, ReadOptions(columns=RECORD_COLUMNS)
+                file_system, planned.task, ReadOptions(columns=ARCHIVE_COLUMNS)
             )
 
 

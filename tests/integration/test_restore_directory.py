@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from compat_tests.command_line import PROGRAM, completed
 from compat_tests.waiting import until
@@ -21,8 +21,14 @@ from kbroker.cli.__main__ import cli, main
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.archive.tasks import record_files
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.record_batch import Record
+from tests.fakes import archived_directory
 from tests.fakes.archived_directory import archive_directory
 from tests.fakes.arrow_records import record
+from tests.fakes.odd_records import odd_batches, odd_records
 from tests.fakes.parquet_archive import archive_rows
 from tests.faults.running_broker import RunningBroker
 from tests.golden import golden_logs
@@ -208,3 +214,78 @@ def test_a_disk_that_refuses_ends_in_a_sentence_and_is_gone_on_with(home: Path) 
     other = run(home)
     assert other.returncode == 1
     assert "give --data a new or an empty directory" in other.stderr
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A data directory with records that few programs expect."""
+    partition = tmp_path / "source" / "t-0"
+    partition.mkdir(parents=True)
+    (partition / f"{0:020d}.log").write_bytes(b"".join(odd_batches()))
+    return tmp_path / "source"
+
+
+def audited(data: Path, archive: Path) -> Result:
+    words = ["pipeline", "audit", "--deep", "--data", str(data), "--archive", str(archive)]
+    return CliRunner().invoke(cli, words)
+
+
+def test_every_time_and_every_name_of_a_header_comes_back(odd: Path, tmp_path: Path) -> None:
+    archive_directory(str(odd), str(tmp_path / "archive"), batches=1)
+
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stderr
+    for data in (odd, tmp_path / "data"):
+        checked = audited(data, tmp_path / "archive")
+        assert checked.exit_code == 0, checked.output
+        assert "9 records compared" in checked.output
+
+    logs = [each.read_bytes() for each in sorted((tmp_path / "data" / "t-0").glob("*.log"))]
+    assert [record for log in logs for record in records_of_segment(log)] == odd_records()
+
+
+def records_of_segment(data: bytes) -> list[Record]:
+    found: list[Record] = []
+    position = 0
+    while position < len(data):
+        found += any_records(data, position)
+        position += read_any_header(data, position).size_bytes
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "offsets"),
+    [
+        (("--from", "2027-01-01T00:00:00Z"), [1, 2, 3, 4, 5, 8]),
+        (("--to", "2027-01-01T00:00:00Z"), [0, 6, 7]),
+    ],
+)
+def test_records_with_such_times_are_chosen_by_them(
+    options: tuple[str, ...], offsets: list[int], odd: Path, tmp_path: Path
+) -> None:
+    archive_directory(str(odd), str(tmp_path / "archive"), batches=1)
+
+    done = run(tmp_path, *options)
+
+    assert done.returncode == 0, done.stderr
+    logs = [each.read_bytes() for each in sorted((tmp_path / "data" / "t-0").glob("*.log"))]
+    assert [each.offset for log in logs for each in records_of_segment(log)] == offsets
+
+
+def test_an_archive_of_an_older_version_is_read_and_an_audit_tells_what_it_lost(
+    odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (archived_directory, record_files):
+        monkeypatch.setattr(module, "ARCHIVE_COLUMNS", RECORD_COLUMNS)
+    monkeypatch.setattr(record_files, "may_lack_names", lambda _: False)
+    monkeypatch.setattr(record_files, "with_exact_columns", lambda rows: rows)
+    archive_directory(str(odd), str(tmp_path / "archive"), batches=1)
+    monkeypatch.undo()
+
+    checked = audited(odd, tmp_path / "archive")
+    done = run(tmp_path)
+
+    assert checked.exit_code == 1
+    lost = re.findall(r"record \d+ has another (\w+) than", checked.output)
+    assert set(lost) == {"headerNames", "timestampMs"}
+    assert done.returncode == 0, done.stderr

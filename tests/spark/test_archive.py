@@ -16,7 +16,7 @@ from kafka import TopicPartition as ClientPartition
 
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
-from kbroker.inspection.finding import Findings
+from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
@@ -26,13 +26,17 @@ from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
 from kbroker.pipeline.audit.archives.archive_history import read_history
+from kbroker.pipeline.audit.audit_job import Means, run_audit
+from kbroker.pipeline.audit.audit_report import AuditRequest
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult, JobReport, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.spread import InProcess
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 from kbroker.record.record_batch import Record, build
+from tests.fakes.odd_records import odd_batches, odd_records
 from tests.fakes.spoiled_topic import broker_with
 from tests.fakes.unreadable_batches import unreadable_batch
 from tests.golden import golden_logs
@@ -379,19 +383,20 @@ def test_what_cannot_be_read_is_refused_and_with_allow_loss_a_hole_with_its_reas
         return build(records, base_offset=offsets[0])
 
     data, batches = tmp_path / "data", [good(0, 1), unreadable_batch(2, 3), good(5)]
-    with (
-        broker_with(data, {"t-0": batches}) as bootstrap,
-        pytest.raises(PipelineError, match="a batch of t-0 cannot be read"),
-    ):
-        run_archive(spark, KafkaSource(bootstrap=bootstrap, topics=("t",)), tmp_path / "k")
+    with broker_with(data, {"t-0": batches}) as bootstrap:
+        topics = KafkaSource(bootstrap=bootstrap, topics=("t",))
+        with pytest.raises(PipelineError, match="t-0: the batch of offsets 2 to 4 cannot be read"):
+            run_archive(spark, topics, tmp_path / "k")
+        reports = [run_archive(spark, topics, tmp_path / "k", allows_loss=True)]
 
     source = LogDirectorySource([str(data)], ["t"])
     with pytest.raises(PipelineError, match=r"t-0/0+\.log: the batch at position \d+, offset 2: "):
         run_archive(spark, source, tmp_path)
-    report = run_archive(spark, source, tmp_path, allows_loss=True)
+    reports.append(run_archive(spark, source, tmp_path, allows_loss=True))
 
-    assert [row[2] for row in archived(spark, tmp_path)] == [0, 1, 5]
-    assert report.notes == ("t-0: 3 of the offsets 2 to 4 are missing: unreadable",)
+    for folder, report in zip((tmp_path / "k", tmp_path), reports, strict=True):
+        assert [row[2] for row in archived(spark, folder)] == [0, 1, 5]
+        assert report.notes == ("t-0: 3 of the offsets 2 to 4 are missing: unreadable",)
 
 
 def test_merged_files_and_chosen_ones_hold_the_same_rows(
@@ -469,3 +474,34 @@ def test_an_archive_has_what_transactions_of_kbroker_have_committed(
     assert "unexplained" not in reasons
     if kind == "files":
         assert reasons == {"aborted transaction": 3, "transaction marker": 3}
+
+
+@pytest.mark.parametrize(("kind", "parsed"), [("topics", True), ("files", True), ("files", False)])
+def test_times_and_names_that_spark_has_no_room_for_are_archived_as_they_are(
+    kind: str, parsed: bool, spark: Any, kafka_connector: str, tmp_path: Path
+) -> None:
+    schemas: dict[str | None, str] = {"t": "id BIGINT"} if parsed else {}
+    data = tmp_path / "data"
+    with broker_with(data, {"t-0": odd_batches()}) as bootstrap:
+        if kind == "topics":
+            source = KafkaSource(bootstrap=bootstrap, topics=("t",))
+            run_archive(spark, source, tmp_path, batch_records=5, schema_texts=schemas)
+    if kind == "files":
+        files = LogDirectorySource([str(data)], ["t"])
+        run_archive(spark, files, tmp_path, batch_records=5, schema_texts=schemas)
+
+    request = AuditRequest(
+        directories=(str(data),),
+        archive=str(tmp_path / "archive"),
+        is_deep=True,
+        window_ms=HOUR_MS,
+        now_ms=BASE_MS,
+    )
+    report = run_audit(request, Means(spread=InProcess()))
+    assert report.compared_records == len(odd_records())
+    assert report.count(Severity.ERROR) == 0
+    check_archive(tmp_path)
+    frame = read_archive_frame(
+        spark, str(tmp_path / "archive"), ArchiveSelection(start_ms=BASE_MS + 1)
+    )
+    assert {row["offset"] for row in frame.select("offset").collect()} == {1, 2, 3, 4, 5, 8}

@@ -18,6 +18,7 @@ from kbroker.log.append.log_append_info import (
     RecordError,
 )
 from kbroker.model import TopicPartition
+from kbroker.record.default_record import in_64_bits
 from kbroker.record.record_batch import BatchHeader
 
 _SHOWN_ERRORS = 3
@@ -137,7 +138,7 @@ def outside_bounds(
     outside: list[UntimelyRecord], earliest: int, latest: int
 ) -> InvalidRecordsError:
     """The refusal of records for times that are not between these two."""
-    allowed = f"[{_wrapped(earliest)}, {_wrapped(latest)}]"
+    allowed = f"[{in_64_bits(earliest)}, {in_64_bits(latest)}]"
     return invalid_timestamps(
         [
             RecordError(
@@ -158,8 +159,3 @@ def invalid_timestamps(errors: list[RecordError]) -> InvalidRecordsError:
         "One or more records have been rejected due to invalid timestamp",
         errors,
     )
-
-
-def _wrapped(value: int) -> int:
-    """As a 64-bit number: Kafka's text shows the overflow of an unlimited bound."""
-    return (value + 2**63) % 2**64 - 2**63

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import uuid4
 
 from kbroker.errors import Trouble
@@ -32,16 +33,13 @@ from kbroker.pipeline.archive.manifests.manifest import (
     RangeEntry,
 )
 from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archive.tasks.batch_tasks import BatchTasks
 from kbroker.pipeline.archive.tasks.json_columns import JsonSchemas, parse_schemas
-from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_on_frame
-from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
 from kbroker.pipeline.archive.topic_settings import ToldTopics, TopicSettings
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 _HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
 _NOTED = (RETENTION, UNREADABLE, UNEXPLAINED)  # losses, which a person is told of
@@ -83,7 +81,7 @@ class ArchiveJob:
         options: ArchiveOptions,
         *,
         cluster: ClusterAnswers | None = None,  # where the source is a cluster
-        directories: LogDirectorySource | None = None,  # where the records are read from these
+        tasks: BatchTasks | None = None,
     ) -> None:
         self.missing: Counter[str] = Counter()  # offsets by reason, of this run
         self.files = 0
@@ -91,7 +89,7 @@ class ArchiveJob:
         self._open_writer = open_writer
         self._witness = witness
         self._options = options
-        self._directories = directories
+        self._tasks = tasks or BatchTasks()
         self._identity = identity
         self._cluster_answers = cluster or ClusterAnswers()
         self._cluster_id: str | None = None
@@ -161,9 +159,9 @@ class ArchiveJob:
     ) -> tuple[BatchFacts, tuple[HoleEntry, ...], tuple[EpochEntry, ...]]:
         """Files that are ready to be published, and what is to be said of them."""
         epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
-        staging = writer.staging_directory(batch.number)
         try:
-            facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
+            new_staging = partial(writer.staging_directory, batch.number)
+            facts = assemble(self._tasks.run(batch, schemas, new_staging), batch.ranges)
             holes = self._explained(facts)
             allows_loss = self._options.allows_loss
             leader_epochs = epochs.held_against_source(batch.ranges, allows_loss=allows_loss)
@@ -178,23 +176,6 @@ class ArchiveJob:
         if self._cluster_id is None:
             self._cluster_id = while_reachable(self._identity.cluster_id, None)
         return self._cluster_id
-
-    def _run_tasks(
-        self, batch: Batch, staging: str, schemas: Mapping[str, str]
-    ) -> list[tuple[Fact, bytes]]:
-        try:
-            if self._directories is None or schemas:
-                rows = run_on_frame(batch.frame, staging, schemas)
-            else:
-                spark = batch.frame.sparkSession
-                rows = run_on_directories(spark, self._directories, batch.ranges, staging)
-        except PipelineError:
-            raise
-        except Exception as error:
-            if is_of_spark(error):
-                raise sentence_of_failure(error) from error
-            raise
-        return [(decode_fact(text), gaps) for text, gaps in rows]
 
     def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
         """Each range begins where the archive ends: what is between would be lost unnoticed."""

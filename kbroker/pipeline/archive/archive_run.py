@@ -15,6 +15,7 @@ from kbroker.pipeline.archive.evidence.same_source import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
+from kbroker.pipeline.archive.tasks.batch_tasks import BatchTasks
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
@@ -46,7 +47,6 @@ def archive_run(
     state = read_archive(path, disk) if check_target(path, disk) is not None else None
     if allows_loss:
         source = source.allowing_loss()
-    directories = source if isinstance(source, LogDirectorySource) else None
     witness, identity = _knowledge(source)
     options = ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts or {}))
     return ArchiveRun(
@@ -57,7 +57,7 @@ def archive_run(
             identity,
             options,
             cluster=ClusterAnswers.of(source.cluster) if isinstance(source, KafkaSource) else None,
-            directories=directories,
+            tasks=BatchTasks(source),
         ),
     )
 

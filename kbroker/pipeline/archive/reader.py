@@ -15,7 +15,7 @@ from typing import Any
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR, FileEntry
-from kbroker.pipeline.envelope import RECORD_SCHEMA
+from kbroker.pipeline.envelope import ARCHIVE_SCHEMA
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 
@@ -50,9 +50,9 @@ class ArchiveSelection:
 def read_archive_frame(
     spark: Any, path: str, selection: ArchiveSelection | None = None, *, rejected: bool = False
 ) -> Any:
-    """A DataFrame of an archive's records, with the columns of `envelope.RECORD_COLUMNS`.
+    """A DataFrame of an archive's records, with the columns of `envelope.ARCHIVE_COLUMNS`.
 
-    Where the one selected topic has been archived with a JSON schema there is a ninth, `json`.
+    Where the one selected topic has been archived with a JSON schema there is one more, `json`.
     With `rejected` the records whose values did not parse, and a column `reason`. The frame shows
     the archive as of this call. Raises PipelineError.
     """
@@ -82,7 +82,7 @@ def check_topics(state: ArchiveState, topics: Iterable[str]) -> None:
 def _schema(state: ArchiveState, topics: tuple[str, ...], *, rejected: bool) -> Any:
     from pyspark.sql.types import StructType
 
-    schema: Any = StructType.fromDDL(RECORD_SCHEMA)
+    schema: Any = StructType.fromDDL(ARCHIVE_SCHEMA)
     if rejected:
         return schema.add("reason", "string")
     if len(topics) == 1 and topics[0] in state.json_schemas:
@@ -99,7 +99,9 @@ def _filtered(frame: Any, wanted: ArchiveSelection) -> Any:
     if wanted.end_offset is not None:
         frame = frame.where(f.col("offset") < wanted.end_offset)
     if wanted.start_ms is not None:
-        frame = frame.where(f.col("timestamp") >= f.timestamp_millis(f.lit(wanted.start_ms)))
+        is_wanted = f.col("timestamp") >= f.timestamp_millis(f.lit(wanted.start_ms))
+        frame = frame.where(is_wanted | (f.col("timestampMs") >= wanted.start_ms))
     if wanted.end_ms is not None:
-        frame = frame.where(f.col("timestamp") < f.timestamp_millis(f.lit(wanted.end_ms)))
+        is_wanted = f.col("timestamp") < f.timestamp_millis(f.lit(wanted.end_ms))
+        frame = frame.where(is_wanted | (f.col("timestampMs") < wanted.end_ms))
     return frame

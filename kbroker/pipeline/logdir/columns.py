@@ -1,11 +1,11 @@
 """The columns that log directories offer, each with its Spark and its Arrow type, in one home.
 
-RECORD_COLUMNS are those of `kbroker.pipeline.envelope`; LOG_COLUMNS say more of a record, and only
-a log knows it. HEADER_COLUMNS describe a batch, read without opening it: null stands where only its
-records would tell (a compressed message of format 0 or 1 names its last offset alone).
+RECORD_COLUMNS and EXACT_COLUMNS are those of `kbroker.pipeline.envelope`; LOG_COLUMNS say more of a
+record, and only a log knows it. HEADER_COLUMNS describe a batch, read without opening it: null
+stands where only its records would tell (a compressed message of format 0 or 1 names its last
+offset alone).
 
-`timestamp` follows Spark's Kafka source: a time beyond what a TIMESTAMP holds (about 292,000 years
-from 1970) is an error there and here. Times of header columns are null in that case.
+A time that a TIMESTAMP cannot hold is null, in header columns too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 HEADERS: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
 )
+HEADER_NAMES: Final = pa.list_(pa.field("element", pa.binary()))
 _HEADERS_DDL: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 
 _RECORD: Final = (
@@ -41,6 +42,10 @@ _RECORD: Final = (
     Column("timestamp", "TIMESTAMP", TIMESTAMP),
     Column("timestampType", "INT", pa.int32()),
     Column("headers", _HEADERS_DDL, HEADERS),
+)
+_EXACT: Final = (
+    Column("timestampMs", "BIGINT", pa.int64()),
+    Column("headerNames", "ARRAY<BINARY>", HEADER_NAMES),
 )
 _LOG: Final = (
     Column("leaderEpoch", "INT", pa.int32()),  # -1: none
@@ -85,10 +90,11 @@ _HEADER: Final = (
 )
 
 RECORD_COLUMNS: Final = envelope.RECORD_COLUMNS
+EXACT_COLUMNS: Final = envelope.EXACT_COLUMNS
 LOG_COLUMNS: Final = tuple(column.name for column in _LOG)
 HEADER_COLUMNS: Final = tuple(column.name for column in _HEADER)
 
-_RECORD_TABLE: Final = {column.name: column for column in (*_RECORD, *_LOG)}
+_RECORD_TABLE: Final = {column.name: column for column in (*_RECORD, *_EXACT, *_LOG)}
 _HEADER_TABLE: Final = {column.name: column for column in _HEADER}
 
 

@@ -7,7 +7,9 @@ headers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +17,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kbroker.pipeline.logdir.exact_columns import unix_ms
 from kbroker.record.default_record import write_headers
 
 Int64s = npt.NDArray[np.int64]
 
 _NO_ATTRIBUTES: Final = pa.scalar(b"\0")
 _NO_HEADERS: Final = b"\0"
-_NO_TIME_US: Final = -1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class RowFields:
         sizes = sum(_lengths(column, 0) for column in (keys, values, headers))
         return cls(
             offsets=rows.column("offset").to_numpy(zero_copy_only=False),
-            times_ms=times_of(rows),
+            times_ms=unix_ms(rows),
             keys=keys,
             values=values,
             headers=headers,
@@ -87,13 +89,6 @@ def encoded(fields: RowFields, base_offsets: Int64s, base_times_ms: Int64s) -> E
     return EncodedRecords(memoryview(data), np.frombuffer(bounds, np.int32)[: len(joined) + 1])
 
 
-def times_of(rows: pa.RecordBatch) -> Int64s:
-    """The times of the records in Unix ms, -1 where one has none."""
-    times_us = rows.column("timestamp").cast(pa.int64()).fill_null(_NO_TIME_US)
-    times_ms: Int64s = times_us.to_numpy(zero_copy_only=False) // 1_000
-    return times_ms
-
-
 def headers_of(rows: pa.RecordBatch) -> pa.Array:
     """The headers of each record with their count, as they stand at its end."""
     column = rows.column("headers")
@@ -104,10 +99,26 @@ def headers_of(rows: pa.RecordBatch) -> pa.Array:
     pairs = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
     found: list[bytes] = []
     at = 0
-    for count in counts.tolist():
-        found.append(_header_bytes(pairs[at : at + count]) if count else _NO_HEADERS)
+    for count, names in zip(counts.tolist(), _odd_names(rows), strict=True):
+        part = pairs[at : at + count]
+        if names is not None:
+            part = [(name, value) for name, (_, value) in zip(names, part, strict=True)]
+        found.append(_header_bytes(part) if count else _NO_HEADERS)
         at += count
     return pa.array(found, pa.binary())
+
+
+def _odd_names(rows: pa.RecordBatch) -> Iterable[list[str] | None]:
+    """The names of the headers of each record where one is not UTF-8, as `write_headers` takes
+    them. Rows of Spark have no such column.
+    """
+    column = rows.column("headerNames") if "headerNames" in rows.schema.names else None
+    if column is None or column.null_count == len(column):
+        return repeat(None, rows.num_rows)
+    return (
+        None if names is None else [name.decode("utf-8", "surrogateescape") for name in names]
+        for names in column.to_pylist()
+    )
 
 
 def varints(numbers: Int64s) -> pa.Array:

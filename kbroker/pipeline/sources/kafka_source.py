@@ -127,6 +127,17 @@ class KafkaSource:
         reader = reader.option("endingOffsets", format_offsets(ends))
         return with_written_times(reader.load().select(*RECORD_COLUMNS))
 
+    def exact_batch(self, spark: Any, ranges: Ranges) -> Any:
+        """As `batch`, with EXACT_COLUMNS, and without the connector: see `exact_kafka_rows`."""
+        from kbroker.pipeline.sources.exact_kafka_rows import ExactReading, exact_frame
+
+        reading = ExactReading(
+            bootstrap=self.cluster,
+            only_committed=self.isolation_level == READ_COMMITTED,
+            leaves_out=not self.fails_on_data_loss,
+        )
+        return exact_frame(spark, reading, ranges)
+
     @property
     def cluster(self) -> Bootstrap:
         """The same way into the cluster for the job's own look-ups; raises PipelineError."""

@@ -15,7 +15,7 @@ from kbroker.log.directories.checkpoint import CheckpointError, read_partition_m
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline import register
-from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, ARCHIVE_SCHEMA
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute, look_again
 from kbroker.pipeline.logdir.directory.partition_log import real_disk, written_end
@@ -148,10 +148,11 @@ class LogDirectorySource:
         """Partitions that come later are read from their first record."""
         register(spark)
         reader = spark.readStream.format(_FORMAT).options(**self._options, **self._chosen)
+        reader = reader.schema(ARCHIVE_SCHEMA)
         reader = reader.option("startingOffsets", format_offsets(start))
         if max_records is not None:
             reader = reader.option("maxRecordsPerTrigger", str(max_records))
-        return reader.load().select(*RECORD_COLUMNS)
+        return reader.load()
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
         """Exactly these partitions and offsets."""
@@ -161,17 +162,17 @@ class LogDirectorySource:
         return (
             spark.read.format(_FORMAT)
             .options(**self._options, **self._chosen)
+            .schema(ARCHIVE_SCHEMA)
             .option("startingOffsets", format_offsets(starts))
             .option("endingOffsets", format_offsets(ends))
             .load()
-            .select(*RECORD_COLUMNS)
         )
 
     def splits(self, ranges: Ranges) -> tuple[SplitReading, Splits]:
         """The same rows for `split_reading.read_split`: tasks that stay in Python read them
         without a way through Java and back.
         """
-        wanted = replace(self._wanted, columns=RECORD_COLUMNS)
+        wanted = replace(self._wanted, columns=ARCHIVE_COLUMNS)
         starts = {partition: each.start for partition, each in ranges.items()}
         ends = {partition: each.end for partition, each in ranges.items()}
         return reading_of(wanted), LogStream(wanted, real_disk()).plan(starts, ends)

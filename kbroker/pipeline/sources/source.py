@@ -2,7 +2,7 @@
 
 Law: `earliest`, `latest` and `log_ends` are plain look-ups on the driver, so that a source out of
 reach is reported before Spark starts; only `stream` and `batch` touch Spark. Both yield the columns
-of `envelope.RECORD_COLUMNS`.
+of `envelope.RECORD_COLUMNS`, and of EXACT_COLUMNS where the source can tell them.
 """
 
 from __future__ import annotations

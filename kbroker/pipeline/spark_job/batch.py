@@ -17,7 +17,7 @@ class Batch:
 
     number: int
     job_id: str
-    frame: Any  # DataFrame of envelope.RECORD_COLUMNS; it belongs to `frame.sparkSession`
+    frame: Any  # DataFrame as `Source.stream` yields it; it belongs to `frame.sparkSession`
     ranges: Ranges  # from the checkpoint's offsets, never from counted rows
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that have one
     # Raises PipelineError where a topic is another one by now: to be asked when all is read.

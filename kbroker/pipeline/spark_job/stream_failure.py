@@ -81,8 +81,8 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         re.compile(r"exception when fetching the next record from (\S+)-(\d+)\."),
         lambda found: (
             f"a batch of {found[1]}-{found[2]} cannot be read: `kbroker consume {found[1]} "
-            f"--partition {found[2]} > out` names its offsets; an archive of the data directory "
-            "(--data) leaves it out with --allow-loss"
+            f"--partition {found[2]} > out` names its offsets; an archive leaves it out with "
+            "--allow-loss"
         ),
         _FAILED,
     ),

@@ -14,19 +14,19 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbroker.log.file_system import StorageError
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.reader import ArchiveSelection
-from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, EXACT_COLUMNS
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
+from kbroker.pipeline.logdir.exact_columns import unix_ms
 
 # All of a record but where it is: that is the same for all of a partition.
-ROW_COLUMNS: Final = tuple(name for name in RECORD_COLUMNS if name not in ("topic", "partition"))
+ROW_COLUMNS: Final = tuple(name for name in ARCHIVE_COLUMNS if name not in ("topic", "partition"))
 ROW_SCHEMA: Final = arrow_schema(record_columns(ROW_COLUMNS))
 
 PIECE_BYTES: Final = 1024 * 1024  # of rows that are in memory together, about
@@ -86,13 +86,18 @@ def _pieces(file: pq.ParquetFile, wanted: ArchiveSelection) -> Iterator[pa.Recor
         for piece in file.iter_batches(
             rows, row_groups=[number], columns=list(ROW_COLUMNS), use_threads=False
         ):
-            columns = [_typed(piece.column(field.name), field.type) for field in ROW_SCHEMA]
+            columns = [_typed(piece, field) for field in ROW_SCHEMA]
             yield pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
 
 
-def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Spark may have said that a field is never null, which is another type."""
-    return column if column.type == wanted else column.cast(wanted)
+def _typed(rows: pa.RecordBatch, wanted: pa.Field) -> pa.Array:
+    """Spark may have said that a field is never null, which is another type; files of older
+    versions have no EXACT_COLUMNS.
+    """
+    if wanted.name in EXACT_COLUMNS and wanted.name not in rows.schema.names:
+        return pa.nulls(rows.num_rows, wanted.type)
+    column = rows.column(wanted.name)
+    return column if column.type == wanted.type else column.cast(wanted.type)
 
 
 def _may_want(statistics: Any, wanted: ArchiveSelection) -> bool:
@@ -139,12 +144,10 @@ def _chosen(rows: pa.RecordBatch, wanted: ArchiveSelection) -> pa.RecordBatch:
     if wanted.end_offset is not None:
         end = int(np.searchsorted(offsets_of(rows), wanted.end_offset))
     chosen = rows.slice(start, max(end - start, 0))
-    times_us = chosen.column("timestamp").cast(pa.int64())
     if wanted.start_ms is not None:
-        is_wanted = pc.greater_equal(times_us, wanted.start_ms * 1_000)
-        chosen, times_us = chosen.filter(is_wanted), times_us.filter(is_wanted)
+        chosen = chosen.filter(pa.array(unix_ms(chosen) >= wanted.start_ms))
     if wanted.end_ms is not None:
-        chosen = chosen.filter(pc.less(times_us, wanted.end_ms * 1_000))
+        chosen = chosen.filter(pa.array(unix_ms(chosen) < wanted.end_ms))
     return chosen
 
 

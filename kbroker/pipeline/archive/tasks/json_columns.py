@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 _CORRUPT: Final = "_kbroker_corrupt_record"
@@ -89,7 +88,7 @@ def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, st
         value, is_corrupt = _parsed(schema)
         parsed.append(f.when(is_ours & ~is_corrupt, value).alias(f"json_{number}"))
         rejected = f.when(is_ours & is_corrupt, f.lit(_NOT_JSON)).otherwise(rejected)
-    return frame.select(*RECORD_COLUMNS, *parsed, rejected.alias("rejected")), names
+    return frame.select("*", *parsed, rejected.alias("rejected")), names
 
 
 def _parsed(schema: str) -> tuple[Any, Any]:

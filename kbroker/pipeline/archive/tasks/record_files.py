@@ -28,16 +28,17 @@ from kbroker.pipeline.archive.manifests.file_check import file_checksum
 from kbroker.pipeline.archive.manifests.manifest import FileEntry, FileKind, file_name, file_path
 from kbroker.pipeline.archive.tasks.hours import NO_HOUR_INDEX, hour_indexes, hour_name
 from kbroker.pipeline.archive.tasks.task_facts import Fact, FileFact, PartFact, TroubleFact
-from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS
+from kbroker.pipeline.logdir.exact_columns import may_lack_names, unix_ms, with_exact_columns
 
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024  # of records in memory, before encoding
 BUFFERED_BYTES: Final = 96 * 1024 * 1024  # of all open files of a task
 OPEN_FILES: Final = 48  # of a task; with late records of more hours a file ends early
 
-_REJECTED_COLUMNS = (*RECORD_COLUMNS, "reason")
+_REJECTED_COLUMNS = (*ARCHIVE_COLUMNS, "reason")
 # Which columns repeat: keys often do. A dictionary of values would cost time and save nothing.
 _DICTIONARY = ["key", "topic", "partition", "timestampType", "headers.list.element.key", "reason"]
-_STATISTICS = ["topic", "partition", "offset", "timestamp"]
+_STATISTICS = ["topic", "partition", "offset", "timestamp", "timestampMs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +70,16 @@ def write_records(
         return [(TroubleFact(disk_sentence(archive, trouble)), b"")]
     except _OutOfOrderError as error:
         return [(TroubleFact(str(error)), b"")]
+    except _LostNamesError as error:
+        return [(TroubleFact(str(error), may_be_exact=True), b"")]
 
 
 class _OutOfOrderError(Exception):
     """Records that do not come by rising offset."""
+
+
+class _LostNamesError(Exception):
+    """Names of headers that may have had other bytes in the log."""
 
 
 @dataclass(slots=True)
@@ -98,6 +105,9 @@ class _TaskWriter:
         """Take records in, of any partitions."""
         if not batch.num_rows:
             return
+        if "headerNames" not in batch.schema.names and may_lack_names(batch):
+            raise _LostNamesError("Spark's connector gave a name of a header that is not UTF-8")
+        batch = with_exact_columns(batch)
         partitions = batch.column("partition").to_numpy(zero_copy_only=False)
         topics = batch.column("topic").dictionary_encode()
         places = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64) << 32 | partitions
@@ -120,7 +130,7 @@ class _TaskWriter:
     def _add_part(self, topic: str, partition: int, batch: pa.RecordBatch) -> None:
         self._note_offsets(topic, partition, batch)
         hours = hour_indexes(batch.column("timestamp"))
-        columns = list(RECORD_COLUMNS)
+        columns = list(ARCHIVE_COLUMNS)
         json_column = self._options.json_columns.get(topic)
         kept = batch.select([*columns, *([json_column] if json_column else [])])
         if json_column:
@@ -201,7 +211,7 @@ class _HourFile:
         self._writer = open_parquet(path, schema)
         self._rows = 0
         self._offsets = (-1, -1)
-        self._times_us: tuple[int, int] | None = None
+        self._times_ms: tuple[int, int] | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Keep records until a row group is full."""
@@ -211,15 +221,10 @@ class _HourFile:
         first = self._offsets[0] if self._rows else offsets[0].as_py()
         self._offsets = (first, offsets[-1].as_py())
         self._rows += batch.num_rows
-        times = (
-            batch.column("timestamp")
-            .cast(pa.int64())
-            .fill_null(-1_000)
-            .to_numpy(zero_copy_only=False)
-        )
+        times = unix_ms(batch)
         low, high = int(times.min()), int(times.max())
-        known = self._times_us or (low, high)
-        self._times_us = (min(known[0], low), max(known[1], high))
+        known = self._times_ms or (low, high)
+        self._times_ms = (min(known[0], low), max(known[1], high))
 
     def flush(self) -> None:
         """Write what is kept as one row group."""
@@ -236,7 +241,7 @@ class _HourFile:
         size_bytes = sync_file(self._path)
         hour = hour_name(self._hour)
         name = file_name(self._topic, self._partition, *self._offsets)
-        low_us, high_us = self._times_us or (-1_000, -1_000)
+        low_ms, high_ms = self._times_ms or (-1, -1)
         is_timed = self._hour != NO_HOUR_INDEX
         entry = FileEntry(
             path=file_path(self._kind, self._topic, hour, name),
@@ -248,8 +253,8 @@ class _HourFile:
             last_offset=self._offsets[1],
             rows=self._rows,
             size_bytes=size_bytes,
-            min_timestamp_ms=low_us // 1_000 if is_timed else -1,
-            max_timestamp_ms=high_us // 1_000 if is_timed else -1,
+            min_timestamp_ms=low_ms if is_timed else -1,
+            max_timestamp_ms=high_ms if is_timed else -1,
             checksum=file_checksum(self._path),
         )
         return FileFact(self._path, entry)

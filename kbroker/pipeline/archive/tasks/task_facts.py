@@ -29,9 +29,10 @@ class PartFact(msgspec.Struct, frozen=True, tag="part"):
 
 
 class TroubleFact(msgspec.Struct, frozen=True, tag="trouble"):
-    """Why the task gave up."""
+    """Why the task gave up; `may_be_exact`: not with records that are read exactly."""
 
     sentence: str
+    may_be_exact: bool = False
 
 
 Fact = FileFact | PartFact | TroubleFact

@@ -20,6 +20,7 @@ from kbroker.pipeline.archive.tasks.hours import hour_indexes, hour_name
 from kbroker.pipeline.audit.archives.archived_offsets import Int64s, OffsetRuns, runs_of
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
+from kbroker.pipeline.logdir.exact_columns import unix_ms
 
 _COLUMNS = ["topic", "partition", "offset", "timestamp"]
 
@@ -74,7 +75,7 @@ class _FileCheck:
                 self.findings.add(finding)
                 if finding.code is AuditCode.ARCHIVE_FILE_MISSING:
                     return
-            self._rows(pq.ParquetFile(path).read(columns=_COLUMNS))
+            self._rows(pq.ParquetFile(path).read(columns=[*_COLUMNS, "timestampMs"]))
         except (StorageError, OSError) as error:
             code = AuditCode.ARCHIVE_FILE_UNREADABLE
             advice = advice_on(error, code.advice)
@@ -133,11 +134,10 @@ class _FileCheck:
 
     def _times(self, table: pa.Table) -> None:
         entry = self._entry
-        column = table.column("timestamp").combine_chunks()
-        times = _times_ms(column)
+        times = unix_ms(table)
         if len(times):
             self.windows = _windows(times, self._task.window_ms)
-            self._hour(column)
+            self._hour(table.column("timestamp").combine_chunks())
         newest = int(times.max()) if len(times) else -1
         oldest = int(times.min()) if len(times) else -1
         stated = (entry.min_timestamp_ms, entry.max_timestamp_ms)
@@ -161,11 +161,6 @@ class _FileCheck:
 def _numbers(table: pa.Table, name: str) -> Int64s:
     numbers: Int64s = table.column(name).fill_null(-1).to_numpy().astype(np.int64)
     return numbers
-
-
-def _times_ms(column: Any) -> Int64s:
-    times: Int64s = column.cast(pa.int64()).fill_null(-1_000).to_numpy(zero_copy_only=False)
-    return times // 1_000
 
 
 def _windows(times: Int64s, window_ms: int) -> Windows:

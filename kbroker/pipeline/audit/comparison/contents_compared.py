@@ -21,12 +21,14 @@ from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
+from kbroker.pipeline.envelope import EXACT_COLUMNS
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches
+from kbroker.pipeline.logdir.exact_columns import with_exact_columns
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 
-_COLUMNS = ("offset", "timestamp", "timestampType", "key", "value", "headers")
+_COLUMNS = ("offset", "timestamp", "timestampType", "key", "value", "headers", *EXACT_COLUMNS)
 _COMPARED = _COLUMNS[1:]
 _ROWS = 65_536
 _TABLES_KEPT = 4
@@ -143,7 +145,8 @@ class _Comparison:
     def _read(self, entry: FileEntry) -> pa.Table | None:
         path = f"{self._task.archive}/{entry.path}"
         try:
-            return pq.ParquetFile(path).read(columns=list(_COLUMNS)).combine_chunks()
+            table = pq.ParquetFile(path).read(columns=list(_COLUMNS)).combine_chunks()
+            return with_exact_columns(table)
         except (OSError, pa.ArrowException, ValueError):
             return None  # the check of the file reports it
 

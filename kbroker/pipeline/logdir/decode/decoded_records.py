@@ -11,14 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kbroker.model import NO_SEQUENCE
-from kbroker.pipeline.logdir.columns import TIMESTAMP, Column
+from kbroker.pipeline.logdir.columns import Column
 from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Int64s
+from kbroker.pipeline.logdir.exact_columns import HeaderColumns, timestamps, timestamps_ms
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.compression import CODEC_NAMES
 
-_US_PER_MS: Final = 1000
-MAX_TIMESTAMP_MS: Final = (2**63 - 1) // _US_PER_MS
-MIN_TIMESTAMP_MS: Final = -(2**63) // _US_PER_MS
 _CODECS: Final = pa.array([CODEC_NAMES.get(codec) for codec in range(8)], pa.string())
 
 TASK_COLUMNS: Final = {  # the same for all that a task reads; and how the task calls them
@@ -49,7 +47,7 @@ class DecodedRecords:
     timestamp_ms: Int64s | None = None
     key: pa.Array | None = None
     value: pa.Array | None = None
-    record_headers: pa.Array | None = None
+    record_headers: HeaderColumns | None = None
 
     def arrays(self, columns: tuple[Column, ...], task: SegmentTask) -> list[pa.Array]:
         """The records as the columns want them."""
@@ -60,13 +58,17 @@ class DecodedRecords:
         direct = {
             "key": self.key,
             "value": self.value,
-            "headers": self.record_headers,
             "offset": self.offset,
         }
         if name in direct:
             return pa.array(direct[name]) if name == "offset" else direct[name]
-        if name == "timestamp":
-            return timestamps(self.timestamp_ms)
+        if name in ("headers", "headerNames"):
+            assert self.record_headers is not None
+            return self.record_headers[name == "headerNames"]
+        if name in ("timestamp", "timestampMs"):
+            assert self.timestamp_ms is not None
+            as_column = timestamps if name == "timestamp" else timestamps_ms
+            return as_column(self.timestamp_ms)
         if name in TASK_COLUMNS:
             return task_array(column, task, len(self.batch))
         if name == "sequence":
@@ -84,12 +86,6 @@ def task_array(column: Column, task: SegmentTask, count: int) -> pa.Array:
     """One of TASK_COLUMNS, `count` times."""
     constant = getattr(task, TASK_COLUMNS[column.name])
     return pa.repeat(pa.scalar(constant, column.arrow_type), count)
-
-
-def timestamps(times_ms: Int64s | None) -> pa.Array:
-    """Unix ms as Spark's TIMESTAMP; the caller has checked that they fit."""
-    assert times_ms is not None
-    return pa.array(times_ms * _US_PER_MS).view(TIMESTAMP)
 
 
 def batch_array(name: str, kind: pa.DataType, headers: BatchHeaders) -> pa.Array:

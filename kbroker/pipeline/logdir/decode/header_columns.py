@@ -16,17 +16,15 @@ from kbroker.log.file_system import FileSystem
 from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
 from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
-from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Bools, Int64s
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.decoded_records import (
-    MAX_TIMESTAMP_MS,
-    MIN_TIMESTAMP_MS,
     TASK_COLUMNS,
     batch_array,
     task_array,
-    timestamps,
 )
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
+from kbroker.pipeline.logdir.exact_columns import timestamps
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.record_batch import DELETE_HORIZON_BIT
 
@@ -91,9 +89,9 @@ def _array(
         count = headers.field("record_count")
         return pa.array(count, mask=headers.is_wrapper).cast(column.arrow_type)
     if name == "baseTimestamp":
-        return _timestamps(headers.field("base_timestamp"))
+        return timestamps(headers.field("base_timestamp"))
     if name == "maxTimestamp":
-        return _timestamps(headers.field("max_timestamp"))
+        return timestamps(headers.field("max_timestamp"))
     if name == "crcValid":
         assert piece is not None
         return pa.array(crcs_match(headers, piece))
@@ -119,14 +117,3 @@ def _values(name: str, headers: BatchHeaders) -> npt.NDArray[Any] | None:
     if name in ("attributes", "crc"):
         return headers.field(name)
     return None
-
-
-def _timestamps(times_ms: Int64s) -> pa.Array:
-    """Null where a time does not fit."""
-    fits = (times_ms >= MIN_TIMESTAMP_MS) & (times_ms <= MAX_TIMESTAMP_MS)
-    return timestamps(times_ms * fits) if fits.all() else _masked(times_ms, ~fits)
-
-
-def _masked(times_ms: Int64s, mask: Bools) -> pa.Array:
-    shown = pa.array(np.where(mask, 0, times_ms), mask=mask)
-    return pa.compute.multiply(shown, 1000).view(timestamps(times_ms[:0]).type)

@@ -17,11 +17,7 @@ from kbroker.pipeline.logdir.decode.batch_groups import (
     BatchGroups,
 )
 from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Bools, Int64s
-from kbroker.pipeline.logdir.decode.decoded_records import (
-    MAX_TIMESTAMP_MS,
-    MIN_TIMESTAMP_MS,
-    DecodedRecords,
-)
+from kbroker.pipeline.logdir.decode.decoded_records import DecodedRecords
 from kbroker.pipeline.logdir.decode.record_chain import MIN_RECORD_BYTES, record_starts
 from kbroker.pipeline.logdir.decode.record_fields import (
     RecordFields,
@@ -31,7 +27,7 @@ from kbroker.pipeline.logdir.decode.record_fields import (
     some_spans,
 )
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
-from kbroker.pipeline.logdir.decode.span_arrays import binary_array, headers_array
+from kbroker.pipeline.logdir.decode.span_arrays import binary_array, headers_arrays
 from kbroker.pipeline.logdir.decode.tuple_decoder import TupleDecoder
 from kbroker.pipeline.logdir.decode.varint_arrays import UnprovenError
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
@@ -51,11 +47,11 @@ class RecordDecoder:
         wanted = set(options.columns)
         self._key = "key" in wanted
         self._value = "value" in wanted
-        self._headers = "headers" in wanted
+        self._headers = bool({"headers", "headerNames"} & wanted)
         self._bounds_time = (
             options.min_timestamp_ms is not None or options.max_timestamp_ms is not None
         )
-        self._time = "timestamp" in wanted or self._bounds_time
+        self._time = bool({"timestamp", "timestampMs"} & wanted) or self._bounds_time
         self._offset = bool({"offset", "sequence"} & wanted)
         self._tuples = TupleDecoder(task, options, MAX_DECOMPRESSED_BYTES)
 
@@ -141,8 +137,6 @@ class RecordDecoder:
             batch, offset = batch[chosen], offset[chosen]
             time = None if time is None else time[chosen]
             fields = _some_fields(fields, chosen)
-        if time is not None and ((time > MAX_TIMESTAMP_MS) | (time < MIN_TIMESTAMP_MS)).any():
-            raise UnprovenError
         return DecodedRecords(
             batch=batch,
             headers=headers,
@@ -151,7 +145,7 @@ class RecordDecoder:
             key=binary_array(buffer, fields.key) if self._key and fields.key else None,
             value=binary_array(buffer, fields.value) if self._value and fields.value else None,
             record_headers=(
-                headers_array(buffer, fields.headers, len(batch)) if self._headers else None
+                headers_arrays(buffer, fields.headers, len(batch)) if self._headers else None
             ),
         )
 

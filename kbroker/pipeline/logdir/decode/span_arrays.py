@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from kbroker.pipeline.logdir.columns import HEADERS
-from kbroker.pipeline.logdir.decode.java_text import java_text
 from kbroker.pipeline.logdir.decode.record_fields import HeaderFields, Spans
+from kbroker.pipeline.logdir.exact_columns import (
+    HeaderColumns,
+    header_columns_from,
+    no_header_columns,
+)
 from kbroker.record.default_record import Bytes
 
 
@@ -30,22 +33,9 @@ def binary_array(buffer: Bytes, spans: Spans) -> pa.Array:
     return both.take(pa.array(chosen, mask=is_null if has_nulls else None))
 
 
-def headers_array(buffer: Bytes, headers: HeaderFields | None, count: int) -> pa.Array:
-    """The `headers` column of so many records: null where a record has none."""
+def headers_arrays(buffer: Bytes, headers: HeaderFields | None, count: int) -> HeaderColumns:
+    """The columns of the headers of so many records: null where a record has none."""
     if headers is None or not len(headers.keys.starts):
-        return pa.nulls(count, HEADERS)
-    pairs = pa.StructArray.from_arrays(
-        [_text_array(binary_array(buffer, headers.keys)), binary_array(buffer, headers.values)],
-        fields=list(HEADERS.value_type),
-    )
-    ends = np.concatenate(([0], np.cumsum(headers.counts))).astype(np.int32)
-    return pa.ListArray.from_arrays(
-        pa.array(ends), pairs, type=HEADERS, mask=pa.array(headers.counts == 0)
-    )
-
-
-def _text_array(keys: pa.Array) -> pa.Array:
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:  # no UTF-8
-        return pa.array([java_text(key) for key in keys.to_pylist()], pa.string())
+        return no_header_columns(count)
+    names, values = binary_array(buffer, headers.keys), binary_array(buffer, headers.values)
+    return header_columns_from(headers.counts, names, values)

@@ -10,18 +10,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.pipeline.logdir.columns import HEADERS
+from kbroker.errors import KafkaError
 from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Int64s
-from kbroker.pipeline.logdir.decode.decoded_records import (
-    MAX_TIMESTAMP_MS,
-    MIN_TIMESTAMP_MS,
-    DecodedRecords,
-)
-from kbroker.pipeline.logdir.decode.java_text import java_text
+from kbroker.pipeline.logdir.decode.decoded_records import DecodedRecords
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
+from kbroker.pipeline.logdir.exact_columns import header_columns_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
-from kbroker.record.default_record import Headers, Record
+from kbroker.record.default_record import Record, in_64_bits
 from kbroker.record.legacy_record import any_records
 
 
@@ -43,7 +38,6 @@ class TupleDecoder:
         self._task = task
         self._options = options
         self._max_bytes = max_decompressed_bytes
-        self._holds_time = "timestamp" in options.columns
 
     def decode(
         self, piece: Piece, headers: BatchHeaders, chosen: Int64s
@@ -71,9 +65,9 @@ class TupleDecoder:
     def _records(self, piece: Piece, index: int) -> list[Record]:
         batch = memoryview(piece.buffer)[piece.bounds[index] : piece.bounds[index + 1]]
         return [
-            record._replace(timestamp=_in_64_bits(record.timestamp))
+            record._replace(timestamp=in_64_bits(record.timestamp))
             for record in any_records(batch, 0, self._max_bytes)
-            if self._is_wanted(_in_64_bits(record.timestamp), record.offset)
+            if self._is_wanted(in_64_bits(record.timestamp), record.offset)
         ]
 
     def _is_wanted(self, time_ms: int, offset: int) -> bool:
@@ -82,15 +76,7 @@ class TupleDecoder:
             return False
         if options.min_timestamp_ms is not None and time_ms < options.min_timestamp_ms:
             return False
-        if options.max_timestamp_ms is not None and time_ms > options.max_timestamp_ms:
-            return False
-        if self._holds_time and not MIN_TIMESTAMP_MS <= time_ms <= MAX_TIMESTAMP_MS:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"the record with offset {offset} has the time {time_ms} ms, "
-                "which is more than a TIMESTAMP holds",
-            )
-        return True
+        return options.max_timestamp_ms is None or time_ms <= options.max_timestamp_ms
 
 
 def _columns(records: list[Record], counts: list[int], headers: BatchHeaders) -> DecodedRecords:
@@ -101,19 +87,5 @@ def _columns(records: list[Record], counts: list[int], headers: BatchHeaders) ->
         timestamp_ms=np.array([record.timestamp for record in records], np.int64),
         key=pa.array([record.key for record in records], pa.binary()),
         value=pa.array([record.value for record in records], pa.binary()),
-        record_headers=pa.array([_headers(record.headers) for record in records], HEADERS),
+        record_headers=header_columns_of(record.headers for record in records),
     )
-
-
-def _in_64_bits(number: int) -> int:
-    """A sum as Java has it."""
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def _headers(headers: Headers) -> list[dict[str, str | bytes | None]] | None:
-    if not headers:
-        return None
-    return [
-        {"key": java_text(key.encode("utf-8", "surrogateescape")), "value": value}
-        for key, value in headers
-    ]

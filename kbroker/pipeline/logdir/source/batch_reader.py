@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, RECORD_COLUMNS
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.logdir.columns import (
     HEADER_COLUMNS,
@@ -83,7 +83,7 @@ def with_columns(wanted: SourceOptions, schema: StructType) -> SourceOptions:
 
 
 def _columns(wanted: SourceOptions, names: Iterable[str] | None) -> tuple[Column, ...]:
-    known = HEADER_COLUMNS if wanted.is_batch_detail else (*RECORD_COLUMNS, *LOG_COLUMNS)
+    known = HEADER_COLUMNS if wanted.is_batch_detail else (*ARCHIVE_COLUMNS, *LOG_COLUMNS)
     chosen = tuple(names or (HEADER_COLUMNS if wanted.is_batch_detail else RECORD_COLUMNS))
     for name in chosen:
         if name not in known:

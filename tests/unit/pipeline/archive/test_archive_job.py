@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive import archive_job as module
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions, ClusterAnswers
 from kbroker.pipeline.archive.evidence.hole_reasons import Surroundings
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.archive.tasks import batch_tasks
 from kbroker.pipeline.archive.topic_settings import ToldTopics, TopicSettings
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import Batch
@@ -117,7 +117,7 @@ def test_a_topic_that_was_made_anew_is_not_archived_behind_the_old_one(
 def test_records_of_a_topic_that_was_made_anew_while_they_were_read_are_not_archived(
     disk: RecordingArchiveDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    monkeypatch.setattr(batch_tasks, "run_on_frame", lambda *_: [])
     job = ArchiveJob(
         lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions()
     )
@@ -188,7 +188,7 @@ def test_a_manifest_says_settings_once_and_again_when_they_have_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     disk = RecordingArchiveDisk()
-    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    monkeypatch.setattr(batch_tasks, "run_on_frame", lambda *_: [])
     now_s = iter((0.0, 20.0, 70.0, 140.0))
     answers = iter(
         (
@@ -221,7 +221,7 @@ def test_a_manifest_says_settings_once_and_again_when_they_have_changed(
 def test_a_source_that_knows_no_settings_leaves_them_unknown(
     disk: RecordingArchiveDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "run_on_frame", lambda *_: [])
+    monkeypatch.setattr(batch_tasks, "run_on_frame", lambda *_: [])
     job = ArchiveJob(
         lambda job: writer(disk, job), AllCompacted(), KnownIdentity(), ArchiveOptions()
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from kbroker.log.format import LOG_SUFFIX, file_name
-from kbroker.pipeline.logdir.columns import LOG_COLUMNS, RECORD_COLUMNS
+from kbroker.pipeline.logdir.columns import EXACT_COLUMNS, LOG_COLUMNS, RECORD_COLUMNS
 from kbroker.pipeline.logdir.decode.java_text import java_text
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
@@ -19,7 +19,7 @@ from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchHeader
 from tests.fakes.memory_file_system import MemoryFileSystem
 
-ALL_COLUMNS = RECORD_COLUMNS + LOG_COLUMNS
+ALL_COLUMNS = RECORD_COLUMNS + EXACT_COLUMNS + LOG_COLUMNS
 ALL = ReadOptions(columns=ALL_COLUMNS)
 TASK = SegmentTask(
     directory="/data/orders-3",
@@ -113,13 +113,15 @@ def _row(record: Record, header: BatchHeader, position: int, task: SegmentTask) 
         "topic": task.topic,
         "partition": task.partition,
         "offset": record.offset,
-        "timestamp": record.timestamp * 1000,
+        "timestamp": record.timestamp * 1000 if _is_shown(record) else None,
+        "timestampMs": None if _is_shown(record) else record.timestamp,
         "timestampType": header.timestamp_type if header.magic else -1,
         "headers": [
             {"key": java_text(key.encode("utf-8", "surrogateescape")), "value": value}
             for key, value in record.headers
         ]
         or None,
+        "headerNames": _odd_names(record),
         "leaderEpoch": header.partition_leader_epoch,
         "producerId": header.producer_id,
         "producerEpoch": header.producer_epoch,
@@ -135,3 +137,14 @@ def _row(record: Record, header: BatchHeader, position: int, task: SegmentTask) 
         "segment": task.segment_base_offset,
         "position": position,
     }
+
+
+def _is_shown(record: Record) -> bool:
+    return -(2**63) <= record.timestamp * 1000 < 2**63
+
+
+def _odd_names(record: Record) -> list[bytes] | None:
+    """The names of all headers where one is not UTF-8."""
+    names = [name.encode("utf-8", "surrogateescape") for name, _ in record.headers]
+    escaped = any("\udc80" <= letter <= "\udcff" for name, _ in record.headers for letter in name)
+    return names if escaped else None

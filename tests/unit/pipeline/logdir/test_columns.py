@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.pipeline import envelope
 from kbroker.pipeline.logdir.columns import (
+    EXACT_COLUMNS,
     HEADER_COLUMNS,
     LOG_COLUMNS,
     RECORD_COLUMNS,
@@ -18,10 +19,15 @@ from kbroker.pipeline.logdir.columns import (
 
 def test_columns_of_a_record_are_those_of_the_envelope() -> None:
     assert spark_schema(record_columns(RECORD_COLUMNS)) == envelope.RECORD_SCHEMA
+    assert spark_schema(record_columns(envelope.ARCHIVE_COLUMNS)) == envelope.ARCHIVE_SCHEMA
 
 
 @pytest.mark.parametrize(
-    "columns", [record_columns(RECORD_COLUMNS + LOG_COLUMNS), header_columns(HEADER_COLUMNS)]
+    "columns",
+    [
+        record_columns(RECORD_COLUMNS + EXACT_COLUMNS + LOG_COLUMNS),
+        header_columns(HEADER_COLUMNS),
+    ],
 )
 def test_spark_takes_the_arrow_types_for_its_own(columns: tuple) -> None:  # type: ignore[type-arg]
     types = pytest.importorskip("pyspark.sql.pandas.types")

@@ -11,10 +11,11 @@ import pytest
 
 from kbroker.log.file_system import StorageError
 from kbroker.pipeline.logdir.columns import RECORD_COLUMNS, arrow_schema, record_columns
-from kbroker.pipeline.logdir.decode import batch_groups, segment_pieces
+from kbroker.pipeline.logdir.decode import batch_groups, record_decoder, segment_pieces
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches, record_batches
 from kbroker.pipeline.logdir.decode.tuple_decoder import TupleDecoder
+from kbroker.pipeline.logdir.decode.varint_arrays import UnprovenError
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, ReadOptions
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy
@@ -529,29 +530,56 @@ def test_a_bomb_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "MESSAGE_TOO_LARGE" in error.reason
 
 
-def test_a_time_that_no_timestamp_holds_is_told_where_it_is_wanted() -> None:
-    data = batch_of(0, 3) + build([Record(3, 2**62, b"k", b"v")], base_offset=3)
-
-    found, error = failure(data, ReadOptions(columns=("offset", "timestamp")))
-
-    assert found == [0, 1, 2]
-    assert str(2**62) in error.reason
-    assert len(read(data, options=ReadOptions(columns=("offset", "value")))) == 4
+FAR_MS = (2**63 - 1) // 1000  # the last time that a TIMESTAMP holds
 
 
-def test_a_time_that_no_timestamp_holds_is_told_where_the_broker_set_it() -> None:
-    options = BatchOptions(flags=TIMESTAMP_TYPE_BIT, max_timestamp=2**62)
+@pytest.mark.parametrize("wanted", [ALL, ReadOptions(columns=("offset", "timestampMs"))])
+def test_a_time_that_no_timestamp_holds_stands_beside_it(wanted: ReadOptions) -> None:
+    times = [-1, FAR_MS, FAR_MS + 1, 2**63 - 1, -FAR_MS, -FAR_MS - 1, -(2**63), NOW_MS]
+    data = b"".join(build([Record(n, at, b"k", b"v")], base_offset=n) for n, at in enumerate(times))
+    data += build_legacy([Record(8, 2**62, b"k", b"v")], 1)
+    data += batch_of(9, 2, BatchOptions(flags=TIMESTAMP_TYPE_BIT, max_timestamp=2**62))
 
-    _, error = failure(batch_of(0, 3, options), ReadOptions(columns=("offset", "timestamp")))
+    found = read(data, options=wanted)
 
-    assert "TIMESTAMP" in error.reason
+    assert found == expected(data, options=wanted)
+    assert [row["timestampMs"] for row in found] == [
+        None, None, FAR_MS + 1, 2**63 - 1, None, -FAR_MS - 1, -(2**63), None, *[2**62] * 3,
+    ]  # fmt: skip
 
 
-def test_a_time_of_an_old_message_matters_where_it_is_wanted() -> None:
-    data = build_legacy([Record(0, 2**62, b"k", b"v")], 1)
+ODD_NAMES = ["\udcff\udcfe", "\udced\udca0\udc80", "", "a\ufffd", "gr\u00f6\u00dfe"]
 
-    assert len(read(data, options=ReadOptions(columns=("offset", "value")))) == 1
-    assert failure(data, ReadOptions(columns=TIMES))[0] == []
+
+@pytest.mark.parametrize("wanted", [ALL, ReadOptions(columns=("headerNames",))])
+@pytest.mark.parametrize("magic", [2, "tuples"])
+def test_names_of_headers_that_are_no_utf8_stand_beside_them_as_bytes(
+    wanted: ReadOptions, magic: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if magic == "tuples":
+        monkeypatch.setattr(record_decoder, "record_starts", unproven)
+    data = build(
+        [
+            Record(0, NOW_MS, None, b"none"),
+            Record(1, NOW_MS, None, None, tuple((name, b"1") for name in ODD_NAMES)),
+            Record(2, NOW_MS, None, None, tuple((name, None) for name in ODD_NAMES[2:])),
+            Record(3, NOW_MS, None, None, ((ODD_NAMES[1], None),)),
+        ]
+    )
+
+    found = read(data, options=wanted)
+
+    assert found == expected(data, options=wanted)
+    assert [row["headerNames"] for row in found] == [
+        None,
+        [b"\xff\xfe", b"\xed\xa0\x80", b"", "a\ufffd".encode(), "gr\u00f6\u00dfe".encode()],
+        None,
+        [b"\xed\xa0\x80"],
+    ]
+
+
+def unproven(*_: object) -> None:
+    raise UnprovenError
 
 
 def test_records_with_very_many_headers_are_read() -> None:

@@ -1,0 +1,135 @@
+"""Rows of a cluster's records as they are, read without Spark's Kafka connector.
+
+The connector ends with an error at a time beyond what a TIMESTAMP holds, and at a batch whose
+records it cannot unpack; and it gives the names of headers as text, whatever their bytes are. This
+reads record by record in Python, one task for each partition, so a job reads like this only what
+the connector cannot.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.fetched_batches import FetchedBatch, readable_in, records_in
+from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.errors import KafkaError
+from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, ARCHIVE_SCHEMA
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
+from kbroker.pipeline.logdir.exact_columns import (
+    header_columns_of,
+    timestamps,
+    timestamps_ms,
+)
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
+from kbroker.record.default_record import Record, in_64_bits
+
+_SCHEMA: Final = arrow_schema(record_columns(ARCHIVE_COLUMNS))
+_PLACES_DDL: Final = "topic STRING, partition INT, start BIGINT, end BIGINT"
+_BEYOND_CONNECTOR: Final = re.compile(
+    r"ArithmeticException|exception when fetching the next record"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactReading:
+    """What every task is told. `leaves_out` what cannot be read; else it ends the job."""
+
+    bootstrap: str  # with the settings of the connection
+    only_committed: bool
+    leaves_out: bool
+
+
+def is_beyond_connector(error: Exception) -> bool:
+    """Whether a failure of Spark is one that `exact_frame` has not."""
+    return _BEYOND_CONNECTOR.search(str(error)) is not None
+
+
+def exact_frame(spark: Any, reading: ExactReading, ranges: Ranges) -> Any:
+    """A frame of these ranges with the columns of `envelope.ARCHIVE_COLUMNS`; a task for each
+    partition.
+    """
+    places = [(*place, each.start, each.end) for place, each in sorted(ranges.items())]
+    listed = spark.sparkContext.parallelize(places, max(len(places), 1))
+    frame = spark.createDataFrame(listed, _PLACES_DDL)
+    return frame.mapInArrow(_read_places(reading), ARCHIVE_SCHEMA)
+
+
+def _read_places(reading: ExactReading) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`: batches of places in, of records out."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                place = TopicPartition(row["topic"], row["partition"])
+                yield from exact_rows(reading, place, OffsetRange(row["start"], row["end"]))
+
+    return run
+
+
+def exact_rows(
+    reading: ExactReading, place: TopicPartition, within: OffsetRange
+) -> Iterator[pa.RecordBatch]:
+    """The records of a partition, about an answer of its leader at once. Raises PipelineError."""
+    with cluster_errors(), closing(ClusterLinks(reading.bootstrap)) as links:
+        view = links.ready_topic(place.topic)
+        if view is None:
+            raise PipelineError(f"{place} is gone from the cluster")
+        course = Course(
+            starts={place: within.start},
+            ends={place: within.end},
+            only_committed=reading.only_committed,
+            tell_unreadable=_say_nothing if reading.leaves_out else None,
+        )
+        try:
+            for answer in RecordFetcher(links, [view], course, _say_nothing).answers():
+                records = [pair for batch in answer for pair in _records_in(batch, reading)]
+                if records:
+                    yield _rows(place, records)
+        except (KafkaError, OSError) as error:
+            raise PipelineError(getattr(error, "reason", f"{place}: {error}")) from error
+
+
+def _say_nothing(_sentence: str) -> None:
+    """Keep silent: what is left out is missing, and the job says why."""
+
+
+def _records_in(batch: FetchedBatch, reading: ExactReading) -> Iterable[tuple[Record, int]]:
+    """Records, each with the kind of its time."""
+    header = batch.header
+    kind = header.timestamp_type if header.magic else NO_TIMESTAMP
+    try:
+        records = records_in(batch)
+    except KafkaError:
+        if not reading.leaves_out:
+            raise
+        records = readable_in(batch)
+    return ((record, kind) for record in records)
+
+
+def _rows(place: TopicPartition, records: list[tuple[Record, int]]) -> pa.RecordBatch:
+    times = np.array([in_64_bits(record.timestamp) for record, _ in records], np.int64)
+    headers = header_columns_of(record.headers for record, _ in records)
+    columns = {
+        "key": [record.key for record, _ in records],
+        "value": [record.value for record, _ in records],
+        "topic": pa.repeat(place.topic, len(records)),
+        "partition": pa.repeat(pa.scalar(place.partition, pa.int32()), len(records)),
+        "offset": [record.offset for record, _ in records],
+        "timestamp": timestamps(times),
+        "timestampType": [kind for _, kind in records],
+        "headers": headers.headers,
+        "timestampMs": timestamps_ms(times),
+        "headerNames": headers.names,
+    }
+    return pa.RecordBatch.from_pydict(columns, _SCHEMA)
