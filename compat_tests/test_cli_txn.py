@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Iterator
 from functools import partial
@@ -225,21 +226,37 @@ def test_a_hanging_transaction_is_found_and_aborted_and_readers_go_on(
     assert values(bootstrap, topic) == ["v"] * 3
 
 
-def test_a_transaction_that_its_coordinator_will_end_does_not_hang(
+def test_a_hanging_transaction_with_times_that_are_to_come_is_found(
+    kbroker: Run, wire: WireClient, topic: str
+) -> None:
+    hang(wire, topic, PRODUCER_ID, 1, int(time.time() + 3_000) * 1_000)
+
+    found = kbroker("find-hanging", topic, "--output", "jsonl")
+
+    (row,) = rows(found.out)
+    assert (found.code, row["transaction_start_offset"], row["idle_s"]) == (ITEM_FAILED, 1, None)
+
+
+def test_a_transaction_that_its_coordinator_will_end_does_not_hang_and_its_end_is_told(
     bootstrap: str, kbroker: Run, producer: Producer, transactional_id: str, topic: str
 ) -> None:
     begin(producer, topic)
 
     found = kbroker("find-hanging", topic, "--max-transaction-timeout", "1ms")
+    young = kbroker("find-hanging", topic)
     refused = kbroker("abort", topic, "--partition", "0", "--start-offset", "1")
     producer.commit_transaction(WAIT_S)
 
-    assert (found.code, found.out) == (FINE, "")
+    ending = r"broker \d aborts it when its time is up, in \d+ s"
+    told = f"{transactional_id} has an open transaction in {topic}-0: {ending}\n"
+    for search in (found, young):
+        assert (search.code, search.out) == (FINE, "")
+        assert re.fullmatch(f"{told}0 hanging transactions in 1 partition\n", search.err)
     assert re.fullmatch(
         rf"Error: nothing was aborted: the transaction in {topic}-0 does not hang, "
-        rf"transactional id {transactional_id} is Ongoing, and its coordinator, broker \d, "
-        rf"aborts it in \d+ s at the latest, or now with `kbroker txn abort --transactional-id "
-        rf"{transactional_id}` \(--force aborts it in this partition alone\)",
+        rf"transactional id {transactional_id} is Ongoing, and {ending}, or now with `kbroker txn "
+        rf"abort --transactional-id {transactional_id}` "
+        r"\(--force aborts it in this partition alone\)",
         refused.refused(ITEM_FAILED),
     )
     assert values(bootstrap, topic) == ["v", "in a transaction"]

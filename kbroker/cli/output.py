@@ -75,6 +75,15 @@ def named(items: Iterable[object], most: int = 10) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def duration_text(seconds: float) -> str:
+    """`12 s`, `3 min` or `2.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 5_400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3_600:.1f} h"
+
+
 def _picked(row: Row, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in columns}
 

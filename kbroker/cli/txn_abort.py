@@ -8,6 +8,7 @@ that they know better.
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 
@@ -16,9 +17,10 @@ import click
 from kbroker.cli.completion import topic_names, transactional_ids
 from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.output import named, say
-from kbroker.cli.refusals import refuse
+from kbroker.cli.refusals import refuse, shown
 from kbroker.cli.topic_choice import check_partitions, existing_topic
 from kbroker.cli.txn_abort_id import abort_id
+from kbroker.cli.txn_owners import ending
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, open_transactions, owner_of
@@ -204,14 +206,11 @@ def _check_is_hanging(links: ClusterLinks, marker: AbortMarker) -> None:
 
 
 def _not_hanging(marker: AbortMarker, owner: DescribedTransaction) -> str:
-    name = f"transactional id {owner.transactional_id} is {owner.state}"
-    ends = "it will be ended soon"
-    if owner.state == "Ongoing" and owner.start_ms is not None:
-        left_s = max(0, round((owner.start_ms + owner.timeout_ms) / 1000 - time.time()))
-        ends = (
-            f"its coordinator, broker {owner.coordinator}, aborts it in {left_s} s at the latest, "
-            f"or now with `kbroker txn abort --transactional-id {owner.transactional_id}`"
-        )
+    name = f"transactional id {shown(owner.transactional_id)} is {owner.state}"
+    ends = ending(owner, int(time.time() * 1000))
+    if owner.times_out_ms is not None:
+        quoted = shlex.quote(owner.transactional_id)
+        ends = f"{ends}, or now with `kbroker txn abort --transactional-id {quoted}`"
     return (
         f"nothing was aborted: the transaction in {marker.place} does not hang, {name}, and {ends} "
         "(--force aborts it in this partition alone)"

@@ -1,5 +1,5 @@
 """`kbroker txn find-hanging`: transactions that are open in a partition, and that no coordinator
-will end.
+will end; beside them, in words, those that one will.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_broker, no_such_partition, refuse
 from kbroker.cli.time_argument import duration
+from kbroker.cli.txn_owners import owned_sentences
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, Search
 from kbroker.client.hanging_transactions import find_hanging as search
@@ -39,7 +40,7 @@ _COLUMNS = (
 @click.option(
     "--max-transaction-timeout", type=duration, default="15m", show_default=True,
     metavar="DURATION",
-    help="Only transactions in which nothing was written for so long; take the "
+    help="Call only those hanging in which nothing was written for so long; take the "
     "transaction.max.timeout.ms of the brokers.",
 )  # fmt: skip
 @output_option
@@ -56,19 +57,24 @@ def find_hanging(
     coordinator knows of: who reads with read_committed waits for their end for ever, and compaction
     stops there.
 
-    All coordinators are asked, so a transaction that one of them will end is not among them. Exit
-    code 1 when there is one; `kbroker txn abort` ends it.
+    All coordinators are asked. Transactions that one of them will end are not among the rows:
+    sentences say which broker ends them, and when. Exit code 1 when one hangs; `kbroker txn abort`
+    ends it.
     """
     if numbers and len(topics) != 1:
         raise click.UsageError("--partition needs one TOPIC")
     now_s = time.time()
-    idle_before_ms = int((now_s - max_transaction_timeout) * 1000)
+    now_ms, idle_ms = int(now_s * 1000), int(max_transaction_timeout * 1000)
     with cluster_links(bootstrap) as links:
         asked = _partitions(links, topics, numbers, broker)
         leaders = {place: at for place, at in asked.items() if at != NO_LEADER}
-        found = search(links, leaders, idle_before_ms)
+        found = search(links, leaders, now_ms, idle_ms)
     print_rows([_row(each, now_s) for each in found.hanging], _COLUMNS, output)
     tell_silent(links)
+    if found.unknown_owners is not None:
+        say(f"who will end open transactions is not known: {found.unknown_owners}")
+    for sentence in owned_sentences(found.owned, now_ms):
+        say(sentence)
     failures = [
         untold(place, at, found.refused.get(place))
         for place, at in sorted(asked.items())
@@ -135,6 +141,7 @@ def untold(place: TopicPartition, broker: int, error: KafkaError | None) -> str:
 
 
 def _row(each: OpenTransaction, now_s: float) -> dict[str, Any]:
+    idle_s = round(now_s - each.last_timestamp_ms / 1000, 1)
     return {
         "topic": each.place.topic,
         "partition": each.place.partition,
@@ -143,5 +150,5 @@ def _row(each: OpenTransaction, now_s: float) -> dict[str, Any]:
         "coordinator_epoch": each.coordinator_epoch if each.coordinator_epoch >= 0 else None,
         "transaction_start_offset": each.start_offset,
         "last_timestamp_ms": each.last_timestamp_ms,
-        "idle_s": max(0.0, round(now_s - each.last_timestamp_ms / 1000, 1)),
+        "idle_s": idle_s if idle_s >= 0 else None,  # a time that is to come tells nothing
     }

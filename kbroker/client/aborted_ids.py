@@ -13,13 +13,12 @@ from dataclasses import dataclass
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator
-from kbroker.client.transactions import DescribedTransaction, describe_transaction
+from kbroker.client.transactions import UNDECIDED, DescribedTransaction, describe_transaction
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 
 PATIENCE_S = 60.0
 _PAUSE_S = 0.1
-_UNDECIDED = "Ongoing"
 _DECISIONS = ("PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 # Of the producer that comes here, which writes nothing: no broker finds this too long.
 _TIMEOUT_MS = 1
@@ -45,7 +44,7 @@ class AbortedId:
     @property
     def is_ended(self) -> bool:
         """Whether all its partitions have been told, if one was open: the next may be by now."""
-        is_next = self.after.state == _UNDECIDED and (
+        is_next = self.after.state == UNDECIDED and (
             self.decided is not None or self.after.start_ms != self.before.start_ms
         )
         return is_next or not self.after.is_open
@@ -69,7 +68,7 @@ def abort_what_is_open(
         return None
     done = AbortedId(before, before, None)
     while not done.is_ended and now_s() < give_up_s:
-        if done.after.state == _UNDECIDED:
+        if done.after.state == UNDECIDED:
             _shut_out(links, name, sleep)
         sleep(_PAUSE_S)
         after = describe_transaction(links, name, sleep)

@@ -8,9 +8,11 @@ them: what is still open there as it was, and was not known in between, is known
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.transactions import (
     DescribedTransaction,
@@ -38,34 +40,56 @@ class OpenTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnedTransaction:
+    """A transaction that its coordinator will end, and the partitions where it was found open."""
+
+    owner: DescribedTransaction
+    places: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What hangs, and the partitions that could not be searched, with the reason where a broker
-    gave one.
+    """What hangs; what coordinators will end, the oldest first; and the partitions that could not
+    be searched, with the reason where a broker gave one.
+
+    `unknown_owners`: why coordinators could not be asked, where nothing was old enough to hang.
     """
 
     hanging: list[OpenTransaction]
+    owned: list[OwnedTransaction]
     refused: Mapping[TopicPartition, KafkaError | None]
+    unknown_owners: ClientError | KafkaError | None = None
 
 
 def find_hanging(
     links: ClusterLinks,
     leaders: Mapping[TopicPartition, int],
-    idle_before_ms: int,
+    now_ms: int,
+    idle_ms: int,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Search:
-    """The transactions of these partitions that hang and wrote nothing since a Unix time.
+    """The open transactions of these partitions: those that coordinators will end, and those that
+    hang and wrote nothing for so long; `now_ms` is Unix time.
 
-    Raises ClientError where not all coordinators can be heard, OSError, KafkaError.
+    Raises ClientError where one may hang and not all coordinators can be heard, OSError,
+    KafkaError.
     """
     found = producers_of(links, leaders)
-    candidates = [
+    is_open = [
         each
         for place, producers in found.items()
         if isinstance(producers, list)
         for each in open_transactions(place, producers)
-        if each.last_timestamp_ms <= idle_before_ms
     ]
-    owners = _owners(links, {each.producer_id for each in candidates}, sleep)
+    # A producer may name a time that is to come: that does not say when it wrote.
+    candidates = [each for each in is_open if abs(now_ms - each.last_timestamp_ms) > idle_ms]
+    try:
+        owners = _owners(links, {each.producer_id for each in is_open}, sleep)
+    except (ClientError, KafkaError) as error:
+        if candidates:
+            raise
+        refused = _refusals(leaders, found)
+        return Search(hanging=[], owned=[], refused=refused, unknown_owners=error)
     unknown = [each for each in candidates if (each.producer_id, each.place) not in owners]
     again = producers_of(links, {each.place: leaders[each.place] for each in unknown})
     still_open = {
@@ -76,8 +100,9 @@ def find_hanging(
     }
     hanging = [each for each in unknown if _identity(each) in still_open]
     return Search(
-        sorted(hanging, key=lambda each: (each.place, each.start_offset)),
-        _refusals(leaders, found) | _refusals({each.place for each in unknown}, again),
+        hanging=sorted(hanging, key=lambda each: (each.place, each.start_offset)),
+        owned=_owned(is_open, owners),
+        refused=_refusals(leaders, found) | _refusals({each.place for each in unknown}, again),
     )
 
 
@@ -110,6 +135,21 @@ def owner_of(
     Raises as `find_hanging`.
     """
     return _owners(links, [producer_id], sleep).get((producer_id, place))
+
+
+def _owned(
+    is_open: Iterable[OpenTransaction],
+    owners: Mapping[tuple[int, TopicPartition], DescribedTransaction],
+) -> list[OwnedTransaction]:
+    places: defaultdict[DescribedTransaction, list[TopicPartition]] = defaultdict(list)
+    for each in is_open:
+        owner = owners.get((each.producer_id, each.place))
+        if owner is not None:
+            places[owner].append(each.place)
+    return sorted(
+        (OwnedTransaction(owner, tuple(sorted(there))) for owner, there in places.items()),
+        key=lambda each: (each.owner.start_ms or 0, each.owner.transactional_id),
+    )
 
 
 def _refusals(

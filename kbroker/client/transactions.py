@@ -32,7 +32,8 @@ from kbroker.protocol.messages.list_transactions import (
 )
 from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
-OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+UNDECIDED = "Ongoing"
+OPEN_STATES = (UNDECIDED, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 STATES = ("Empty", *OPEN_STATES, "CompleteCommit", "CompleteAbort", "Dead")
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
@@ -72,6 +73,15 @@ class DescribedTransaction:
     def is_open(self) -> bool:
         """Whether partitions wait for its end."""
         return self.state in OPEN_STATES
+
+    @property
+    def times_out_ms(self) -> int | None:
+        """Unix time from which on its coordinator aborts it; None where none is open, or how it
+        ends is decided.
+        """
+        if self.start_ms is None or self.state != UNDECIDED:
+            return None
+        return self.start_ms + self.timeout_ms
 
 
 # ---- transactional ids

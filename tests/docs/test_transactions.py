@@ -43,8 +43,8 @@ def printed(command: str, address: str) -> str:
 
 
 def unvarying(text: str) -> str:
-    """How long ago something was has as many digits as on the page for a while only."""
-    return re.sub(r" +\d+\.\d\b", " SECONDS", settled(text))
+    """How long ago something was, or will be, has as many digits as on the page for a while only."""
+    return re.sub(r" +\d+\.\d\b|(?<= in) \d+(?= s\b)", " SECONDS", settled(text))
 
 
 def check(commands: list[Shown], address: str) -> None:

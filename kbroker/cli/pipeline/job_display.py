@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import TextIO
 
-from kbroker.cli.output import counted
+from kbroker.cli.output import counted, duration_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
@@ -86,12 +86,3 @@ def _done_text(progress: JobProgress) -> str:
     if progress.batches == 0 and progress.backlog and progress.trouble is None:
         return "Spark prepares the first batch"
     return f"{counted(progress.rows, 'row')} in {counted(progress.batches, 'batch')}"
-
-
-def duration_text(seconds: float) -> str:
-    """`12 s`, `3 min` or `2.5 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 5_400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3_600:.1f} h"

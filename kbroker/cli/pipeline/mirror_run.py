@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kbroker.cli.output import counted, named, print_rows, say
-from kbroker.cli.pipeline.job_display import duration_text
+from kbroker.cli.output import counted, duration_text, named, print_rows, say
 from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping, wait_until
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.session_options import SessionOptions

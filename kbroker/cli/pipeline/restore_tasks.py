@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import counted, say
-from kbroker.cli.pipeline.job_display import duration_text
+from kbroker.cli.output import counted, duration_text, say
 from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread

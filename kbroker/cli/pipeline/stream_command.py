@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.cli.output import counted, print_rows, say
-from kbroker.cli.pipeline.job_display import JobDisplay, duration_text
+from kbroker.cli.output import counted, duration_text, print_rows, say
+from kbroker.cli.pipeline.job_display import JobDisplay
 from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile

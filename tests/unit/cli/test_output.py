@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kbroker.cli.output import filled, print_rows, say
+from kbroker.cli.output import duration_text, filled, print_rows, say
 
 ROWS = [{"group": "a-rather-long-name-of-a-group", "committed_offset": 12, "lag_s": None}]
 COLUMNS = ("group", "committed_offset", "lag_s")
@@ -82,6 +82,13 @@ def test_a_name_cannot_steer_the_terminal(
         "".join(said.split()).removeprefix("CLIENT_ID").removeprefix("CLIENTID")
         == "a\\x1b]0;b\\x07\\nc\\x9b1mdé\u200d"
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12.4, "12 s"), (99.0, "99 s"), (300, "5 min"), (9_000, "2.5 h")]
+)
+def test_long_times_are_in_larger_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
 
 
 STEERING = "a\x1b[31m\x9b1m\nb"

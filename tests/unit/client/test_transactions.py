@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.hanging_transactions import OpenTransaction, find_hanging, owner_of
+from kbroker.client.hanging_transactions import OpenTransaction, Search, find_hanging, owner_of
 from kbroker.client.transactions import (
     AbortMarker,
     ListedTransaction,
@@ -46,6 +46,8 @@ from kbroker.protocol.messages.write_txn_markers import (
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERS = {P0: 1, P1: 2}
 NOW_MS = 1_000_000
+IDLE_MS = 900_000
+YOUNG_MS = NOW_MS - IDLE_MS  # when something was written too lately
 GONE = ConnectionResetError("it closed the connection")
 
 
@@ -109,12 +111,12 @@ def listing(*names: str, code: ErrorCode = ErrorCode.NONE) -> ListTransactionsRe
 
 def state(
     name: str, producer_id: int = 0, code: ErrorCode = ErrorCode.NONE, *partitions: int,
-    is_named: str = "Ongoing",
+    is_named: str = "Ongoing", start_ms: int = 5,
 ) -> DescribeTransactionsResponse.TransactionState:  # fmt: skip
     topic = DescribeTransactionsResponse.TopicData(topic="t", partitions=list(partitions))
     return DescribeTransactionsResponse.TransactionState(
         error_code=code, transactional_id=name, producer_id=producer_id, producer_epoch=3,
-        transaction_state=is_named, transaction_timeout_ms=60_000, transaction_start_time_ms=5,
+        transaction_state=is_named, transaction_timeout_ms=60_000, transaction_start_time_ms=start_ms,
         topics=[topic] if partitions else [],
     )  # fmt: skip
 
@@ -302,8 +304,12 @@ def searched(
     })  # fmt: skip
 
 
-def offsets(cluster: Cluster, idle_before_ms: int = NOW_MS) -> list[int]:
-    found = find_hanging(links(cluster), LEADERS, idle_before_ms, cluster.sleep)
+def search(cluster: Cluster) -> Search:
+    return find_hanging(links(cluster), LEADERS, NOW_MS, IDLE_MS, cluster.sleep)
+
+
+def offsets(cluster: Cluster) -> list[int]:
+    found = search(cluster)
     assert found.refused == {}
     return [each.start_offset for each in found.hanging]
 
@@ -311,7 +317,7 @@ def offsets(cluster: Cluster, idle_before_ms: int = NOW_MS) -> list[int]:
 def test_what_no_coordinator_knows_hangs() -> None:
     cluster = searched(producers(0, (8, 6, 1), (7, 5, 1), (9, -1, 1)))
 
-    found = find_hanging(links(cluster), LEADERS, NOW_MS)
+    found = search(cluster)
 
     assert found.hanging[0] == OpenTransaction(
         place=P0, producer_id=7, producer_epoch=3, coordinator_epoch=-1, start_offset=5,
@@ -323,11 +329,26 @@ def test_what_no_coordinator_knows_hangs() -> None:
     assert asked == (7, 8)
 
 
-def test_where_nothing_is_open_for_so_long_no_coordinator_is_asked() -> None:
-    cluster = searched(producers(0, (7, 5, NOW_MS + 1), (8, -1, 0)))
+def test_where_nothing_is_open_no_coordinator_is_asked() -> None:
+    cluster = searched(producers(0, (8, -1, 0)))
 
     assert offsets(cluster) == []
     assert "ListTransactionsRequest" not in cluster.asked
+
+
+@pytest.mark.parametrize(
+    ("last_timestamp_ms", "hanging"),
+    [
+        (YOUNG_MS - 1, [5]),
+        (YOUNG_MS, []),
+        (NOW_MS + IDLE_MS, []),
+        (NOW_MS + IDLE_MS + 1, [5]),  # no clock was that fast: it does not say when it was written
+    ],
+)
+def test_what_was_written_to_lately_does_not_hang(
+    last_timestamp_ms: int, hanging: list[int]
+) -> None:
+    assert offsets(searched(producers(0, (7, 5, last_timestamp_ms)))) == hanging
 
 
 @pytest.mark.parametrize(
@@ -359,7 +380,7 @@ def test_partitions_that_do_not_answer_are_told() -> None:
     cluster = searched(producers(0, code=ErrorCode.KAFKA_STORAGE_ERROR))
     cluster.answers[2, DescribeProducersRequest] = deque([GONE])
 
-    found = find_hanging(links(cluster), LEADERS, NOW_MS)
+    found = search(cluster)
 
     refusal = found.refused[P0]
     assert refusal is not None
@@ -371,7 +392,7 @@ def test_partitions_that_do_not_answer_are_told() -> None:
 def test_nothing_hangs_in_a_partition_that_is_silent_the_second_time() -> None:
     cluster = searched(producers(0, (7, 5, 1)), GONE)
 
-    found = find_hanging(links(cluster), LEADERS, NOW_MS)
+    found = search(cluster)
 
     assert (found.hanging, found.refused) == ([], {P0: None})
 
@@ -380,7 +401,16 @@ def test_nobody_is_said_to_hang_while_a_coordinator_is_silent() -> None:
     cluster = searched(producers(0, (7, 5, 1)), lists=GONE)
 
     with pytest.raises(ClientError, match="broker 2 does not tell which transactions"):
-        find_hanging(links(cluster), LEADERS, NOW_MS)
+        search(cluster)
+
+
+def test_a_silent_coordinator_is_told_where_nothing_is_old_enough_to_hang() -> None:
+    cluster = searched(producers(0, (7, 5, YOUNG_MS)), lists=GONE)
+
+    found = search(cluster)
+
+    assert (found.hanging, found.owned) == ([], [])
+    assert "broker 2 does not tell which transactions" in str(found.unknown_owners)
 
 
 def test_nobody_is_said_to_hang_while_transactions_have_no_coordinator() -> None:
@@ -388,7 +418,43 @@ def test_nobody_is_said_to_hang_while_transactions_have_no_coordinator() -> None
     cluster.state_leaders = {0: 1, 1: NO_LEADER}
 
     with pytest.raises(ClientError, match="__transaction_state-1 has no leader"):
-        find_hanging(links(cluster), LEADERS, NOW_MS)
+        search(cluster)
+
+
+@pytest.mark.parametrize("last_timestamp_ms", [1, YOUNG_MS])
+def test_what_a_coordinator_will_end_is_told_once_with_the_partitions_where_it_is_open(
+    last_timestamp_ms: int,
+) -> None:
+    cluster = searched(
+        producers(0, (7, 5, last_timestamp_ms), (8, 6, last_timestamp_ms), (9, 7, YOUNG_MS)),
+        lists=listing("y:8", "x:7"),
+        described=states(
+            state("y", 8, ErrorCode.NONE, 0, start_ms=6), state("x", 7, ErrorCode.NONE, 0, 1, 2)
+        ),
+    )
+    cluster.answers[2, DescribeProducersRequest] = deque([producers(1, (7, 2, 1))])
+
+    found = search(cluster)
+
+    assert found.hanging == []
+    assert [(each.owner.transactional_id, each.places) for each in found.owned] == [
+        ("x", (P0, P1)), ("y", (P0,)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("is_named", "times_out_ms"), [("Ongoing", 60_005), ("PrepareCommit", None), ("Empty", None)]
+)
+def test_a_transaction_times_out_until_its_end_is_decided(
+    is_named: str, times_out_ms: int | None
+) -> None:
+    answer = states(state("x", is_named=is_named))
+    cluster = Cluster({(1, DescribeTransactionsRequest): [answer]})
+
+    found = describe_transaction(links(cluster), "x")
+
+    assert found is not None
+    assert found.times_out_ms == times_out_ms
 
 
 def test_the_owner_of_a_transaction_is_who_will_end_it() -> None:

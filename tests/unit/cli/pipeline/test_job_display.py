@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.connection import CommandError
-from kbroker.cli.pipeline.job_display import JobDisplay, duration_text, progress_text
+from kbroker.cli.pipeline.job_display import JobDisplay, progress_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -89,13 +89,6 @@ def test_a_job_whose_cluster_is_away_says_why_it_waits() -> None:
     assert progress_text("nightly", waiting, 0.0) == (
         "nightly: 7 rows in 2 batches, waiting: cannot connect to h:1: Connection refused"
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(12.4, "12 s"), (99.0, "99 s"), (300, "5 min"), (9_000, "2.5 h")]
-)
-def test_long_times_are_in_larger_units(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
 
 
 def test_a_terminal_sees_the_start_of_spark_and_then_the_run() -> None:
