@@ -51,6 +51,9 @@ _COMMANDS = {
     "help": LazyCommand(
         "kbroker.cli.help", "help_command", "Say what an error means and what to do."
     ),
+    "kafka-tool": LazyCommand(
+        "kbroker.cli.kafka_tools.command", "kafka_tool", "Do what a tool of Apache Kafka does."
+    ),
     "completion": LazyCommand(
         "kbroker.cli.completion", "completion", "Print the completion script of a shell."
     ),

@@ -47,6 +47,14 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
     return Bootstrap(address or "", settings)
 
 
+def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str]) -> Bootstrap:
+    """The cluster at an address that was read elsewhere; `properties` win over the file's."""
+    found = _read(file) | _known(dict(properties), "the command line")
+    for name in without_effect(found):
+        say(f"{name} has no effect here")
+    return Bootstrap(address, _settings(found), "--bootstrap-server")
+
+
 def other_bootstrap(address: str | None, file: str | None, option: str) -> Bootstrap:
     """A second cluster beside that of `bootstrap_of`, given by an option of its own. It takes none
     of the first one's properties, because they may hold a password.

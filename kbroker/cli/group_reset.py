@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -77,11 +77,7 @@ def reset(
     wanted = parse_topics(topics)
     with cluster_links(bootstrap) as links:
         found = read_group(links, group)
-        leaders = _leaders(links, found, wanted, target)
-        ends = ends_of(links, leaders)
-        places = _places(links, found, leaders, ends.offsets, target)
-        rows, failures = _plan(found, places, target)
-        failures += [ends.refusal(place) for place in leaders if place not in places]
+        rows, failures, trouble = planned_reset(links, found, wanted, target)
         if yes and found.members:
             failures.append(f"group {group} was not reset: {_members_first(found)}")
         elif yes and failures:
@@ -98,7 +94,31 @@ def reset(
         else:
             new = f"there is no group {group} yet, it would be made; " if found.is_unknown else ""
             say(f"{new}nothing was changed: add --yes to do it")
-    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else ends.trouble)
+    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else trouble)
+
+
+class Plan(NamedTuple):
+    """What a reset would do: rows with `topic`, `partition`, `new_offset` and more, a sentence for
+    each partition that stays, and where more is said of these.
+    """
+
+    rows: list[dict[str, Any]]
+    failures: list[str]
+    trouble: Trouble | None
+
+
+def planned_reset(
+    links: ClusterLinks, group: ConsumerGroup, wanted: Mapping[str, frozenset[int]], target: Target
+) -> Plan:
+    """Look up where the group would be; `wanted` as `parse_topics` returns it, empty: all that the
+    group has offsets of. Changes nothing. Raises CommandError for what is not there.
+    """
+    leaders = _leaders(links, group, wanted, target)
+    ends = ends_of(links, leaders)
+    places = _places(links, group, leaders, ends.offsets, target)
+    rows, failures = _plan(group, places, target)
+    failures += [ends.refusal(place) for place in leaders if place not in places]
+    return Plan(rows, failures, ends.trouble)
 
 
 def _leaders(

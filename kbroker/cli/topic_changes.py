@@ -14,13 +14,17 @@ from kbroker.cli.refusals import no_such, refuse, shown
 from kbroker.cli.setting_changes import changed, key_values, near_setting, topic_settings
 from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import ask_controller
+from kbroker.client.topic_requests import (
+    BROKERS_DEFAULT,
+    TIMEOUT_MS,
+    create_topics,
+    delete_topics,
+    grow_topic,
+)
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
-_TIMEOUT_MS = 20_000  # less than the client waits for an answer
-_DEFAULT = -1  # asks the broker for its own number of partitions or replicas
 _LOST = {
     GROUP_METADATA_TOPIC: "the committed offsets of all groups are in it",
     TRANSACTION_STATE_TOPIC: "the transactions of all producers are in it",
@@ -32,13 +36,13 @@ _LOST = {
 @click.option(
     "--partitions",
     type=int,
-    default=_DEFAULT,
+    default=BROKERS_DEFAULT,
     help="Number of partitions (default: num.partitions of the broker).",
 )
 @click.option(
     "--replication-factor",
     type=int,
-    default=_DEFAULT,
+    default=BROKERS_DEFAULT,
     help="Replicas per partition (default: the broker's).",
 )
 @click.option(
@@ -95,30 +99,17 @@ def made_topics(
     settings: Mapping[str, str],
     *,
     partitions: int,
-    replication_factor: int = _DEFAULT,
+    replication_factor: int = BROKERS_DEFAULT,
     may_exist: bool = False,
 ) -> list[Refusal]:
     """Make topics and say so; returns those that were refused.
 
     Raises ClientError and OSError where no controller answers.
     """
-    from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-
-    topics = [
-        CreateTopicsRequest.CreatableTopic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            configs=[
-                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
-                for key, value in settings.items()
-            ],
-        )
-        for name in dict.fromkeys(names)
-    ]
-    request = CreateTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
     failures = []
-    for result in ask_controller(links, request).topics:
+    for result in create_topics(
+        links, names, settings, partitions=partitions, replication_factor=replication_factor
+    ):
         if result.error_code == ErrorCode.NONE:
             say(f"{result.name}: created")
         elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -147,8 +138,6 @@ def made_topics(
 @bootstrap_option
 def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -> None:
     """Delete topics with all their records."""
-    from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-
     failures, missing = [], []
     with cluster_links(bootstrap) as links:
         known = {str(topic.name): topic for topic in links.describe(None).topics}
@@ -161,11 +150,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
                 failures.append(f"{name} was not deleted: {lost} (--force deletes it anyway)")
             else:
                 wanted.append(name)
-        results = []
-        if wanted:
-            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in wanted]
-            request = DeleteTopicsRequest(topics=states, topic_names=wanted, timeout_ms=_TIMEOUT_MS)
-            results = ask_controller(links, request).responses
+        results = delete_topics(links, wanted)
     for result in results:
         if result.error_code == ErrorCode.NONE:
             say(f"{result.name}: deleted")
@@ -221,13 +206,7 @@ def grown(links: ClusterLinks, name: str, partitions: int) -> list[Refusal]:
 
     Raises ClientError and OSError where no controller answers.
     """
-    from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
-
-    wanted = CreatePartitionsRequest.CreatePartitionsTopic(
-        name=name, count=partitions, assignments=None
-    )
-    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
-    (result,) = ask_controller(links, request).results
+    result = grow_topic(links, name, partitions)
     if result.error_code != ErrorCode.NONE:
         return [_refusal(result, {})]
     say(f"{name}: {counted(partitions, 'partition')}")
@@ -249,7 +228,7 @@ def _is_going(links: ClusterLinks, name: str) -> bool:
 
 def deletion_refusal(result: Any) -> str:
     """Return the controller's refusal to delete a topic."""
-    waits = f"it was not gone within {_TIMEOUT_MS // 1000} s, and goes once its brokers are there"
+    waits = f"it was not gone within {TIMEOUT_MS // 1000} s, and goes once its brokers are there"
     return f"{shown(str(result.name))}: {_said(result, waits)}"
 
 
@@ -274,7 +253,7 @@ def _refusal(result: Any, settings: Mapping[str, str]) -> Refusal:
     code = ErrorCode(result.error_code)
     said = _said(
         result,
-        f"its partitions have no leader within {_TIMEOUT_MS // 1000} s: `kbroker topic describe "
+        f"its partitions have no leader within {TIMEOUT_MS // 1000} s: `kbroker topic describe "
         f"{result.name}` shows whether one comes, and the log of their broker says what it lacks, "
         "such as space on its disk",
     )

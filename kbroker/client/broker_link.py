@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from select import select
 from typing import Any, NamedTuple, TypeVar
 
@@ -111,6 +111,11 @@ class BrokerLink:
     def is_to_renew(self) -> bool:
         """Whether the broker will soon end the link, as its login gets too old (KIP-368)."""
         return self._renew_s is not None and time.monotonic() > self._renew_s
+
+    @property
+    def served(self) -> Mapping[int, Versions]:
+        """The versions that the broker serves, by the key of their API."""
+        return self._served
 
     def send(self, request: Message, context: Any = None, *, is_answered: bool = True) -> None:
         """Send a request; `take` gives `context` with its answer.

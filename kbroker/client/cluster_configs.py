@@ -48,23 +48,34 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting of a resource; `value` is None where there is none, and for a secret."""
+    """A setting of a resource; `value` is None where there is none, and for a secret. `source`:
+    where the value comes from, as Kafka numbers it (-1: the broker is too old to tell). `synonyms`:
+    source, name and value of all that could give it one, the strongest first, if they were asked
+    for.
+    """
 
     name: str
     value: str | None
     origin: str
     is_secret: bool
+    source: int = -1
+    synonyms: tuple[tuple[int, str, str | None], ...] = ()
 
 
 def describe_configs(
-    links: ClusterLinks, resources: Collection[Resource], names: Sequence[str] = ()
+    links: ClusterLinks,
+    resources: Collection[Resource],
+    names: Sequence[str] = (),
+    *,
+    with_synonyms: bool = False,
 ) -> dict[Resource, list[Setting]]:
     """The settings of each resource by name; `names`: only these.
 
     Raises OSError, and KafkaError for the first resource that is refused.
     """
     found: dict[Resource, list[Setting]] = {}
-    for resource, settings in describe_each(links, resources, names).items():
+    each = describe_each(links, resources, names, with_synonyms=with_synonyms)
+    for resource, settings in each.items():
         if isinstance(settings, KafkaError):
             raise settings
         found[resource] = settings
@@ -72,7 +83,11 @@ def describe_configs(
 
 
 def describe_each(
-    links: ClusterLinks, resources: Collection[Resource], names: Sequence[str] = ()
+    links: ClusterLinks,
+    resources: Collection[Resource],
+    names: Sequence[str] = (),
+    *,
+    with_synonyms: bool = False,
 ) -> dict[Resource, list[Setting] | KafkaError]:
     """As `describe_configs`, with the refusal in the place of the settings where there is one.
 
@@ -91,7 +106,8 @@ def describe_each(
                     configuration_keys=list(names) or None,
                 )
                 for resource in question
-            ]
+            ],
+            include_synonyms=with_synonyms,
         )
         for result in _ask(links, question[0], request).results:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
@@ -156,4 +172,11 @@ def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Sett
         origin = _ORIGINS[ConfigSource(row.config_source)]
     else:  # of a version before sources were told, or a source that is newer than this
         origin = DEFAULT_ORIGIN if row.is_default else _SET
-    return Setting(name=row.name, value=row.value, origin=origin, is_secret=row.is_sensitive)
+    return Setting(
+        name=row.name,
+        value=row.value,
+        origin=origin,
+        is_secret=row.is_sensitive,
+        source=row.config_source,
+        synonyms=tuple((each.source, each.name, each.value) for each in row.synonyms),
+    )

@@ -14,6 +14,7 @@ from compat_tests.matrix.cells import kept
 from compat_tests.matrix.pages import markdown
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
+from kbroker.cli.kafka_tools.command import TOOLS, tool_of
 from kbroker.cli.pipeline.archive import ArchiveCommand
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP
 from kbroker.config.config_def import ConfigKey
@@ -152,6 +153,18 @@ def commands() -> str:
     )
 
 
+def kafka_tools() -> str:
+    """Every tool of Kafka that is served, with its options."""
+    return _table(
+        "| Tool | Options |",
+        "|---|---|",
+        (
+            (f"`kafka-{name}`", ", ".join(f"`--{option}`" for option in tool_of(name).options))
+            for name in sorted(TOOLS)
+        ),
+    )
+
+
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Names of commands, such as `topic create`, with the commands; the program itself has none."""
     return _below("", cli)
@@ -210,6 +223,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "settings": ("configuration", settings),
     "dynamic-only": ("configuration", dynamic_only),
     "commands": ("commands", commands),
+    "kafka-tools": ("commands", kafka_tools),
 }
 
 

@@ -52,6 +52,13 @@ _TIMEOUT_S = 20.0
 _IMPORTED = (
     "click._textwrap", "difflib", "kafka",
     "kbroker.cli.group_records",
+    "kbroker.cli.kafka_tools.configs",
+    "kbroker.cli.kafka_tools.console_consumer",
+    "kbroker.cli.kafka_tools.console_producer",
+    "kbroker.cli.kafka_tools.consumer_groups",
+    "kbroker.cli.kafka_tools.get_offsets",
+    "kbroker.cli.kafka_tools.storage",
+    "kbroker.cli.kafka_tools.topics",
     "kbroker.cli.pipeline.mirror_run",
     "kbroker.cli.pipeline.restore_tasks",
     "kbroker.cli.pipeline.rules_plan",

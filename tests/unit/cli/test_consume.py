@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from kbroker.cli.consume import consume, print_all
+from kbroker.cli.chosen_records import print_all
+from kbroker.cli.consume import consume
 from kbroker.cli.record_printer import PrintForm, RecordPrinter
 from kbroker.cli.value_decoder import ValueForm
 from kbroker.model import TopicPartition

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kbroker.cli import topic_changes
+from kbroker.client import topic_requests
 from kbroker.errors import ErrorCode
 
 
@@ -46,7 +47,7 @@ def test_a_topic_that_was_not_made_is_told_with_the_reason(
 ) -> None:
     result = SimpleNamespace(name="t", error_code=int(code), error_message=message)
     answer = SimpleNamespace(topics=[result], results=[result])
-    monkeypatch.setattr(topic_changes, "ask_controller", lambda *_: answer)
+    monkeypatch.setattr(topic_requests, "ask_controller", lambda *_: answer)
     links: Any = None
 
     refusal = topic_changes.Refusal(sentence, code)
@@ -98,7 +99,7 @@ def test_a_topic_that_is_being_deleted_is_not_taken_for_one_that_is_there(
     code = ErrorCode.TOPIC_ALREADY_EXISTS
     result = SimpleNamespace(name="t", error_code=int(code), error_message=None)
     answer = SimpleNamespace(topics=[result])
-    monkeypatch.setattr(topic_changes, "ask_controller", lambda *_: answer)
+    monkeypatch.setattr(topic_requests, "ask_controller", lambda *_: answer)
     view = SimpleNamespace(code=seen)
     links: Any = SimpleNamespace(topic=lambda _: view, ready_topic=lambda _: None if seen else view)
 

@@ -1,0 +1,1 @@
+"""Kafka's own command-line tools, with their options and their output, done by our commands."""

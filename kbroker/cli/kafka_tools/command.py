@@ -1,0 +1,72 @@
+"""`kbroker kafka-tool`: Kafka's own tools, each by its name; of the image's /opt/kafka/bin, too."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+
+import click
+
+from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.kafka_tools.tool_options import Tool, ToolError, help_text, read
+from kbroker.near_names import did_you_mean
+
+_ROOM = "kbroker.cli.kafka_tools"
+TOOLS: Mapping[str, str] = {  # the module of each, in which it is TOOL
+    "broker-api-versions": "broker_api_versions",
+    "configs": "configs",
+    "console-consumer": "console_consumer",
+    "console-producer": "console_producer",
+    "consumer-groups": "consumer_groups",
+    "get-offsets": "get_offsets",
+    "server-start": "server_start",
+    "storage": "storage",
+    "topics": "topics",
+}
+
+
+@click.command("kafka-tool", context_settings={"allow_interspersed_args": False})
+@click.argument("name", metavar="TOOL")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION]...")
+def kafka_tool(name: str, arguments: Sequence[str]) -> None:
+    """Do what a tool of Apache Kafka does, with its options and its output: kafka-topics,
+    kafka-configs, kafka-console-producer, kafka-console-consumer, kafka-consumer-groups,
+    kafka-get-offsets, kafka-broker-api-versions, kafka-server-start or kafka-storage.
+
+    The image has them as /opt/kafka/bin/kafka-topics.sh and so on. `kbroker kafka-tool TOOL --help`
+    prints the options that are served; others are refused by their name. Exit code 1 is that of any
+    error, as in Kafka.
+    """
+    short = name.removesuffix(".sh").removeprefix("kafka-")
+    if short not in TOOLS:
+        raise click.UsageError(
+            f"no such tool: {name}{did_you_mean(short, TOOLS)} (there are {', '.join(TOOLS)})"
+        )
+    raise click.exceptions.Exit(_code(short, tool_of(short), arguments))
+
+
+def tool_of(name: str) -> Tool:
+    """The tool of one of these names, imported now."""
+    tool: Tool = importlib.import_module(f"{_ROOM}.{TOOLS[name]}").TOOL
+    return tool
+
+
+def _code(name: str, tool: Tool, arguments: Sequence[str]) -> int:
+    """Run a tool; every error has the exit code that Kafka's tools have for it."""
+    try:
+        given = read(tool, arguments)
+        if given.has("help"):
+            click.echo(help_text(name, tool))
+            return ExitCode.FINE
+        if given.has("version"):
+            click.echo(f"kbroker {metadata.version('kbroker')}")
+            return ExitCode.FINE
+        return tool.run(given)
+    except ToolError as error:
+        CommandError(f"kafka-{name}: {error}").show()
+    except click.UsageError as error:
+        CommandError(error.format_message()).show()
+    except CommandError as error:
+        error.show()
+    return ExitCode.ITEM_FAILED

@@ -1,0 +1,108 @@
+"""Groups as `kafka-consumer-groups` prints them: columns that are as wide as Kafka's.
+
+Law: a line of a table begins with its line feed, as there; the last one is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kbroker.client.consumer_groups import ConsumerGroup, GroupMember, lag
+from kbroker.model import TopicPartition
+
+_LEAST = 15  # columns of a name
+_NONE = "-"
+_OFFSETS = (
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST",
+    "CLIENT-ID",
+)  # fmt: skip
+_MEMBERS = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+_STATIC_MEMBERS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
+_RESET = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
+_WIDTHS = {"PARTITION": 10, "GROUP-INSTANCE-ID": 17}
+_NARROW = 15  # what has no name in it never grows
+_NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#PARTITIONS")
+
+
+def offsets_table(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> str:
+    """Return the partitions of a group; nothing where it has none, and no members."""
+    owners = {place: member for member in group.members for place in member.partitions}
+    rows = [
+        [
+            group.name,
+            place.topic,
+            str(place.partition),
+            _text(committed),
+            _text(ends.get(place)),
+            _text(lag(committed, ends.get(place))),
+            *_who(owners.get(place)),
+        ]
+        for place, committed in sorted(group.committed.items())
+    ]
+    rows += [
+        [group.name, *[_NONE] * 5, *_who(member)]
+        for member in group.members
+        if not member.partitions
+    ]
+    return _table(_OFFSETS, rows, ends_open=True) if rows else ""
+
+
+def members_table(group: ConsumerGroup) -> str:
+    """Return the members of a group; the heads alone where it has none."""
+    is_static = any(member.instance_id for member in group.members)
+    rows = [
+        [
+            group.name,
+            member.member_id,
+            *([member.instance_id or ""] if is_static else []),
+            member.host,
+            member.client_id,
+            str(len(member.partitions)),
+        ]
+        for member in group.members
+    ]
+    return _table(_STATIC_MEMBERS if is_static else _MEMBERS, rows, ends_open=False)
+
+
+def reset_table(group: str, rows: Iterable[Mapping[str, object]]) -> str:
+    """Return the rows of a reset, by `topic`, `partition` and `new_offset`."""
+    found = [
+        [group, str(row["topic"]), str(row["partition"]), str(row["new_offset"])] for row in rows
+    ]
+    return _table(_RESET, found, ends_open=True)
+
+
+def list_table(groups: Sequence[tuple[str, str]], head: str) -> str:
+    """Return names of groups, each with another word, under this head."""
+    width = max((max(_LEAST, len(name)) for name, _ in groups), default=_LEAST) + 10
+    rows = [("GROUP", head), *groups]
+    return "\n".join(f"{name.ljust(width)} {word.ljust(20)}" for name, word in rows)
+
+
+def _who(member: GroupMember | None) -> list[str]:
+    return [_NONE] * 3 if member is None else [member.member_id, member.host, member.client_id]
+
+
+def _text(number: int | None) -> str:
+    return _NONE if number is None else str(number)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, ends_open: bool) -> str:
+    """`ends_open`: the last column is as wide as what is in it; else it is filled, and a space
+    follows.
+    """
+    widths = [
+        _WIDTHS.get(head, _NARROW)
+        if head in _NUMBERS
+        else max(_WIDTHS.get(head, _LEAST), *(len(row[at]) for row in rows))
+        if rows
+        else _WIDTHS.get(head, _LEAST)
+        for at, head in enumerate(heads)
+    ]
+    if ends_open:
+        widths[-1] = 0
+    end = "" if ends_open else " "
+    return "".join(
+        "\n" + " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + end
+        for row in (heads, *rows)
+    )

@@ -1,0 +1,155 @@
+"""kafka-topics: lists, describes, creates, grows and deletes topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kbroker.cli.connection import cluster_links
+from kbroker.cli.kafka_tools.tool_options import (
+    BOOTSTRAP,
+    Given,
+    Option,
+    Tool,
+    ToolError,
+    pairs,
+)
+from kbroker.cli.kafka_tools.topic_description import FILTERS, OVERRIDES, description
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.topic_figures import Described
+from kbroker.client.topic_requests import (
+    BROKERS_DEFAULT,
+    create_topics,
+    delete_topics,
+    grow_topic,
+)
+from kbroker.errors import ErrorCode
+
+_COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') "
+    "could collide. To avoid issues it is best to use either, but not both."
+)
+
+
+class _RefusedError(Exception):
+    """The cluster does not do it; the message is Kafka's sentence."""
+
+
+def _run(given: Given) -> int:
+    action = given.action("list", "describe", "create", "alter", "delete")
+    with cluster_links(given.bootstrap()) as links:
+        try:
+            _ACTIONS[action](links, given)
+        except _RefusedError as error:
+            click.echo(f"Error while executing topic command : {error}")
+            return 1
+    return 0
+
+
+def _list(links: ClusterLinks, given: Given) -> None:
+    click.echo("\n".join(str(topic.name) for topic in _chosen(links, given)))
+
+
+def _describe(links: ClusterLinks, given: Given) -> None:
+    filters = [name for name in (*FILTERS, OVERRIDES) if given.has(name)]
+    if len(filters) > 1:
+        raise ToolError(f"Only one of {', '.join(f'--{name}' for name in filters)} can be given")
+    for line in description(links, _existing(links, given), *filters):
+        click.echo(line)
+
+
+def _create(links: ClusterLinks, given: Given) -> None:
+    name = given.needed("topic")
+    if "." in name or "_" in name:
+        click.echo(_COLLISION)
+    partitions, factor = given.number("partitions"), given.number("replication-factor")
+    (result,) = create_topics(
+        links,
+        [name],
+        pairs("config", given.all("config")),
+        partitions=BROKERS_DEFAULT if partitions is None else partitions,
+        replication_factor=BROKERS_DEFAULT if factor is None else factor,
+    )
+    if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
+        return
+    _check(result)
+    click.echo(f"Created topic {name}.")
+
+
+def _alter(links: ClusterLinks, given: Given) -> None:
+    given.needed("topic")
+    partitions = given.number("partitions")
+    if partitions is None:
+        raise ToolError('Missing required argument "[partitions]"')
+    for topic in _existing(links, given):
+        _check(grow_topic(links, str(topic.name), partitions))
+
+
+def _delete(links: ClusterLinks, given: Given) -> None:
+    given.needed("topic")
+    for result in delete_topics(links, [str(topic.name) for topic in _existing(links, given)]):
+        _check(result)
+
+
+def _chosen(links: ClusterLinks, given: Given) -> Sequence[Described]:
+    """Those that `--topic`, a list of patterns of whole names, stands for, by name."""
+    pattern = given.one("topic")
+    try:
+        wanted = re.compile(".*" if pattern is None else pattern.replace(",", "|"))
+    except re.error as error:
+        raise ToolError(f"--topic '{pattern}' is not a pattern: {error}") from error
+    found = [
+        topic
+        for topic in links.describe(None).topics
+        if wanted.fullmatch(str(topic.name))
+        and not (topic.is_internal and given.has("exclude-internal"))
+    ]
+    return sorted(found, key=lambda topic: str(topic.name))
+
+
+def _existing(links: ClusterLinks, given: Given) -> Sequence[Described]:
+    """As `_chosen`; there must be one where a topic was named."""
+    found = _chosen(links, given)
+    if not found and given.has("topic") and not given.has("if-exists"):
+        raise _RefusedError(f"Topic '{given.one('topic')}' does not exist as expected")
+    return found
+
+
+def _check(result: Any) -> None:
+    if result.error_code != ErrorCode.NONE:
+        raise _RefusedError(result.error_message or ErrorCode(result.error_code).name)
+
+
+_ACTIONS = {
+    "list": _list,
+    "describe": _describe,
+    "create": _create,
+    "alter": _alter,
+    "delete": _delete,
+}
+TOOL = Tool(
+    summary="lists, describes, creates, grows and deletes topics.",
+    options={
+        **BOOTSTRAP,
+        "list": Option("Print the names of topics."),
+        "describe": Option("Print the partitions and settings of topics."),
+        "create": Option("Create a topic."),
+        "alter": Option("Add partitions to topics."),
+        "delete": Option("Delete topics."),
+        "topic": Option(
+            "Name of the topic to create; else a pattern of names, or several with commas.", "TOPIC"
+        ),
+        "partitions": Option("How many the topic has, or gets.", "NUMBER"),
+        "replication-factor": Option("Replicas of each partition.", "NUMBER"),
+        "config": Option("A setting of the topic to create; may be repeated.", "KEY=VALUE"),
+        "if-not-exists": Option("A topic that is there already is fine."),
+        "if-exists": Option("A topic that is not there is fine."),
+        "exclude-internal": Option("Leave out Kafka's own topics."),
+        OVERRIDES: Option("Describe only topics with settings of their own."),
+        **{name: Option(each.help) for name, each in FILTERS.items()},
+    },
+    run=_run,
+)

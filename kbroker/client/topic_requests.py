@@ -1,0 +1,66 @@
+"""Asks a controller to make, grow and delete topics; what came of each is as it answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller
+
+TIMEOUT_MS = 20_000  # less than the client waits for an answer
+BROKERS_DEFAULT = -1  # asks the broker for its own number of partitions or replicas
+
+
+def create_topics(
+    links: ClusterLinks,
+    names: Iterable[str],
+    settings: Mapping[str, str],
+    *,
+    partitions: int = BROKERS_DEFAULT,
+    replication_factor: int = BROKERS_DEFAULT,
+) -> list[Any]:
+    """A result for each topic: `name`, `error_code` and `error_message`.
+
+    Raises ClientError and OSError where no controller answers.
+    """
+    from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in settings.items()
+            ],
+        )
+        for name in dict.fromkeys(names)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS)
+    return list(ask_controller(links, request).topics)
+
+
+def grow_topic(links: ClusterLinks, name: str, partitions: int) -> Any:
+    """The result of a topic that is to have so many partitions; raises as `create_topics`."""
+    from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=name, count=partitions, assignments=None
+    )
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
+    (result,) = ask_controller(links, request).results
+    return result
+
+
+def delete_topics(links: ClusterLinks, names: Iterable[str]) -> list[Any]:
+    """As `create_topics`, for topics that are to go."""
+    from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return []
+    states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in wanted]
+    request = DeleteTopicsRequest(topics=states, topic_names=wanted, timeout_ms=TIMEOUT_MS)
+    return list(ask_controller(links, request).responses)
