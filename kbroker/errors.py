@@ -265,5 +265,9 @@ class ProtocolError(Exception):
     """A request that gets no answer. Its connection is closed, with one log line."""
 
 
+class TooManyElementsError(ProtocolError):
+    """A request whose arrays have more elements than its API takes, and which may be one else."""
+
+
 class ConfigError(ExplainedError):
     """A setting that cannot be used: the message holds its name, value and bound."""

@@ -7,9 +7,13 @@ the new one as a future replica.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_log_dirs import (
@@ -19,16 +23,33 @@ from kbroker.protocol.messages.describe_log_dirs import (
 from kbroker.replication.log_dirs import LogDirUsage
 
 
-@api(DescribeLogDirsRequest, ForRequest(AclOperation.DESCRIBE, the_cluster))
-def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+@api(
+    DescribeLogDirsRequest,
+    ForRequest(AclOperation.DESCRIBE, the_cluster),
+    parts=AS_A_WHOLE,
+)
+def handle(
+    ctx: RequestContext, request: DescribeLogDirsRequest
+) -> NowOrLater[DescribeLogDirsResponse]:
     """Describe every directory; one without a wanted replica is listed too, with its space."""
-    wanted = None
-    if request.topics is not None:
-        wanted = {
-            TopicPartition(topic.topic, partition)
-            for topic in request.topics
-            for partition in topic.partitions
-        }
+    if request.topics is None:
+        return _described(ctx, None)
+    wanted: set[TopicPartition] = set()
+    entries = sum(1 + len(topic.partitions) for topic in request.topics)
+    return worked(_name(request.topics, wanted), entries, _described, ctx, wanted)
+
+
+def _name(
+    topics: list[DescribeLogDirsRequest.DescribableLogDirTopic], wanted: set[TopicPartition]
+) -> Iterator[None]:
+    for topic in topics:
+        for partition in topic.partitions:
+            wanted.add(TopicPartition(topic.topic, partition))
+            yield
+        yield
+
+
+def _described(ctx: RequestContext, wanted: set[TopicPartition] | None) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(
         results=[_result(usage) for usage in ctx.services.replicas.log_dirs.describe(wanted)]
     )

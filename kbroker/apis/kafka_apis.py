@@ -45,14 +45,14 @@ from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.request_parts import AS_A_WHOLE, AnswerInParts, RequestInParts, parts_in
 from kbroker.counters import Counter, CounterRegistry, MetricName
-from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
-from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
+from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, response_header_version
 from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
-from kbroker.protocol.schema import Message, response_class
+from kbroker.protocol.schema import Message, field_specs, response_class
 from kbroker.rare_collections import collecting_all_rarely
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
@@ -78,6 +78,7 @@ class _Served:
         "encode",
         "exempt",
         "handler",
+        "has_code",
         "header",
         "large_bytes",
         "most_elements",
@@ -110,6 +111,8 @@ class _Served:
         self.most_elements = api.request_class.max_elements  # for brokers
         if self.sender is Sender.ANYBODY:
             self.most_elements = most_elements(declared, api.request_class)
+        fields = field_specs(self.response_class)
+        self.has_code = any(f.name == "error_code" and version in f.versions for f in fields)
         self.decode = decoder_of(api.request_class, version, self.most_elements)
         self.encode = encoder_of(self.response_class, version)
         self.version = version
@@ -157,15 +160,16 @@ class KafkaApis:
         self.requests.value += 1
         served = self._served.get(header[:2])  # key and version
         if served is None:
-            if header.api_key == API_VERSIONS_KEY and not self._serves(
-                API_VERSIONS_KEY, header.api_version
-            ):
+            if self._asks_for_newer_versions(header):
                 return self._unsupported_api_versions(request)
             served = self._serve(header.api_key, header.api_version, header.client_id)
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
-        message, end = served.decode(frame, request.body_offset)
+        try:
+            message, end = served.decode(frame, request.body_offset)
+        except TooManyElementsError as error:
+            return self._refuse_many(served, request, error)
         if end != len(frame):
             self.trailing_bytes.value += 1
         try:
@@ -177,8 +181,6 @@ class KafkaApis:
                 if self._quotas is None:
                     return _new_tuple(Response, (pieces, 0, None))
                 return self._throttled(served, request, answer, pieces, message)
-            if isinstance(answer, NoResponse):
-                return self._unanswered(served, request, answer)
         except ProtocolError:
             raise
         except Exception as error:  # the one place where bugs are caught
@@ -207,7 +209,10 @@ class KafkaApis:
     ) -> Response:
         if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
             await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
-        message, end = await decoded(served.decode, request.frame, request.body_offset)
+        try:
+            message, end = await decoded(served.decode, request.frame, request.body_offset)
+        except TooManyElementsError as error:
+            return self._refuse_many(served, request, error)
         self._count_trailing(request, end)
         if request.header.api_key == FETCH_KEY:  # others wait for the memory that it takes
             message.max_wait_ms = min(message.max_wait_ms, _LARGE_FETCH_WAIT_MS)
@@ -263,9 +268,11 @@ class KafkaApis:
             self.trailing_bytes.value += 1
 
     def _later(
-        self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
-    ) -> Awaitable[Result]:
-        """The rest of `handle` for a request that waits."""
+        self, served: _Served, request: Request, message: Message, answer: Any
+    ) -> Result | Awaitable[Result]:
+        """The rest of `handle` for a request that waits, or gets no answer."""
+        if isinstance(answer, NoResponse):
+            return self._unanswered(served, request, answer)
         if isinstance(answer, Accepted):
             waiting = request.without_frame()
             ended = partial(self._ended, served, waiting, message, answer.finish)
@@ -354,9 +361,10 @@ class KafkaApis:
         )
         return quotas.throttle_ms(usage)
 
-    def _serves(self, key: int, version: int) -> bool:
-        api = self._apis.get(key)
-        return api is not None and version in api.versions
+    def _asks_for_newer_versions(self, header: RequestHeader) -> bool:
+        api = self._apis.get(header.api_key)
+        is_served = api is not None and header.api_version in api.versions
+        return header.api_key == API_VERSIONS_KEY and not is_served
 
     def _serve(self, key: int, version: int, client_id: str | None) -> _Served:
         api = self._apis.get(key)
@@ -387,6 +395,21 @@ class KafkaApis:
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
         return self._respond(served, request, response, message)
+
+    def _refuse_many(
+        self, served: _Served, request: Request, error: TooManyElementsError
+    ) -> Response:
+        """Refuse what its API takes not so many of, in an answer that can say so. Raises `error`
+        where there is none.
+        """
+        if not served.has_code:
+            raise error
+        message = served.request_class()
+        refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+        code, text = self._told(served, request, message, refusal)
+        response = message.error_response(code, served.version, text)
+        pieces = served.encode(response, _head(served, request))
+        return self._throttled(served, request, response, pieces, message)
 
     def _told(
         self, served: _Served, request: Request, message: Message, error: Exception

@@ -6,9 +6,14 @@ v1: throttle time. v4: filter by state, and states (KIP-518). v5: filter by type
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -17,10 +22,26 @@ from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsR
     ListGroupsRequest,
     AskedInside(AclOperation.DESCRIBE, ResourceType.CLUSTER),
     AskedInside(AclOperation.DESCRIBE, ResourceType.GROUP),
+    parts=AS_A_WHOLE,
 )
-def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(ctx: RequestContext, request: ListGroupsRequest) -> NowOrLater[ListGroupsResponse]:
     """List the groups that pass the filters and that the client may see."""
-    error, groups = ctx.services.groups.list_groups(request.states_filter, request.types_filter)
+    states: set[str] = set()
+    types: set[str] = set()
+    steps = chain(_lower(request.states_filter, states), _lower(request.types_filter, types))
+    entries = len(request.states_filter) + len(request.types_filter)
+    return worked(steps, entries, _listed, ctx, states, types)
+
+
+def _lower(names: list[str], lowered: set[str]) -> Iterator[None]:
+    """Case does not matter."""
+    for name in names:
+        lowered.add(name.lower())
+        yield
+
+
+def _listed(ctx: RequestContext, states: set[str], types: set[str]) -> ListGroupsResponse:
+    error, groups = ctx.services.groups.list_groups(states, types)
     if not ctx.is_authorized(AclOperation.DESCRIBE, CLUSTER):
         names = [group.group_id for group in groups]
         hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.GROUP, names)

@@ -6,12 +6,14 @@ an engine that answers in linear time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TypeVar
 
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import worked
+from kbroker.apis.large_requests import AS_A_WHOLE, worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.coordinator.transaction_machine import KeptTransaction
@@ -20,19 +22,41 @@ from kbroker.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 
+T = TypeVar("T")
+
 State = ListTransactionsResponse.TransactionState
 
 
 @api(
     ListTransactionsRequest,
     AskedInside(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+    parts=AS_A_WHOLE,
 )
 def handle(
     ctx: RequestContext, request: ListTransactionsRequest
 ) -> NowOrLater[ListTransactionsResponse]:
     """List the ids that pass the filters and that the client may see."""
+    states: dict[str, None] = {}
+    producer_ids: dict[int, None] = {}
+    steps = chain(
+        _once(request.state_filters, states), _once(request.producer_id_filters, producer_ids)
+    )
+    entries = len(request.state_filters) + len(request.producer_id_filters)
+    return worked(steps, entries, _listed, ctx, states, producer_ids, request.duration_filter)
+
+
+def _once(values: Iterable[T], found: dict[T, None]) -> Iterator[None]:
+    """Each once, in their order."""
+    for value in values:
+        found[value] = None
+        yield
+
+
+def _listed(
+    ctx: RequestContext, states: dict[str, None], producer_ids: dict[int, None], duration_ms: int
+) -> NowOrLater[ListTransactionsResponse]:
     kept, passes, unknown = ctx.services.transactions.list_transactions(
-        request.state_filters, frozenset(request.producer_id_filters), request.duration_filter
+        states, producer_ids, duration_ms
     )
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     steps = _fill(ctx, kept, passes, response.transaction_states)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Mapping
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation, Resource
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
@@ -58,6 +59,7 @@ def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Re
     ForEach(
         operation=AclOperation.WRITE, resource=topic_or_id, asked="topic_data", answered="responses"
     ),
+    parts=AS_A_WHOLE,
 )
 def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
     """Append; answered at once unless followers have to store the records first."""

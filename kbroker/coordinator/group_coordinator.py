@@ -9,7 +9,7 @@ not wait are answered with a plain value, without a task. Refusals are those of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -279,23 +279,20 @@ class GroupCoordinator:
         return error, described
 
     def list_groups(
-        self, states: Iterable[str], types: Iterable[str]
+        self, states: Collection[str], types: Collection[str]
     ) -> tuple[ErrorCode, list[ListGroupsResponse.ListedGroup]]:
-        """The groups of this broker in these states and of these types; no filter means all.
-
-        Case does not matter.
+        """The groups of this broker in these states and of these types, in lower case; no filter
+        means all.
         """
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else _NONE
-        wanted_types = {name.lower() for name in types}
-        if wanted_types and GROUP_TYPE not in wanted_types:
+        if types and GROUP_TYPE not in types:
             return error, []
-        wanted_states = {name.lower() for name in states}
         return error, [
             _listed(each)
             for each in self.store
-            if not wanted_states or each.group.state.value.lower() in wanted_states
+            if not states or each.group.state.value.lower() in states
         ]
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:

@@ -165,7 +165,8 @@ class DecoderSource:
         needed = f"n * {size}" if size > 1 else "n" if size else "0"
         self._source.line("left -= n")
         self._source.line(
-            f"if {needed} > limit - pos or left < 0: bad_count({field.name!r}, n, limit - pos)"
+            f"if {needed} > limit - pos or left < 0: "
+            f"bad_count({field.name!r}, n, limit - pos, {needed} <= limit - pos)"
         )
         if field.type_name in FIXED_SIZES:
             letter = FIXED_FORMATS[field.type_name]

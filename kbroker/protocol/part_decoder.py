@@ -86,7 +86,9 @@ class _PartDecoderSource(DecoderSource):
         holder, _, name = target.rpartition(".")
         if self._beside or depth >= len(self._path) or name != self._path[depth]:
             if depth:
-                self._source.line(f"if n > {MOST_BESIDE + 1}: bad_count({name!r}, n, limit - pos)")
+                self._source.line(
+                    f"if n > {MOST_BESIDE + 1}: bad_count({name!r}, n, limit - pos, False)"
+                )
             self._beside += 1
             super()._elements(field, target, count)
             self._beside -= 1
@@ -96,7 +98,7 @@ class _PartDecoderSource(DecoderSource):
         size = smallest_element(field, self._version, self._flexible)
         self._source.line("left -= n")
         self._source.line(
-            f"if n * {size} > limit - pos or left < 0: bad_count({name!r}, n, limit - pos)"
+            f"if n * {size} > limit - pos or left < 0: bad_count({name!r}, n, limit - pos, False)"
         )
         array = self._source.name("a")
         self._source.line(f"{target} = {array} = []")

@@ -15,7 +15,7 @@ from struct import Struct, pack
 from typing import NoReturn
 from uuid import UUID
 
-from kbroker.errors import ProtocolError
+from kbroker.errors import ProtocolError, TooManyElementsError
 from kbroker.model import ZERO_UUID
 
 MAX_STRING_BYTES = 0x7FFF  # also in compact strings, whose length could be larger
@@ -117,11 +117,10 @@ def lacks_bytes(message: str, count: int) -> NoReturn:
     raise ProtocolError(f"{message} lacks {count} bytes")
 
 
-def bad_count(most: int, field: str, count: int, remaining: int) -> NoReturn:
-    """Refuse an array."""
-    raise ProtocolError(
-        f"{field}: {count} elements in {remaining} bytes, or more than {most} in all"
-    )
+def bad_count(most: int, field: str, count: int, remaining: int, fits: bool) -> NoReturn:
+    """Refuse an array; one that `fits` into the bytes that remain has too many elements."""
+    text = f"{field}: {count} elements in {remaining} bytes, or more than {most} in all"
+    raise TooManyElementsError(text) if fits else ProtocolError(text)
 
 
 def bad_null(field: str) -> NoReturn:

@@ -5,11 +5,13 @@ import threading
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from inspect import isawaitable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from kbroker.apis import large_requests
+from kbroker.apis import large_requests, registry
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import (
@@ -20,6 +22,7 @@ from kbroker.apis.large_requests import (
     PART_ENTRIES,
     Again,
     Parts,
+    most_elements,
 )
 from kbroker.apis.registry import Api
 from kbroker.apis.request_parts import AnswerInParts
@@ -28,6 +31,8 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
@@ -112,6 +117,51 @@ async def test_a_handler_that_says_nothing_of_many_entries_gets_few(call: Any) -
     with pytest.raises(ProtocolError, match=f"more than {MOST_UNDECLARED} in all"):
         await describer.describe(MANY)
     assert describer.asked == []
+
+
+@pytest.mark.parametrize("many", [MOST_UNDECLARED + 1, 40_000])  # read at once, or not
+async def test_more_of_them_are_refused_in_an_answer_that_has_a_code(call: Any, many: int) -> None:
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="p")] * many
+    body = encode(JoinGroupRequest(group_id="g", protocol_type="t", protocols=protocols), 5)
+    apis = KafkaApis(registry.registered(), call.services)
+
+    answer = apis.handle(request_of(11, 5, body))
+    result: Any = await answer if isawaitable(answer) else answer
+
+    data = b"".join(bytes(piece) for piece in result.pieces)
+    response, _ = decode(JoinGroupResponse, 5, data, HEADER_BYTES)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_an_array_that_is_longer_than_its_request_closes_the_connection(call: Any) -> None:
+    body = encode(JoinGroupRequest(group_id="g", protocol_type="t"), 5)[:-4] + b"\0\1\0\0"
+    apis = KafkaApis(registry.registered(), call.services)
+
+    with pytest.raises(ProtocolError, match="65536 elements in 0 bytes"):
+        apis.handle(request_of(11, 5, body))
+
+
+def test_a_producer_may_name_as_many_partitions_as_fit_into_a_megabyte() -> None:
+    produce = registry.registered()[0]
+
+    assert most_elements(produce.parts, produce.request_class) == 32_768
+
+
+@pytest.mark.parametrize("name", ["STABLE", "stable", "Stable"])
+async def test_filters_of_states_heed_no_case(call: Any, name: str) -> None:
+    asked = []
+
+    def list_groups(*filters: set[str]) -> Any:
+        asked.append(filters)
+        return 0, []
+
+    groups = SimpleNamespace(list_groups=list_groups)
+    services = replace(call.services, groups=cast(Any, groups))
+    body = encode(ListGroupsRequest(states_filter=[name, name]), 4)
+
+    KafkaApis(registry.registered(), services).handle(request_of(16, 4, body))
+
+    assert asked == [({"stable"}, set())]
 
 
 @pytest.mark.parametrize("again", Again)

@@ -258,7 +258,7 @@ def test_administrator_removes_a_static_member_by_instance_id() -> None:
     assert codes == [ErrorCode.NONE, unknown, unknown]
 
 
-def test_list_filters_by_state_and_type_whatever_their_case() -> None:
+def test_list_filters_by_state_and_type() -> None:
     broker = GroupBroker()
     broker.stable_member("live")
     commit(broker, 1, "offsets-only")
@@ -268,9 +268,9 @@ def test_list_filters_by_state_and_type_whatever_their_case() -> None:
 
     assert listed([], []) == ["live", "offsets-only"]
     assert listed(["stable"], []) == ["live"]
-    assert listed([], ["Classic"]) == ["live", "offsets-only"]
+    assert listed([], ["classic"]) == ["live", "offsets-only"]
     assert listed([], ["consumer"]) == []
-    assert listed(["NoState"], []) == []
+    assert listed(["nostate"], []) == []
 
 
 def test_delete_refuses_live_and_unknown_groups_and_forgets_empty_ones() -> None:
