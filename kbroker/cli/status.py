@@ -40,9 +40,20 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
     shell_complete=topic_names,
     help="Wait until this topic has a leader everywhere; may be repeated.",
 )
+@click.option(
+    "--settings",
+    "properties",
+    metavar="FILE|-",
+    help="Ask the broker that `kbroker start FILE` would start here, with the same variables: its "
+    "first listener; -: without a file.",
+)
 @bootstrap_option
-def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
+def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: str | None) -> None:
     """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
+    if properties is not None:
+        from kbroker.cli.own_listener import own_listener  # settings that nobody else reads
+
+        bootstrap = own_listener(properties, bootstrap)
     deadline = time.monotonic() + timeout_s
     while True:
         try:

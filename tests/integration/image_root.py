@@ -264,6 +264,8 @@ def check(image: Image, name: str) -> None:
             container.run("kbroker", "produce", topic, "--bootstrap", address, given="book\nlamp\n")
             read = container.run("kbroker", "consume", topic, "--bootstrap", address)
             assert read == "book\nlamp\n", read
+        topics = container.run("kafka-topics.sh", "--list", "--bootstrap-server", "localhost:9092")
+        assert topics == "orders-19092\norders-9092\n", topics
         user = container.run("id", "-u").strip()
         assert user != "0"
         tries = container.run("sh", "-c", "touch /etc/x /opt/kbroker/x /x 2>&1; true")

@@ -15,7 +15,9 @@ from pathlib import Path
 import click
 import pytest
 
+from compat_tests.apache_kafka import free_port
 from kbroker.cli.__main__ import cli
+from kbroker.cli.kafka_tools.command import TOOLS
 from kbroker.server.settings_sources import SettingSources, load_settings
 from kbroker.server.start_refusals import refusals_of
 from tests.integration.container_environments import SEVERAL_NODES, SINGLE_NODES, Form
@@ -24,6 +26,7 @@ from tests.integration.dockerfile import Stage, stages, with_bases
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
 COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
 RUN = DOCKER / "run"
+HEALTHCHECK = DOCKER / "healthcheck"
 STAGES = [pytest.param(stage, id=name) for name, stage in stages().items()]
 READY = "Kafka Server started. Transitioning from RECOVERY to RUNNING.\n"
 # As the module of Testcontainers for Java starts apache/kafka; the ports are free ones.
@@ -72,13 +75,15 @@ def started(tmp_path: Path, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def settings_given(tmp_path: Path, *arguments: str, **variables: str) -> dict[str, str]:
+def settings_given(
+    tmp_path: Path, *arguments: str, script: Path = RUN, **variables: str
+) -> dict[str, str]:
     """Return the settings that the script gives to the command, by variable."""
     command = tmp_path / "kbroker"
     command.write_text('#!/bin/sh\necho "COMMAND=$@"\nenv\n')
     command.chmod(0o755)
     output = subprocess.run(
-        [RUN, *arguments],
+        [script, *arguments],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOSTNAME": "3f2a9c", **variables},
         capture_output=True,
         text=True,
@@ -146,6 +151,76 @@ def test_listeners_that_are_set_stay_as_they_are(tmp_path: Path) -> None:
     variables = {"KAFKA_LISTENERS": "PLAINTEXT://:29092", "KAFKA_CFG_LOG_DIRS": "/data"}
 
     assert settings_given(tmp_path, **variables) == {"COMMAND": "start", **variables}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"KAFKA_LISTENERS": "PLAINTEXT://:29092"},
+        {"KAFKA_CFG_ADVERTISED_LISTENERS": "A://me.example:9094,B://me.example:9093"},
+    ],
+)
+def test_the_health_check_has_the_settings_of_the_broker(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    of_broker = settings_given(tmp_path, **variables)
+    of_check = settings_given(tmp_path, script=HEALTHCHECK, **variables)
+
+    assert (of_broker.pop("COMMAND"), of_check.pop("COMMAND")) == (
+        "start",
+        "wait --timeout 8 --settings -",
+    )
+    assert of_check == of_broker
+
+
+def test_the_health_check_asks_the_listener_that_is_set(tmp_path: Path) -> None:
+    variables = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": f"CONTROLLER://:1,PLAINTEXT://127.0.0.1:{free_port()}",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://elsewhere.example:9092",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LOG_DIRS": str(tmp_path / "d"),
+    }
+    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **variables}
+    with started(tmp_path, **variables) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        check = subprocess.run(
+            [HEALTHCHECK],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+    assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", ["kafka-topics.sh", "kafka-topics"])
+def test_a_tool_is_that_of_the_name_by_which_it_is_called(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).symlink_to(DOCKER / "kafka-tool")
+
+    given = settings_given(tmp_path, "--topic", "a b", script=tmp_path / name)
+
+    assert given["COMMAND"] == f"kafka-tool {name} --topic a b"
+
+
+def test_the_image_has_all_of_kafkas_tools_that_are_served() -> None:
+    (text,) = (text for text in stages()["base"].texts("RUN") if "/opt/kafka/bin" in text)
+    linked = re.search(r"for tool in ([a-z -]+);", text)
+
+    assert linked is not None
+    assert linked[1].split() == sorted(TOOLS)
+    assert re.findall(r"ln -s kafka-tool \"?(\S+?)\"?(?: |;|$)", text) == [
+        "/opt/kafka/bin/kafka-$tool",
+        "/opt/kafka/bin/kafka-$tool.sh",
+    ]
 
 
 def test_arguments_are_variables(tmp_path: Path) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from kbroker.cli import status
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.own_listener import own_listener
+from kbroker.cli.status import wait
 from kbroker.client.bootstrap import settings_of
 from kbroker.errors import ErrorCode, Trouble
 
@@ -94,3 +98,37 @@ def test_a_topic_that_is_not_there_leads_to_what_is_said_of_topics(
 
     assert isinstance(result.exception, CommandError)
     assert result.exception.trouble == Trouble.UNKNOWN_TOPIC
+
+
+@pytest.mark.parametrize(
+    ("lines", "address"),
+    [
+        ("listeners=PLAINTEXT://:29092", "127.0.0.1:29092"),
+        ("listeners=PLAINTEXT://0.0.0.0:29092", "127.0.0.1:29092"),
+        ("listeners=PLAINTEXT://[::]:29092", "[::1]:29092"),
+        ("listeners=PLAINTEXT://broker:29092", "broker:29092"),
+        (
+            "listeners=CONTROLLER://:1,PLAINTEXT://:2\ncontroller.listener.names=CONTROLLER",
+            "127.0.0.1:2",
+        ),
+        ("num.partitions=3", "127.0.0.1:9092"),
+    ],
+)
+def test_the_broker_of_a_file_listens_where_the_file_says(
+    tmp_path: Path, lines: str, address: str
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(lines)
+
+    with click.Context(wait):
+        assert own_listener(str(file), "elsewhere:1") == address
+
+
+def test_settings_that_no_broker_starts_with_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=none")
+
+    with click.Context(wait):
+        for name in (str(file), "/no/such/file"):
+            with pytest.raises(CommandError):
+                own_listener(name, "elsewhere:1")
