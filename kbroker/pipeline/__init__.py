@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
+from kbroker.pipeline.archive.reader import ArchiveSelection, archive_files, read_archive_frame
 from kbroker.pipeline.lag.commit_progress import commit_progress
 
-__all__ = ["ArchiveSelection", "commit_progress", "read_archive_frame", "register"]
+__all__ = [
+    "ArchiveSelection",
+    "archive_files",
+    "commit_progress",
+    "read_archive_frame",
+    "register",
+]
 
 
 def register(spark: Any) -> None:

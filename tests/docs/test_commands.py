@@ -187,10 +187,16 @@ def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
     (of_testing,) = [code for code in blocks("python", text_of("testing")) if "kafka_group" in code]
     (tmp_path / "test_sending.py").write_text(snippet("kafka_topic"))
     (tmp_path / "test_reading.py").write_text(of_testing)
+    (strict,) = blocks("ini", text_of("testing"))
+    (tmp_path / "pytest.ini").write_text(strict)
 
-    output = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
+    output = run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."],
+        tmp_path,
+    )
 
     assert "2 passed" in output
+    assert "warning" not in output
 
 
 @pytest.mark.parametrize("brokers", ["with Broker(settings=", "with Broker(brokers=3)"])

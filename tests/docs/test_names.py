@@ -34,6 +34,7 @@ OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),
     *("--add-config", "--delete-config", "--execute", "--throttle", "--verify", "--describe"),
     *("--reassignment-json-file", "--no-deps", "--feature", "--hypothesis-profile"),
+    *("--host", "--port", "--memory", "--work-dir"),  # of Spark's programs
 }
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from compat_tests.apache_kafka import free_port
 from compat_tests.spark.quick_java import quick_java
 from tests.docs.pages import blocks, shown_commands, text_of
 from tests.docs.terminals import DEFAULT_ADDRESS, Terminals, run
@@ -15,9 +16,21 @@ from tests.docs.terminals import DEFAULT_ADDRESS, Terminals, run
 PIPELINE = text_of("pipeline")
 
 
+def printed(code: str) -> list[str]:
+    """List the outputs that comments after printing lines promise."""
+    return re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+
+def standalone_settings(quick: dict[str, str]) -> dict[str, str]:
+    """For a cluster of Spark on this machine: quick starts, and no port that another may have."""
+    ports = dict.fromkeys(("SPARK_MASTER_WEBUI_PORT", "SPARK_WORKER_WEBUI_PORT"), "0")
+    java = {"SPARK_DAEMON_JAVA_OPTS": quick["SPARK_SUBMIT_OPTS"], "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**quick, **ports, **java}
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
     if shutil.which("java") is None:
         pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
@@ -27,9 +40,10 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         toml.replace(DEFAULT_ADDRESS, terminals.address)
     )
     (connector,) = [code for code in blocks("python", text_of("start")) if "spark.jars" in code]
-    (log_source,) = blocks("python", PIPELINE)
-    code = connector + log_source  # one session for both
-    printed = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    log_source, tables = blocks("python", PIPELINE)
+    (terminals.directory / "sales.py").write_text(
+        log_source.replace(DEFAULT_ADDRESS, terminals.address)
+    )
 
     for shown in shown_commands(PIPELINE):
         terminals.play(shown)
@@ -37,10 +51,18 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         command = ["kbroker", "pipeline", *job.split(), "--config", "pipeline.toml"]
         assert "sales" in run(command, terminals.directory)
     output = run(
-        [sys.executable, "-c", code.replace(DEFAULT_ADDRESS, terminals.address)],
+        [sys.executable, "-c", connector.replace(DEFAULT_ADDRESS, terminals.address)],
         terminals.directory, 280, **terminals.settings,
+    )  # fmt: skip
+    read = run([sys.executable, "-c", tables], terminals.directory)
+    (commands,) = blocks("sh", PIPELINE)
+    on_cluster = run(
+        ["bash", "-ec", f"trap 'kill $(jobs -p)' EXIT\n{commands.replace('7077', str(free_port()))}"],
+        terminals.directory, 280, **standalone_settings(terminals.settings),
     )  # fmt: skip
 
     rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))
     assert rows == [("k1", "v1"), ("k2", "v2")]
-    assert re.findall(r"^\d+$", output, re.MULTILINE) == printed
+    assert read.splitlines() == printed(tables)
+    assert "archive reached the end: 1,600 rows" in on_cluster
+    assert re.findall(r"^\d+$", on_cluster, re.MULTILINE) == printed(log_source)

@@ -4,6 +4,7 @@ broker serves where nothing but the default install is.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -115,7 +116,10 @@ def test_a_default_install_is_small(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         sizes["kbroker"] = 2 * sum(each.file_size for each in file.infolist())  # with byte-code
 
-    assert sum(sizes.values()) <= MOST_BYTES, sizes
+    whole = sum(sizes.values())
+    (promised,) = re.findall(r"A default install takes (\d+) MB", (ROOT / "README.md").read_text())
+    assert whole <= MOST_BYTES, sizes
+    assert abs(whole / 1_000_000 - int(promised)) < 4, whole
 
 
 @pytest.fixture(scope="module")

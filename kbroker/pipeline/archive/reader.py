@@ -1,4 +1,5 @@
-"""An archive as a Spark frame: exactly the files its manifests name, by Spark's own Parquet reader.
+"""An archive's files and its records as a Spark frame: exactly the files its manifests name, by
+Spark's own Parquet reader.
 
 Files are left out by their entries (topic, partition, offsets, time), and the rest is a filter that
 Spark pushes into the files.
@@ -47,6 +48,20 @@ class ArchiveSelection:
         return self.end_ms is None or entry.min_timestamp_ms < self.end_ms
 
 
+def archive_files(
+    path: str, selection: ArchiveSelection | None = None, *, rejected: bool = False
+) -> list[str]:
+    """Absolute paths of the Parquet files that may hold wanted records: those that the manifests
+    name as of this call, for any reader of Parquet. With `rejected` those of records whose values
+    did not parse. Needs no Spark. Raises PipelineError.
+
+    A file has records of one partition and one hour: a reader leaves out what a selection by
+    offset or time does not want of it.
+    """
+    wanted = selection or ArchiveSelection()
+    return _files(_archive_with(path, wanted.topics), wanted, rejected=rejected)
+
+
 def read_archive_frame(
     spark: Any, path: str, selection: ArchiveSelection | None = None, *, rejected: bool = False
 ) -> Any:
@@ -57,10 +72,8 @@ def read_archive_frame(
     the archive as of this call. Raises PipelineError.
     """
     wanted = selection or ArchiveSelection()
-    state = read_archive(os.path.abspath(path))
-    check_topics(state, wanted.topics)
-    entries = state.entries(kind="rejected" if rejected else "data")
-    paths = [f"{state.path}/{entry.path}" for entry in entries if wanted.wants(entry)]
+    state = _archive_with(path, wanted.topics)
+    paths = _files(state, wanted, rejected=rejected)
     schema = _schema(state, wanted.topics, rejected=rejected)
     if not paths:
         return spark.createDataFrame([], schema)
@@ -77,6 +90,17 @@ def check_topics(state: ArchiveState, topics: Iterable[str]) -> None:
             f"{', '.join(known) or 'none yet'}",
             ExitCode.USAGE,
         )
+
+
+def _archive_with(path: str, topics: Iterable[str]) -> ArchiveState:
+    state = read_archive(os.path.abspath(path))
+    check_topics(state, topics)
+    return state
+
+
+def _files(state: ArchiveState, wanted: ArchiveSelection, *, rejected: bool) -> list[str]:
+    entries = state.entries(kind="rejected" if rejected else "data")
+    return [f"{state.path}/{entry.path}" for entry in entries if wanted.wants(entry)]
 
 
 def _schema(state: ArchiveState, topics: tuple[str, ...], *, rejected: bool) -> Any:
