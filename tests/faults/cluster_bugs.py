@@ -267,13 +267,13 @@ FOUND_SOON: dict[Mistake, tuple[int, int]] = {
     read_before_the_watch: (1, 15),
     topics_watched_once: (2, 15),
     notifications_skipped: (42, 15),
-    deleted_topics_known_for_good: (268, 60),
+    deleted_topics_known_for_good: (294, 60),
     answers_of_earlier_lives_believed: (16, 15),
     deletion_forgets_a_replica: (81, 15),
     requests_reordered: (5, 15),
     failed_requests_dropped: (6, 15),
-    failed_events_forgotten: (55, 60),
-    past_lives_remembered: (46, 60),
+    failed_events_forgotten: (112, 60),
+    past_lives_remembered: (91, 60),
     growth_overlooked: (19, 15),
 }
 REST = "not at rest"

@@ -9,7 +9,7 @@ means that nothing happened.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from kbroker.controller.event_handlers.alter_partitions import AlterPartitions
@@ -29,7 +29,7 @@ from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.event_handlers.topic_changes import TopicChanges
 from kbroker.controller.event_handlers.topic_deletions import TopicDeletions
 from kbroker.controller.state_machines import events
-from kbroker.controller.state_machines.controller_context import ControllerContext
+from kbroker.controller.state_machines.controller_context import ControllerContext, Replica
 from kbroker.controller.state_machines.events import Event
 from kbroker.controller.state_machines.feature_rules import UpdateFeatures
 from kbroker.controller.state_machines.isr_change import AlterPartition
@@ -51,6 +51,7 @@ from kbroker.controller.state_machines.unseen_returns import (
     replicas_that_returned,
 )
 from kbroker.model import SupportedFeature
+from kbroker.turns import in_turns
 
 E = TypeVar("E", bound=Event)
 
@@ -115,7 +116,7 @@ class ClusterChanges:
         await self._states.raise_leader_epochs(list(leaders_that_returned(context)))
         self._states.send_metadata(context.live_brokers)
         await self._start_replicas()
-        self._states.partitions.initialize()
+        await in_turns(self._states.partitions.initialize())
         await self._states.partitions_online(
             context.partitions_needing_leader(), ElectionStrategy.OFFLINE, fresh=True
         )
@@ -191,19 +192,21 @@ class ClusterChanges:
 
     async def _start_replicas(self) -> None:
         context = self.context
-        self._states.replicas.initialize()
+        await in_turns(self._states.replicas.initialize())
         await self._reassignments.drop_leftovers()
-        await asyncio.sleep(0)  # others run: each part takes milliseconds with 5,000 partitions
-        replicas = context.replicas_of(context.all_partitions())
+        await asyncio.sleep(0)
+        online: list[Replica] = []
+        offline: list[Replica] = []
+        await in_turns(self._sort_replicas(online, offline))
         await self._states.all_replicas_online(
-            r
-            for r in replicas
-            if context.is_replica_online(r)
-            and not context.is_queued_for_deletion(r.topic_partition.topic)
+            r for r in online if not context.is_queued_for_deletion(r.topic_partition.topic)
         )
-        await self._states.replicas_offline(
-            [r for r in replicas if not context.is_replica_online(r)], fresh=True
-        )
+        await self._states.replicas_offline(offline, fresh=True)
+
+    def _sort_replicas(self, online: list[Replica], offline: list[Replica]) -> Iterator[None]:
+        for replica in self.context.all_replicas():
+            (online if self.context.is_replica_online(replica) else offline).append(replica)
+            yield
 
     async def _on_topic_deletion(self, event: events.TopicDeletion) -> None:
         await self._deletions.on_topic_deletion(event)

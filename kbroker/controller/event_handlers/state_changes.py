@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import TypeVar
 
 from kbroker.controller.channels.controller_channel_manager import ControllerChannelManager
 from kbroker.controller.state_machines.controller_context import (
@@ -34,6 +35,7 @@ from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.controller.state_machines.unseen_returns import keeping_doubt, partitions_in_doubt
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, LeaderAndIsr, TopicPartition
+from kbroker.turns import turn
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_paths import PartitionStateWrite
@@ -42,9 +44,11 @@ from kbroker.zk.zk_utils import ZkUtils
 log = logging.getLogger(__name__)
 
 MAX_CONFLICT_RETRIES = 5
+_AT_ONCE = 1_024  # some milliseconds; all of them share their writes to the tree
 UNCLEAN_SETTING = "unclean.leader.election.enable"
 
 
+T = TypeVar("T")
 LogEnds = Mapping[TopicPartition, EpochEndOffset]
 AskLogEnds = Callable[[Broker, Sequence[TopicPartition]], Awaitable[LogEnds]]
 """Asks a broker how far its logs reach: the last leader epoch, and the end. A log that it does not
@@ -103,8 +107,11 @@ class StateChanges:
     async def _send_in_turns(self, batch: RequestBatch) -> None:
         """As `send`, for what may be of thousands of partitions: others run between requests."""
         for request in batch.build_each():
-            self.channels.send((request,))
-            await asyncio.sleep(0)
+            if request is None:
+                await turn()
+            else:
+                self.channels.send((request,))
+                await asyncio.sleep(0)
 
     # ---- partitions
 
@@ -131,7 +138,12 @@ class StateChanges:
         fresh: bool = False,
     ) -> None:
         """Give partitions a leader: their first one, or an elected one."""
-        allowed = self.partitions.allowed(partitions, PartitionState.ONLINE)
+        async for some in _in_parts(self.partitions.allowed(partitions, PartitionState.ONLINE)):
+            await self._some_online(some, strategy, fresh=fresh)
+
+    async def _some_online(
+        self, allowed: Sequence[TopicPartition], strategy: ElectionStrategy, *, fresh: bool
+    ) -> None:
         new = [p for p in allowed if self.context.partition_state(p) is PartitionState.NEW]
         old = [p for p in allowed if self.context.partition_state(p) is not PartitionState.NEW]
         batch = self.batch()
@@ -297,7 +309,8 @@ class StateChanges:
     async def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
         """The same, with all that work at the start of a reign; all brokers are told everything."""
         batch = self.batch()
-        self.replicas.online(replicas, batch)
+        async for some in _in_parts(list(replicas)):
+            self.replicas.online(some, batch)
         batch.add_full_metadata(self.context.live_brokers)
         await self._send_in_turns(batch)
 
@@ -308,11 +321,12 @@ class StateChanges:
             self.replicas.allowed(replicas, ReplicaState.OFFLINE), key=lambda r: r.broker_id
         )
         for broker_id, group in groupby(allowed, key=lambda r: r.broker_id):
-            await self._broker_replicas_offline(broker_id, list(group), batch, fresh=fresh)
+            async for some in _in_parts(list(group)):
+                await self._broker_replicas_offline(broker_id, some, batch, fresh=fresh)
         await self._send_in_turns(batch)
 
     async def _broker_replicas_offline(
-        self, broker_id: int, replicas: list[Replica], batch: RequestBatch, *, fresh: bool
+        self, broker_id: int, replicas: Sequence[Replica], batch: RequestBatch, *, fresh: bool
     ) -> None:
         self.replicas.stop(replicas, batch)
         pending = replicas
@@ -353,3 +367,11 @@ class StateChanges:
 
     async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:
         remember_read(self.context, await self.zk.partition_states(partitions))
+
+
+async def _in_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+    """As many partitions or replicas as others can wait for, with their turn in between."""
+    for start in range(0, len(items), _AT_ONCE):
+        if start:
+            await turn()
+        yield items[start : start + _AT_ONCE]

@@ -87,9 +87,10 @@ class TopicDeletions:
             if steps == before:
                 log.error("topics cannot be deleted yet, trying again: %.500s", steps)
                 return
-            for some in self._together(steps):
+            for number, some in enumerate(self._together(steps)):
+                if number:
+                    await turn()
                 await self._carry_out(some)
-                await turn()
             before = steps
 
     def _together(self, steps: Iterable[DeletionStep]) -> Iterator[list[DeletionStep]]:

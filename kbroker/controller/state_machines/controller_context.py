@@ -158,10 +158,18 @@ class ControllerContext:
         """All replicas of a topic."""
         return self.replicas_of(self.partitions_of(topic))
 
+    def all_replicas(self) -> Iterator[Replica]:
+        """All replicas of all topics, which may not change meanwhile."""
+        for topic, partitions in self.assignments.items():
+            for number, assignment in partitions.items():
+                partition = TopicPartition(topic, number)
+                for broker_id in assignment.replicas:
+                    yield Replica(partition, broker_id)
+
     def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
         """All replicas on these brokers."""
         wanted = set(brokers)
-        return [r for r in self._all_replicas() if r.broker_id in wanted]
+        return [r for r in self.all_replicas() if r.broker_id in wanted]
 
     def remove_replica(self, replica: Replica) -> None:
         """Take a replica out of its partition's assignment.
@@ -222,10 +230,3 @@ class ControllerContext:
             for partition, state in self.partition_states.items()
             if state in waiting and not self.is_queued_for_deletion(partition.topic)
         ]
-
-    def _all_replicas(self) -> Iterator[Replica]:
-        for topic, partitions in self.assignments.items():
-            for number, assignment in partitions.items():
-                partition = TopicPartition(topic, number)
-                for broker_id in assignment.replicas:
-                    yield Replica(partition, broker_id)

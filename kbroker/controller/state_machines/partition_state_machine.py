@@ -8,7 +8,7 @@ expected versions and hands the outcome to `written`, which alone makes a partit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 
@@ -71,10 +71,11 @@ class PartitionStateMachine:
         else:
             self._context.partition_states[partition] = target
 
-    def initialize(self) -> None:
-        """States of all partitions as a new controller finds them."""
+    def initialize(self) -> Iterator[None]:
+        """States of all partitions as a new controller finds them, in small steps."""
         context = self._context
         for partition in context.all_partitions():
+            yield
             known = context.leadership.get(partition)
             if known is None:
                 state = PartitionState.NEW

@@ -9,7 +9,8 @@ that, and the shell calls `offline` with the outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from kbroker.controller.state_machines.controller_context import (
     ControllerContext,
@@ -53,17 +54,18 @@ class ReplicaStateMachine:
         else:
             self._context.replica_states[replica] = target
 
-    def initialize(self) -> None:
-        """States of all replicas as a new controller finds them.
+    def initialize(self) -> Iterator[None]:
+        """States of all replicas as a new controller finds them, in small steps.
 
         A replica on a dead broker starts as ineligible for deletion: nobody can be asked to delete
         it now. Leftovers of a move are replicas until they are dropped.
         """
         context = self._context
         left = [Replica(p, b) for p, ids in leftovers(context).items() for b in ids]
-        for replica in (*context.replicas_of(context.all_partitions()), *left):
+        for replica in chain(context.all_replicas(), left):
             online = context.is_replica_online(replica)
             context.replica_states[replica] = _S.ONLINE if online else _S.DELETION_INELIGIBLE
+            yield
 
     def new(self, replicas: Iterable[Replica], batch: RequestBatch) -> None:
         """Replicas of new partitions, or added to old ones: those learn their leader at once."""

@@ -7,7 +7,7 @@ one, because clients ask any of them who leads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from kbroker.controller.state_machines.controller_context import ControllerContext, Replica
 from kbroker.model import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS, Broker, TopicPartition
@@ -16,6 +16,8 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
+
+_PARTITIONS_AT_ONCE = 256  # about a millisecond
 
 
 class RequestBatch:
@@ -62,32 +64,34 @@ class RequestBatch:
 
     def build(self) -> list[tuple[int, ControlRequest]]:
         """The requests with their brokers, in sending order; the batch is empty afterwards."""
-        return list(self.build_each())
+        return [request for request in self.build_each() if request is not None]
 
-    def build_each(self) -> Iterator[tuple[int, ControlRequest]]:
-        """As `build`, each one when it is asked for: it takes milliseconds with thousands of
-        partitions. The context may not change in between.
+    def build_each(self) -> Iterator[tuple[int, ControlRequest] | None]:
+        """As `build`, in steps of a few milliseconds: one that comes to no request yet is None. The
+        context may not change in between.
         """
         live = self._context.live_brokers
         for broker_id, news in self._leader_and_isr.items():
             if broker_id in live:
-                yield broker_id, self._build_leader_and_isr(live[broker_id], news)
+                yield broker_id, (yield from self._build_leader_and_isr(live[broker_id], news))
         if self._metadata_brokers:
             yield from self._build_update_metadata()
         for broker_id, deletes in self._stop_replica.items():
             if broker_id in live:
-                yield broker_id, self._build_stop_replica(live[broker_id], deletes)
+                yield broker_id, (yield from self._build_stop_replica(live[broker_id], deletes))
         self._leader_and_isr, self._stop_replica = {}, {}
         self._metadata_brokers, self._metadata_partitions = {}, {}
         self._metadata_is_full = False
 
     def _build_leader_and_isr(
         self, broker: Broker, news: dict[TopicPartition, bool]
-    ) -> LeaderAndIsrRequest:
+    ) -> Generator[None, None, LeaderAndIsrRequest]:
         context = self._context
         by_topic: dict[str, list[LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
         leaders: dict[int, None] = {}
-        for partition, is_new in news.items():
+        for number, (partition, is_new) in enumerate(news.items(), 1):
+            if number % _PARTITIONS_AT_ONCE == 0:
+                yield
             known = context.leadership[partition]
             state = known.leader_and_isr
             assignment = context.assignment(partition)
@@ -128,30 +132,32 @@ class RequestBatch:
             ],
         )
 
-    def _build_update_metadata(self) -> list[tuple[int, ControlRequest]]:
-        topic_states = self._metadata_topic_states()
+    def _build_update_metadata(self) -> Iterator[tuple[int, ControlRequest] | None]:
+        topic_states = yield from self._metadata_topic_states()
         live = self._context.live_brokers
         live_brokers = [_metadata_broker(broker) for broker in live.values()]
-        return [
-            (
-                broker_id,
-                UpdateMetadataRequest(
-                    controller_id=self._controller_id,
-                    controller_epoch=self._context.epoch,
-                    broker_epoch=live[broker_id].epoch,
-                    type=FULL_UPDATE if self._metadata_is_full else 0,
-                    topic_states=topic_states,
-                    live_brokers=live_brokers,
-                ),
-            )
-            for broker_id in self._metadata_brokers
-            if broker_id in live
-        ]
+        for broker_id in self._metadata_brokers:
+            if broker_id in live:
+                yield (
+                    broker_id,
+                    UpdateMetadataRequest(
+                        controller_id=self._controller_id,
+                        controller_epoch=self._context.epoch,
+                        broker_epoch=live[broker_id].epoch,
+                        type=FULL_UPDATE if self._metadata_is_full else 0,
+                        topic_states=topic_states,
+                        live_brokers=live_brokers,
+                    ),
+                )
 
-    def _metadata_topic_states(self) -> list[UpdateMetadataRequest.UpdateMetadataTopicState]:
+    def _metadata_topic_states(
+        self,
+    ) -> Generator[None, None, list[UpdateMetadataRequest.UpdateMetadataTopicState]]:
         context = self._context
         by_topic: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
-        for partition in self._metadata_partitions:
+        for number, partition in enumerate(self._metadata_partitions, 1):
+            if number % _PARTITIONS_AT_ONCE == 0:
+                yield
             known = context.leadership.get(partition)
             if known is None:
                 continue
@@ -182,10 +188,12 @@ class RequestBatch:
 
     def _build_stop_replica(
         self, broker: Broker, deletes: dict[TopicPartition, bool]
-    ) -> StopReplicaRequest:
+    ) -> Generator[None, None, StopReplicaRequest]:
         context = self._context
         by_topic: dict[str, list[StopReplicaRequest.StopReplicaPartitionState]] = {}
-        for partition, delete in deletes.items():
+        for number, (partition, delete) in enumerate(deletes.items(), 1):
+            if number % _PARTITIONS_AT_ONCE == 0:
+                yield
             deleting = context.is_queued_for_deletion(partition.topic)
             known = context.leadership.get(partition)
             # -2 tells the broker that the topic goes for good, so no epoch is compared (KIP-570).

@@ -12,6 +12,7 @@ from kbroker.controller.state_machines.controller_context import ControllerConte
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment
 from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
+from tests.fakes.loop_turns import counting_turns
 
 BROKERS = 3
 
@@ -44,18 +45,34 @@ def context_of(partitions: int) -> ControllerContext:
     return context
 
 
-async def test_a_new_controller_queues_one_request_per_turn() -> None:
-    context, channels = context_of(60), RecordingChannels()
+def states_of(context: ControllerContext, channels: RecordingChannels) -> StateChanges:
     nobody: Any = None
-    states = StateChanges(
+    return StateChanges(
         context,
         nobody,
         channels,  # type: ignore[arg-type]
         broker_id=0,
         unclean_by_default=lambda: False,
     )
+
+
+async def test_a_new_controller_looks_at_its_partitions_a_few_in_each_turn() -> None:
+    context = context_of(3_000)
+    states = states_of(context, RecordingChannels())
+
+    assert len(list(states.replicas.initialize())) == 3_000
+    assert len(list(states.partitions.initialize())) == 3_000
+    _, turns = await counting_turns(states.all_replicas_online(list(context.all_replicas())))
+
+    # Of 1,024 replicas to be online, 256 partitions of each request, and the requests.
+    assert turns >= 2 + 3 * (1_000 // 256) + 3_000 // 256 + 2 * BROKERS
+
+
+async def test_a_new_controller_queues_one_request_per_turn() -> None:
+    context, channels = context_of(60), RecordingChannels()
+    states = states_of(context, channels)
     replicas = context.replicas_of(context.all_partitions())
-    states.replicas.initialize()
+    list(states.replicas.initialize())
     working = asyncio.create_task(states.all_replicas_online(replicas))
     while not working.done():
         channels.turn += 1
