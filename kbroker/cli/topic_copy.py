@@ -38,7 +38,7 @@ from kbroker.cli.topic_changes import made_topics, refuse_topics
 from kbroker.cli.topic_choice import existing_topic
 from kbroker.client.cluster_configs import Resource, describe_configs, own_settings
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.fetched_batches import FetchedBatch, records_in
+from kbroker.client.fetched_batches import FetchedBatch, TellUnreadable, record_lists
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import RecordSender, SendOptions
@@ -94,6 +94,11 @@ _TIME_TYPE, _CREATE_TIME = "message.timestamp.type", "CreateTime"
     show_default=True,
     help="For batches that are packed again: small ones, or all with --by-key.",
 )
+@click.option(
+    "--allow-loss",
+    is_flag=True,
+    help="Leave out what cannot be read at the source, and name it, instead of stopping before it.",
+)
 @bootstrap_option
 def copy(  # one parameter per option
     bootstrap: str,
@@ -106,6 +111,7 @@ def copy(  # one parameter per option
     by_key: bool,
     configs: Sequence[str],
     compression: str,
+    allow_loss: bool,
 ) -> None:
     """Copy the records that SOURCE has now to TARGET.
 
@@ -135,14 +141,15 @@ def copy(  # one parameter per option
         starts, ends = (offsets_at(readers, view, list(view.leaders), each) for each in places)
         check_start(places[0], starts)
         held = held_in_topic(readers, view, ends)
-        course = Course(starts=starts, ends=ends | held, only_committed=True)
+        tell = _tell_left_out if allow_loss else None
+        course = Course(starts=starts, ends=ends | held, only_committed=True, tell_unreadable=tell)
         fetcher = RecordFetcher(readers, [view], course, say)
         count = len(target_view.leaders) if by_key else None
         with report.watched():
-            obstacle = _Copy(fetcher, sender, report, count).run()
+            obstacle = _Copy(fetcher, sender, report, count, tell).run()
     say(f"{counted(report.read, 'record')} copied from {source} to {target}")
     if obstacle is not None:
-        reason = f"{obstacle}; nothing behind it was copied (--from goes on behind it)"
+        reason = f"{obstacle}; nothing behind it was copied (--allow-loss leaves it out)"
         raise CommandError(reason, ExitCode.ITEM_FAILED)
     tell_open(held)
 
@@ -191,10 +198,14 @@ class _Copy:
         sender: RecordSender,
         report: SendReport,
         count: int | None,
+        tell_unreadable: TellUnreadable | None,
     ) -> None:
-        """`count`: of partitions to choose from by key; None: partitions stay."""
+        """`count`: of partitions to choose from by key; None: partitions stay. `tell_unreadable`
+        gets a sentence for what is left out; None: the copy ends before it.
+        """
         self._fetcher, self._sender = fetcher, sender
         self._report, self._count = report, count
+        self._tell_unreadable = tell_unreadable
 
     def run(self) -> str | None:
         """Copy all, or up to what cannot be read, which is told. Raises ClientError, KafkaError,
@@ -229,15 +240,18 @@ class _Copy:
             self._sender.put_packed(batch.place.partition, packed, _now_ms())
             return None
         try:
-            read = records_in(batch)
+            for read in record_lists(batch, self._tell_unreadable):
+                self._put_records(batch.place, read)
         except KafkaError as error:
             return error.reason
-        for partition, records in self._placed(batch.place, read).items():
+        return None
+
+    def _put_records(self, place: TopicPartition, read: list[Record]) -> None:
+        for partition, records in self._placed(place, read).items():
             self._report.read += len(records)
             bodies = list(map(whole_body_of, records))
             times = [record.timestamp for record in records]
             self._sender.put(partition, bodies, _now_ms(), times)
-        return None
 
     def _placed(
         self, place: TopicPartition, records: list[Record]
@@ -251,6 +265,10 @@ class _Copy:
         for record in records:
             placed[unkeyed if record.key is None else next(by_key)].append(record)
         return placed
+
+
+def _tell_left_out(what: str) -> None:
+    say(f"{what}; left out")
 
 
 def _now_ms() -> int:

@@ -7,20 +7,27 @@ partition and offsets. No socket, no clock.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.record import record_batch
 from kbroker.record.bulk_records import read_records
 from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.readable_records import readable_records
-from kbroker.record.record_batch import MAGIC, BatchHeader
+from kbroker.record.record_batch import MAGIC, BatchHeader, record_stream
+from kbroker.record.stream_walk import walk_stream
 
 _MANY = 5_000  # records
+MANY_BYTES = 4 * 1024 * 1024  # of keys and values
+HELD_BYTES = 16 * 1024 * 1024  # of a batch, uncompressed
+
+TellUnreadable = Callable[[str], None]
 
 
 class FetchedBatch(NamedTuple):
@@ -70,7 +77,7 @@ def fetched_batches(
 
 
 def records_of(
-    batches: Iterable[FetchedBatch], tell_unreadable: Callable[[str], None] | None = None
+    batches: Iterable[FetchedBatch], tell_unreadable: TellUnreadable | None = None
 ) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Partition and wanted records, those of several batches at once where they are small.
 
@@ -78,60 +85,98 @@ def records_of(
     others come. KafkaError without it, after the records before.
     """
     gathered: list[Record] = []
+    size_bytes = 0
     last: TopicPartition | None = None
     for batch in batches:
-        if last is not None and gathered and (batch.place != last or len(gathered) >= _MANY):
+        if last is not None and gathered and batch.place != last:
             yield last, gathered
-            gathered = []
+            gathered, size_bytes = [], 0
         last = batch.place
         try:
-            gathered += records_in(batch)
-        except KafkaError as error:
-            if tell_unreadable is None:
-                if gathered:
+            for some in record_lists(batch, tell_unreadable):
+                gathered += some
+                size_bytes += sum(map(_size, some))
+                if len(gathered) >= _MANY or size_bytes >= MANY_BYTES:
                     yield last, gathered
-                raise
-            tell_unreadable(error.reason)
-            gathered += readable_in(batch)
+                    gathered, size_bytes = [], 0
+        except KafkaError:
+            if gathered:
+                yield last, gathered
+            raise
     if last is not None and gathered:
         yield last, gathered
 
 
-def records_in(batch: FetchedBatch) -> list[Record]:
-    """The wanted records of a batch. KafkaError where it is damaged, or one cannot be read; its
-    message names the place.
+def record_lists(
+    batch: FetchedBatch, tell_unreadable: TellUnreadable | None = None
+) -> Iterator[list[Record]]:
+    """The wanted records of a batch, in one list where it is not large; else in lists of some MiB,
+    or of one record that is larger.
+
+    KafkaError, before any record, where it is damaged, or one of them cannot be read; its message
+    names the place. With `tell_unreadable` that gets the message, and the others come.
     """
     header, data = batch.header, batch.data
-    if not is_intact(header, data):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{_named(batch)} is damaged")
+    is_whole = is_intact(header, data)
+    try:
+        if not is_whole:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{_named(batch)} is damaged")
+        held = _held_records(batch)
+    except KafkaError as error:
+        if tell_unreadable is None:
+            raise
+        tell_unreadable(error.reason)
+        if is_whole:
+            with suppress(KafkaError):  # what came before an error stays
+                yield from _in_lists(batch, readable_records(header, data, READER_MAX_BYTES))
+        return
+    if held is None:
+        yield from _in_lists(batch, record_batch.records(data, 0, sys.maxsize))
+    elif header.magic == MAGIC and batch.is_wanted_whole:
+        yield held
+    else:
+        yield list(filter(batch.wants, held))
+
+
+def _held_records(batch: FetchedBatch) -> list[Record] | None:
+    """All records of a batch; None of a large one, which can be read. KafkaError: see above."""
+    header, data = batch.header, batch.data
     try:
         if header.magic < MAGIC:
-            records = list(any_records(data, 0, READER_MAX_BYTES))
-        elif header.is_control:
+            return list(any_records(data, 0, READER_MAX_BYTES))
+        if header.is_control:
             return []
-        else:
-            records = read_records(header, data)
+        try:
+            return read_records(header, data, HELD_BYTES)
+        except KafkaError as error:
+            if error.code != ErrorCode.MESSAGE_TOO_LARGE:
+                raise
+        walk_stream(header, record_stream(header, data))
     except KafkaError as error:
         reason = f"{_named(batch)} cannot be read: {error.reason}"
         raise KafkaError(error.code, reason) from error
-    if header.magic == MAGIC and batch.is_wanted_whole:
-        return records
-    return list(filter(batch.wants, records))
+    return None
 
 
-def readable_in(batch: FetchedBatch) -> list[Record]:
-    """The wanted records of a batch that can be read, where some cannot."""
-    header, data = batch.header, batch.data
-    found: list[Record] = []
-    if not is_intact(header, data):
-        return found
-    with suppress(KafkaError):
-        found.extend(  # what came before an error stays
-            record
-            for record in readable_records(header, data, READER_MAX_BYTES)
-            if isinstance(record, Record) and batch.wants(record)
-        )
-    return found
+def _in_lists(
+    batch: FetchedBatch, records: Iterable[Record | KafkaError]
+) -> Iterator[list[Record]]:
+    some: list[Record] = []
+    size_bytes = 0
+    for record in records:
+        if not isinstance(record, Record) or not batch.wants(record):
+            continue
+        some.append(record)
+        size_bytes += _size(record)
+        if size_bytes >= MANY_BYTES or len(some) >= _MANY:
+            yield some
+            some, size_bytes = [], 0
+    if some:
+        yield some
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")
 
 
 def _named(batch: FetchedBatch) -> str:

@@ -131,9 +131,11 @@ def build_from_bodies(
     return join_batch(header, b"".join(pieces), options.level)
 
 
-def read_records(header: BatchHeader, batch: bytes | memoryview) -> list[Record]:
+def read_records(
+    header: BatchHeader, batch: bytes | memoryview, max_bytes: int = READER_MAX_BYTES
+) -> list[Record]:
     """The records of a stored batch of format 2. KafkaError: as `record_batch.records`."""
-    return read_plain(header, bytes(plain_records(header, batch, READER_MAX_BYTES)))
+    return read_plain(header, bytes(plain_records(header, batch, max_bytes)))
 
 
 def read_plain(header: BatchHeader, plain: bytes) -> list[Record]:

@@ -2,7 +2,7 @@
 neighbours.
 
 Law: as in record_batch, any bytes give records or a KafkaError. A batch that is whole is read at
-once, which costs less; a large one is not, for its records take many times its memory.
+once, which costs less; a large one is streamed, for its records take many times its memory.
 """
 
 from __future__ import annotations
@@ -13,50 +13,42 @@ from typing import Final
 from kbroker.errors import KafkaError
 from kbroker.record.bulk_records import read_plain
 from kbroker.record.compression import DEFAULT_MAX_BYTES
-from kbroker.record.default_record import Bytes, Record, read_record, read_varint
+from kbroker.record.default_record import Bytes, Record
 from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload, record_stream
+from kbroker.record.record_stream import RecordStream
 
 AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
 
 
 def readable_records(
-    header: BatchHeader, batch: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+    header: BatchHeader, batch: Bytes, max_legacy_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterable[Record | KafkaError]:
     """The records of a batch or old message, and the refusal of each that cannot be read in its
     place. The last refusal stands for the rest where a record does not tell where the next one
     begins.
 
-    Raises KafkaError where the batch cannot be unpacked.
+    Raises KafkaError where the batch cannot be unpacked, or an old message to no more than that.
     """
     if header.magic < MAGIC:
-        return any_records(batch, 0, max_decompressed_bytes)
-    view = payload(header, batch, 0, max_decompressed_bytes)
-    if len(view) <= AT_ONCE_BYTES:
-        try:
-            return read_plain(header, bytes(view))
-        except KafkaError:
-            pass  # one by one, to tell the broken ones from the others
-    return _one_by_one(header, view)
-
-
-def _one_by_one(header: BatchHeader, view: memoryview) -> Iterator[Record | KafkaError]:
-    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    at = 0
-    while at < len(view):
-        try:
-            record, at = read_record(view, at, header.base_offset, header.base_timestamp)
-        except KafkaError as error:
-            yield error
-            at = _end_of_record(view, at)
-        else:
-            yield record if stamped is None else record._replace(timestamp=stamped)
-
-
-def _end_of_record(view: memoryview, position: int) -> int:
-    """By the length that the record begins with; the end of all where that cannot be."""
+        return any_records(batch, 0, max_legacy_bytes)
     try:
-        length, start = read_varint(view, position)
-    except (IndexError, KafkaError):
-        return len(view)
-    return start + length if 0 <= length <= len(view) - start else len(view)
+        return read_plain(header, bytes(payload(header, batch, 0, AT_ONCE_BYTES)))
+    except KafkaError:
+        pass  # one by one: it is large, or there are some that can be read
+    return _one_by_one(header, record_stream(header, batch))
+
+
+def _one_by_one(header: BatchHeader, stream: RecordStream) -> Iterator[Record | KafkaError]:
+    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    try:
+        while stream.left or stream.more():
+            try:
+                record = stream.read(header.base_offset, header.base_timestamp)
+            except KafkaError as error:
+                yield error
+                stream.pass_unread()
+            else:
+                yield record if stamped is None else record._replace(timestamp=stamped)
+    except KafkaError as error:  # of the codec
+        yield error

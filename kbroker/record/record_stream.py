@@ -79,6 +79,18 @@ class RecordStream:
             record, self.at = read_record(view, self.at, base_offset, base_timestamp)
         return record
 
+    def pass_unread(self) -> None:
+        """Pass over a record that could not be read: by its length, else over all that is left."""
+        try:
+            length, start = read_varint(self.held, self.at)
+        except (IndexError, KafkaError):
+            length = -1
+        if length < 0 or length > len(self.held) - start:
+            self.at = len(self.held)
+            self._pieces = iter(())
+        else:
+            self.at = start + length
+
     def skim(self) -> tuple[int, int, bool]:
         """Pass over the next record: (timestamp delta, offset delta, has a key)."""
         while True:

@@ -80,6 +80,19 @@ def test_a_copy_ends_before_one_and_names_it(bootstrap: str) -> None:
     assert [found.value for found in records_of(bootstrap, "copied")] == [b"v0", b"v1"]
 
 
+def test_a_copy_that_may_leave_them_out_names_them_and_goes_on(bootstrap: str) -> None:
+    words = ("topic", "copy", "t", "copied-on", "--allow-loss", "--bootstrap", bootstrap)
+    done = run(*words)
+
+    assert done.exit_code == 0
+    named = [line for line in done.stderr.splitlines() if line.endswith("; left out")]
+    assert [line[: len(CUT)] for line in named] == [PACKED, CUT]
+    assert "7 records copied from t to copied-on" in done.stderr
+    assert [found.value for found in records_of(bootstrap, "copied-on")] == [
+        b"v0", b"v1", b"v5", b"v" * 9, b"v" * 9, b"v9", b"v10",
+    ]  # fmt: skip
+
+
 def test_a_mirror_stops_before_one_unless_it_may_leave_it_out(
     bootstrap: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +115,9 @@ def test_a_mirror_stops_before_one_unless_it_may_leave_it_out(
     assert CUT in said
 
 
-def test_a_record_of_80_mb_in_a_small_batch_is_consumed(tmp_path: Path) -> None:
+def test_a_record_of_80_mb_in_a_small_batch_is_consumed_and_mirrored(
+    tmp_path: Path, target: str
+) -> None:
     large = Record(1, NOW_MS + 1, b"k", b"\0" * 80_000_000)
     packed = build([large], base_offset=1, options=BatchOptions(compression=ZSTD))
     with broker_with(tmp_path / "data", {"large-0": [good(0), packed, good(2)]}) as bootstrap:
@@ -112,3 +127,7 @@ def test_a_record_of_80_mb_in_a_small_batch_is_consumed(tmp_path: Path) -> None:
 
         assert (shown.exit_code, as_member.exit_code) == (0, 0)
         assert shown.stdout == as_member.stdout == "0 2\n1 80000000\n2 2\n"
+
+        assert mirror(bootstrap, target, "large", tmp_path / "point", compression=ZSTD) == 0
+        mirrored = run("consume", "large", "--format", "%S\n", "--bootstrap", target)
+        assert mirrored.stdout == "2\n80000000\n2\n"

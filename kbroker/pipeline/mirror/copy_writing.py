@@ -7,7 +7,7 @@ Law: the three become visible at once, where the target has transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -86,10 +86,11 @@ class CopyWriting:
         is_old = time.monotonic() - self._begun_s >= _TRANSACTION_S
         return self._bytes >= _TRANSACTION_BYTES or is_old
 
-    def put(self, header: BatchHeader, read: Iterable[Record]) -> None:
-        """Send the records of a batch that are to be copied, of those that were read."""
+    def put(self, header: BatchHeader, read: Sequence[Record]) -> None:
+        """Send the records of a batch that are to be copied, of some that were read."""
         records = self._marks.to_copy(read)
-        self.next_offset = header.next_offset
+        if read:
+            self.next_offset = read[-1].offset + 1
         self._leader_epoch = max(self._leader_epoch, header.partition_leader_epoch)
         if not records:
             return

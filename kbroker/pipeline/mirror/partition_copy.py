@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.fetched_batches import FetchedBatch, readable_in, records_in
+from kbroker.client.fetched_batches import FetchedBatch, record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import TransactionLostError
 from kbroker.client.transactional_producer import TransactionalProducer
@@ -112,12 +112,14 @@ class PartitionCopy:
     def _copy_on(self, producer: AnyProducer, writing: CopyWriting, fetcher: RecordFetcher) -> bool:
         for batches in self._fetched(fetcher):
             for batch in batches:
-                writing.put(batch.header, self._records_in(batch))
-                if writing.is_full:
-                    self._commit(writing, batch.header.next_offset)
-                    if producer.lost_an_answer:
-                        self._break_off()
-                        return False
+                for some in self._lists_of(batch):
+                    writing.put(batch.header, some)
+                    if writing.is_full:
+                        self._commit(writing, writing.next_offset)
+                        if producer.lost_an_answer:
+                            self._break_off()
+                            return False
+                writing.next_offset = batch.header.next_offset
             if not self._goes_on():
                 self._commit(writing, writing.next_offset)
                 return True
@@ -132,14 +134,12 @@ class PartitionCopy:
                 raise UnreadableSourceError(self._partition, error.reason) from error
             raise
 
-    def _records_in(self, batch: FetchedBatch) -> list[Record]:
+    def _lists_of(self, batch: FetchedBatch) -> Iterator[list[Record]]:
+        tell = self._note_left_out if self._options.allows_loss else None
         try:
-            return records_in(batch)
+            yield from record_lists(batch, tell)
         except KafkaError as error:
-            if not self._options.allows_loss:
-                raise UnreadableSourceError(self._partition, error.reason) from error
-            self._note_left_out(error.reason)
-            return readable_in(batch)
+            raise UnreadableSourceError(self._partition, error.reason) from error
 
     def _note_left_out(self, what: str) -> None:
         if len(self.notes) < _MOST_NOTES:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.fetched_batches import FetchedBatch, readable_in, records_in
+from kbroker.client.fetched_batches import FetchedBatch, record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.errors import KafkaError
 from kbroker.model import NO_TIMESTAMP, TopicPartition
@@ -108,13 +108,8 @@ def _records_in(batch: FetchedBatch, reading: ExactReading) -> Iterable[tuple[Re
     """Records, each with the kind of its time."""
     header = batch.header
     kind = header.timestamp_type if header.magic else NO_TIMESTAMP
-    try:
-        records = records_in(batch)
-    except KafkaError:
-        if not reading.leaves_out:
-            raise
-        records = readable_in(batch)
-    return ((record, kind) for record in records)
+    tell = _say_nothing if reading.leaves_out else None
+    return ((record, kind) for some in record_lists(batch, tell) for record in some)
 
 
 def _rows(place: TopicPartition, records: list[tuple[Record, int]]) -> pa.RecordBatch:

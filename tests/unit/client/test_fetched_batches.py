@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.client import fetched_batches as module
 from kbroker.client.fetched_batches import fetched_batches, records_of
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
+from kbroker.record.compression import GZIP, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
 from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch, unreadable_message
@@ -115,3 +117,41 @@ def test_small_batches_are_read_together() -> None:
     ((_, records),) = records_of(fetched_batches(PLACE, memoryview(data), 0, None))
 
     assert len(records) == 100
+
+
+LARGE = [Record(n, 0, b"k", b"v" * (n * 37 % 90)) for n in range(5, 605)]
+
+
+@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+@pytest.mark.parametrize(("start", "end"), [(0, None), (100, 400)])
+def test_a_large_batch_comes_in_lists(
+    monkeypatch: pytest.MonkeyPatch, codec: int, start: int, end: int | None
+) -> None:
+    monkeypatch.setattr(module, "HELD_BYTES", 1_000)
+    monkeypatch.setattr(module, "MANY_BYTES", 2_000)
+    large = build(LARGE, base_offset=5, options=BatchOptions(compression=codec))
+    data = memoryview(batch(0, 3) + large + batch(605, 1))
+
+    lists = [some for _, some in records_of(fetched_batches(PLACE, data, start, end))]
+
+    found = [record for some in lists for record in some if 5 <= record.offset < 605]
+    assert found == [r for r in LARGE if start <= r.offset < (end or 1_000)]
+    assert max(sum(len(r.value or b"") for r in some) for some in lists) < 4_200
+
+
+def test_a_large_batch_that_cannot_be_read_shows_before_any_of_its_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "HELD_BYTES", 10)
+    data = memoryview(batch(0, 3) + batch_cut_short(3, 9) + batch(12, 1))
+    told: list[str] = []
+
+    found = records_of(fetched_batches(PLACE, data, 0, None))
+    assert [record.offset for record in next(found)[1]] == [0, 1, 2]
+    with pytest.raises(KafkaError, match="t-0: the batch of offsets 3 to 11 cannot be read"):
+        next(found)
+
+    with_others = records_of(fetched_batches(PLACE, data, 0, None), told.append)
+    offsets = [record.offset for _, some in with_others for record in some]
+    assert offsets == [*range(11), 12]
+    assert len(told) == 1
