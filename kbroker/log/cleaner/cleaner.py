@@ -8,7 +8,7 @@ Law: offsets do not change, and the last record of a key stays. The last batch o
 and the last batch of the range stay too, without records if need be: they carry the producer's
 sequence and the end of the log. A batch that is intact and cannot be read stays as it is, and takes
 nothing else with it: its keys are not known. A segment that is damaged stays as it is, too, and the
-others are cleaned.
+others are cleaned; tombstones stay then, as what they delete may be in it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ class Cleaner:
         self._transactions.on_abort_kept = self._cleaned.append_abort
         try:
             for segment in group:
-                self._keeps_legacy_deletes = segment.modified_ms > self._legacy_horizon_ms
+                is_young = segment.modified_ms > self._legacy_horizon_ms
+                self._keeps_legacy_deletes = is_young or bool(self._damaged)
                 for header, batch in self._batches(segment):
                     self._clean_batch(header, batch)
             self._cleaned.finish(max(segment.modified_ms for segment in group))
@@ -225,7 +226,7 @@ class Cleaner:
     def _kept(self, header: BatchHeader, spans: list[RecordSpan]) -> list[RecordSpan]:
         """The records that are the last of their key, or beyond what the map knows."""
         base_offset, map_end = header.base_offset, self._map.latest_offset
-        drops_tombstones = self._is_past_horizon(header)
+        drops_tombstones = self._is_past_horizon(header) and not self._damaged
         keyed = [span for span in spans if span.key is not None]
         latest = self._map.latest([span.key for span in keyed if span.key is not None])
         kept = [

@@ -82,6 +82,21 @@ def test_segments_around_a_damaged_one_are_merged_with_neither_it_nor_each_other
     assert log.segments.base_offsets == [0, 4, 6, 10]
 
 
+def test_a_tombstone_stays_while_damage_before_it_keeps_what_it_deletes(tmp_path: Path) -> None:
+    log = segments(tmp_path, b"ab")
+    log.append_as_leader(bytearray(build([Record(0, NOW_MS, b"a", None)])), 0, NOW_MS)
+    log.roll(NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    path = Path(log.segments[0].records.path)
+    damage(log, 0, path.stat().st_size - 1)  # of `b`: `a` can be read
+
+    for days in (0, 2, 4):
+        clean(log, NOW_MS + days * 86_400_000)
+
+    found = [(header.base_offset, header.record_count) for header, _ in stored_batches(log)]
+    assert found == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_a_cut_off_batch_is_damage_too(tmp_path: Path) -> None:
     log = segments(tmp_path, b"a", b"a")
     path = Path(log.segments[0].records.path)
