@@ -230,7 +230,7 @@ def _say_what_is_missing(report: Report) -> None:
         say("no group has committed offsets here")
     untold = sum(row["lag"] is not None and row["lag_s"] is None for row in report.groups)
     if untold:
-        say(f"the lag in seconds of {counted(untold, 'row')} is not known: no answer in time")
+        say(f"the lag in seconds of {counted(untold, 'row')} is not known: no record came in time")
     read = {(row["topic"], row["partition"]) for row in report.groups}
     tell_open(
         {

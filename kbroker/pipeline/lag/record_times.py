@@ -10,16 +10,20 @@ for it: a look at lag must not hang on one broker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.structs import TopicPartition
 
+from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection import client_options
+from kbroker.client.fetched_batches import record_lists
 from kbroker.client.library_consumer import library_consumer
+from kbroker.client.next_batches import next_batches
+from kbroker.model import TopicPartition as ModelPartition
 
 # Two batches of a producer with default settings. A larger one is answered only as the first of
 # its fetch, so it takes a round trip of its own.
@@ -52,9 +56,42 @@ def lag_consumer(bootstrap: str) -> Iterator[Any]:
     """Such a consumer, closed afterwards."""
     opened = library_consumer(**consumer_options(bootstrap))
     try:
-        yield opened
+        yield _LagConsumer(opened, bootstrap)
     finally:
         opened.close()
+
+
+class _LagConsumer:
+    """A `KafkaConsumer` that also reads what the library cannot, such as names of headers that are
+    not UTF-8, where it has one partition: the library does not say of which it speaks.
+    """
+
+    def __init__(self, consumer: Any, bootstrap: str) -> None:
+        self._consumer, self._bootstrap = consumer, bootstrap
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def poll(self, timeout_ms: int, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        """As the library's."""
+        try:
+            return cast(
+                "Mapping[TopicPartition, Sequence[Any]]",
+                self._consumer.poll(timeout_ms=timeout_ms, max_records=max_records),
+            )
+        except _CANNOT_READ:
+            assigned = self._consumer.assignment()
+            records = self._read_exactly(*assigned) if len(assigned) == 1 else []
+            if not records:
+                raise
+            return {next(iter(assigned)): records}
+
+    def _read_exactly(self, partition: TopicPartition) -> Sequence[Any]:
+        place, at = ModelPartition(*partition), self._consumer.position(partition)
+        with closing(ClusterLinks(self._bootstrap)) as links:
+            batches = next_batches(links, {place: at}, only_committed=False)
+            lists = (some for batch in batches for some in record_lists(batch, lambda _: None))
+            return next(lists, [])
 
 
 def record_times(

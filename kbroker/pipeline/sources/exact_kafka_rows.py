@@ -37,7 +37,7 @@ from kbroker.record.default_record import Record, in_64_bits
 _SCHEMA: Final = arrow_schema(record_columns(ARCHIVE_COLUMNS))
 _PLACES_DDL: Final = "topic STRING, partition INT, start BIGINT, end BIGINT"
 _BEYOND_CONNECTOR: Final = re.compile(
-    r"ArithmeticException|exception when fetching the next record"
+    r"ArithmeticException: long overflow|exception when fetching the next record"
 )
 
 

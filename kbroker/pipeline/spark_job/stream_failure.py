@@ -87,6 +87,15 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         _FAILED,
     ),
     (
+        re.compile(r"java\.lang\.ArithmeticException: long overflow"),
+        _fixed(
+            "a record has a time after the year 294246, which Spark's Kafka connector cannot read "
+            "(are these nanoseconds?): `kbroker consume TOPIC --from 2100-01-01T00:00:00Z --output "
+            "jsonl` shows where"
+        ),
+        _FAILED,
+    ),
+    (
         re.compile(r"UnknownTopicOrPartition"),
         _fixed(
             "a topic of this job is gone: it was deleted, or was created again a moment ago; see "

@@ -12,6 +12,8 @@ from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
+from kbroker.pipeline.sources.exact_kafka_rows import is_beyond_connector
+from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -21,26 +23,10 @@ def count_cluster(
     spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
 ) -> dict[TopicPartition, Windows]:
     """Records of these offsets by partition and window, aborted ones too. Raises PipelineError."""
-    from pyspark.sql import functions as f
-
     found: dict[TopicPartition, Windows] = {place: {} for place in ranges}
     if not ranges:
         return found
-    time_ms = f.unix_millis(f.col("timestamp"))
-    start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
-    try:
-        rows = (
-            source.batch(spark, ranges)
-            .select("topic", "partition", time_ms.alias("ms"), start.alias("start"))
-            .groupBy("topic", "partition", "start")
-            .agg(f.count("*").alias("records"), f.min("ms").alias("low"), f.max("ms").alias("high"))
-            .collect()
-        )
-    except Exception as error:
-        if is_of_spark(error):
-            raise sentence_of_failure(error) from error
-        raise
-    for row in rows:
+    for row in _rows(spark, source, ranges, window_ms):
         place = TopicPartition(row["topic"], row["partition"])
         is_timed = row["start"] >= 0
         found[place][row["start"]] = WindowCount(
@@ -49,6 +35,38 @@ def count_cluster(
             max_timestamp_ms=row["high"] if is_timed else -1,
         )
     return {place: dict(sorted(windows.items())) for place, windows in found.items()}
+
+
+def _rows(
+    spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
+) -> list[Any]:
+    try:
+        try:
+            return _counted(source.batch(spark, ranges), window_ms)
+        except Exception as error:
+            if not (isinstance(source, KafkaSource) and is_beyond_connector(error)):
+                raise
+            return _counted(source.exact_batch(spark, ranges), window_ms)
+    except Exception as error:
+        if is_of_spark(error):
+            raise sentence_of_failure(error) from error
+        raise
+
+
+def _counted(frame: Any, window_ms: int) -> list[Any]:
+    from pyspark.sql import functions as f
+
+    time_ms = f.unix_millis(f.col("timestamp"))
+    if "timestampMs" in frame.columns:
+        time_ms = f.coalesce(f.col("timestampMs"), time_ms)
+    start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
+    rows: list[Any] = (
+        frame.select("topic", "partition", time_ms.alias("ms"), start.alias("start"))
+        .groupBy("topic", "partition", "start")
+        .agg(f.count("*").alias("records"), f.min("ms").alias("low"), f.max("ms").alias("high"))
+        .collect()
+    )
+    return rows
 
 
 def check_counts(sides: PartitionSides) -> Iterator[AuditFinding]:

@@ -57,6 +57,10 @@ IN_A_TASK = (
             "a batch of big-orders-0 cannot be read: `kbroker consume big-orders --partition 0 > ",
         ),
         (
+            IN_A_TASK.format("java.lang.ArithmeticException: long overflow"),
+            "a record has a time after the year 294246, which Spark's Kafka connector cannot read",
+        ),
+        (
             IN_A_TASK.format("java.io.IOException: No space left on device"),
             "the disk is full",
         ),
