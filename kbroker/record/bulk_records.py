@@ -30,6 +30,7 @@ from kbroker.record.record_batch import (
     LOG_APPEND_TIME,
     BatchHeader,
     BatchOptions,
+    base_time,
     join_batch,
     plain_records,
     unsealed_header,
@@ -108,6 +109,7 @@ def build_from_bodies(
         times = None
     else:
         first_ms, last_ms = timestamps[0], max(timestamps)
+        first_ms = base_time(first_ms, last_ms)
         as_varints = _Lengths()
         times = [as_varints[timestamp - first_ms] for timestamp in timestamps]
     pieces = [

@@ -304,12 +304,12 @@ def build(
 ) -> bytes:
     """A batch of these records (offsets absolute, rising); none make one that was compacted."""
     entries = list(batch_records)
-    base_timestamp = options.base_timestamp
-    if base_timestamp is None:
-        base_timestamp = entries[0].timestamp if entries else NO_TIMESTAMP
     max_timestamp = options.max_timestamp
     if max_timestamp is None:
         max_timestamp = max((record.timestamp for record in entries), default=NO_TIMESTAMP)
+    base_timestamp = options.base_timestamp
+    if base_timestamp is None:
+        base_timestamp = base_time(entries[0].timestamp, max_timestamp) if entries else NO_TIMESTAMP
     last_offset = options.last_offset
     if last_offset is None:
         last_offset = entries[-1].offset if entries else base_offset
@@ -325,6 +325,13 @@ def build(
         record_count=len(entries),
     )
     return join_batch(header, body, options.level)
+
+
+def base_time(first_ms: int, newest_ms: int) -> int:
+    """The base of a batch's times: that of the first record, but where one has no time, and another
+    the last that there can be, which is further than 63 bits.
+    """
+    return first_ms if newest_ms - first_ms < 2**63 else NO_TIMESTAMP + 1
 
 
 def unsealed_header(

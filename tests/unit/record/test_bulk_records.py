@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kbroker.errors import KafkaError
@@ -42,7 +42,14 @@ def test_a_batch_is_what_it_is_record_by_record(
     assert read_records(read_header(built), built) == entries
 
 
-@given(st.lists(st.tuples(st.integers(-1, 2**50), fields, fields, headers), min_size=1, max_size=9))
+@given(
+    st.lists(
+        st.tuples(st.integers(-1, 2**50) | st.just(2**63 - 1), fields, fields, headers),
+        min_size=1,
+        max_size=9,
+    )
+)
+@example([(-1, None, None, ()), (2**63 - 1, None, None, ())])
 def test_records_with_their_own_times_and_headers_are_built(rows: list[tuple]) -> None:
     entries = [Record(n, *row[:3], tuple(row[3])) for n, row in enumerate(rows)]
     bodies = list(map(whole_body_of, entries))
@@ -51,6 +58,7 @@ def test_records_with_their_own_times_and_headers_are_built(rows: list[tuple]) -
     built = build_from_bodies(bodies, None, times, BatchOptions())
 
     assert built == record_batch.build(entries)
+    assert read_records(read_header(built), built) == entries
     around = (MOST_AROUND_BODY + MOST_OF_TIME) * len(entries)
     assert len(built) <= record_batch.HEADER_SIZE + sum(map(len, bodies)) + around
 
