@@ -17,7 +17,8 @@ from typing import Any, TypeVar, TypeVarTuple
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.request_parts import AS_A_WHOLE, Again, AnswerInParts, Parts, RequestInParts
 from kbroker.errors import ProtocolError
-from kbroker.protocol.codec import Decoder, encode_pieces
+from kbroker.protocol.codec import Decoder
+from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message
 from kbroker.turns import ENTRIES, in_turns
@@ -60,7 +61,7 @@ async def decoded(decode: Decoder, frame: memoryview, offset: int) -> tuple[Any,
 
 async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
     """The pieces of the answer to a large request, which changes no more."""
-    return await asyncio.to_thread(encode_pieces, answer, version, head)
+    return await asyncio.to_thread(encode_runs, answer, version, head)
 
 
 async def answered_in_parts(

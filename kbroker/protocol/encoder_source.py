@@ -142,7 +142,10 @@ class EncoderSource:
                     element,
                 )
             self._flush()
-            self._source.line("pass")
+            self._end_element()
+
+    def _end_element(self) -> None:
+        self._source.line("pass")
 
     def _element(self, struct: type[Struct], element: str) -> None:
         if any(each.is_array for each in field_specs(struct)):

@@ -1,5 +1,5 @@
-"""Puts a large answer together from the answers of parts: what is answered is bytes at once, so
-that its objects do not pile up.
+"""Writes large answers, and puts them together from the answers of parts: what is answered is bytes
+at once, so that its objects do not pile up.
 
 An array may hold a `Run` in place of structs: what was written of it before, with the number of its
 elements.
@@ -16,6 +16,7 @@ from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message, Struct
 
 _PIECE_BYTES = 64 * 1024
+_MOST_APART = 4_096  # small byte strings that are not joined yet: 200 KB
 _NAMES = ("name", "topic", "topic_name", "topic_id", "group_id", "error_code")
 
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
@@ -109,7 +110,9 @@ class ArrayInParts:
 
 
 def encode_runs(message: Message, version: int, head: bytes) -> list[Piece]:
-    """As `codec.encode_pieces`, of a message that may have runs in its arrays."""
+    """As `codec.encode_pieces`, of a message that is large, or has runs in its arrays: it takes
+    little more memory than its bytes.
+    """
     return _encoder_of(type(message), version)(message, head)
 
 
@@ -130,7 +133,7 @@ def _encoder_of(cls: type[Struct], version: int) -> Encoder:
 
 
 class _RunEncoderSource(EncoderSource):
-    """Builds encoders that take runs, too."""
+    """Builds encoders that take runs, too, and join what they have written as they go."""
 
     def _element(self, struct: type[Struct], element: str) -> None:
         encoded = self._source.name("e")
@@ -141,3 +144,10 @@ class _RunEncoderSource(EncoderSource):
             self._source.line("pieces.append(b''.join(out)); out.clear()")
             self._source.line(f"pieces += {encoded}; continue")
         self._struct(struct, element)
+
+    def _end_element(self) -> None:
+        if self._write == "w":
+            join = "pieces.append(b''.join(out)); out.clear()"
+            self._source.line(f"if len(out) > {_MOST_APART}: {join}")
+        else:
+            super()._end_element()

@@ -83,6 +83,15 @@ async def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> N
     assert sum(describer.asked) == len(MANY)
 
 
+async def test_the_answer_to_a_request_as_a_whole_is_joined_piece_by_piece(call: Any) -> None:
+    groups = [DescribeGroupsResponse.DescribedGroup(group_id=name) for name in MANY]
+
+    pieces = await large_requests.encoded(DescribeGroupsResponse(groups=groups), VERSION, b"head")
+
+    sizes = [len(piece) for piece in pieces]
+    assert len(sizes) > sum(sizes) // 100_000
+
+
 async def test_others_are_answered_between_the_parts(call: Any) -> None:
     describer = Describer(call.services)
 

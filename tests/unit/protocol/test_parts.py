@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -86,6 +87,25 @@ def test_the_answers_to_the_parts_are_the_answer_to_the_whole(
 
 def _leaves(request: OffsetFetchRequest) -> int:
     return sum(len(t.partition_indexes) for g in request.groups for t in g.topics or ())
+
+
+@pytest.mark.parametrize("sizes", [(20_000, 0, 0), (1, 20_000, 0), (1, 1, 50_000)])
+def test_a_large_answer_is_written_in_little_more_memory_than_its_bytes(
+    sizes: tuple[int, int, int],
+) -> None:
+    answer = answer_to(request_of(*sizes))
+    encode_runs(answer, VERSION, b"")  # makes the encoder
+
+    tracemalloc.start()
+    try:
+        pieces: list[Any] = encode_runs(answer, VERSION, b"head")
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    data = b"".join(pieces)
+    assert data == encode(answer, VERSION, b"head")
+    assert most_bytes < len(data) + 500_000
 
 
 def test_what_comes_after_the_arrays_is_in_the_last_part() -> None:
