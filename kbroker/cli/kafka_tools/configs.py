@@ -52,7 +52,12 @@ class _Entity(NamedTuple):
     name: str | None
 
 
-def _entity(given: Given) -> _Entity:
+def entity_of(given: Given) -> _Entity:
+    """Return whose settings are meant. ToolError where several options say it."""
+    for others in (("entity-type",), ("entity-name", "entity-default")):
+        chosen = [name for name in (*_SHORT, _DEFAULTS, *others) if given.has(name)]
+        if len(chosen) > 1:
+            raise ToolError(f"Only one of {', '.join(f'--{name}' for name in chosen)} can be given")
     for option, kind in _SHORT.items():
         if given.has(option):
             return _Entity(_KINDS[kind], given.one(option))
@@ -70,7 +75,7 @@ def _entity(given: Given) -> _Entity:
 
 def _run(given: Given) -> int:
     action = given.action("describe", "alter")
-    entity = _entity(given)
+    entity = entity_of(given)
     with cluster_links(given.bootstrap()) as links:
         if action == "describe":
             for line in _described(links, entity, shows_all=given.has("all")):

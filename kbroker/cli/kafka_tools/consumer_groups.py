@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -190,13 +190,16 @@ def _before(text: str, now_ms: int) -> int | None:
     )
 
 
-def _names(links: ClusterLinks, given: Given) -> list[str]:
-    if given.has("all-groups"):
-        return [str(each.group_id) for each in listed_groups(links)]
+def names_of(given: Given, all_names: Callable[[], list[str]]) -> list[str]:
+    """Return the groups that are meant. ToolError where none is, or both some and all are."""
     found = given.all("group")
-    if not found:
-        raise ToolError("One of --group or --all-groups must be given")
-    return list(dict.fromkeys(found))
+    if bool(found) == given.has("all-groups"):
+        raise ToolError("Exactly one of --group and --all-groups must be given")
+    return list(dict.fromkeys(found)) or all_names()
+
+
+def _names(links: ClusterLinks, given: Given) -> list[str]:
+    return names_of(given, lambda: [str(each.group_id) for each in listed_groups(links)])
 
 
 def _tell_error(sentence: str) -> None:
@@ -209,15 +212,17 @@ _ACTIONS = {
     "delete": _delete,
     "reset-offsets": _reset,
 }
+_RESET = ("reset-offsets",)
+_OF_GROUPS = ("describe", "delete", *_RESET)
 _SCENARIOS = {
-    "to-earliest": Option("Reset to the first record."),
-    "to-latest": Option("Reset to the end."),
-    "to-current": Option("Reset to where the group is."),
-    "to-offset": Option("Reset to this offset.", "OFFSET"),
-    "shift-by": Option("Reset by so many records, on or (negative) back.", "NUMBER"),
-    "to-datetime": Option("Reset to a time, in UTC: 2026-11-29T10:00:00.000", "TIME"),
-    "by-duration": Option("Reset to so long ago: PT1H30M", "DURATION"),
-    "from-file": Option("Reset to what lines of topic,partition,offset say.", "FILE"),
+    "to-earliest": Option("Reset to the first record.", of=_RESET),
+    "to-latest": Option("Reset to the end.", of=_RESET),
+    "to-current": Option("Reset to where the group is.", of=_RESET),
+    "to-offset": Option("Reset to this offset.", "OFFSET", of=_RESET),
+    "shift-by": Option("Reset by so many records, on or (negative) back.", "NUMBER", of=_RESET),
+    "to-datetime": Option("Reset to a time, in UTC: 2026-11-29T10:00:00.000", "TIME", of=_RESET),
+    "by-duration": Option("Reset to so long ago: PT1H30M", "DURATION", of=_RESET),
+    "from-file": Option("Reset to what lines of topic,partition,offset say.", "FILE", of=_RESET),
 }
 TOOL = Tool(
     summary="lists, describes, resets and deletes groups.",
@@ -227,19 +232,24 @@ TOOL = Tool(
         "describe": Option("Print offsets and lag of groups."),
         "delete": Option("Delete groups."),
         "reset-offsets": Option("Show, and with --execute change, where groups go on reading."),
-        "group": Option("A group; may be repeated.", "NAME"),
-        "all-groups": Option("All groups."),
-        "topic": Option("A topic, or partitions of it, to reset; may be repeated.", "TOPIC[:0,1]"),
-        "all-topics": Option("All that the group has offsets of."),
-        "offsets": Option("Describe offsets, which is what happens without it."),
-        "members": Option("Describe members."),
+        "group": Option("A group; may be repeated.", "NAME", of=_OF_GROUPS),
+        "all-groups": Option("All groups.", of=_OF_GROUPS),
+        "topic": Option(
+            "A topic, or partitions of it, to reset; may be repeated.", "TOPIC[:0,1]", of=_RESET
+        ),
+        "all-topics": Option("All that the group has offsets of.", of=_RESET),
+        "offsets": Option("Describe offsets, which is what happens without it.", of=("describe",)),
+        "members": Option("Describe members.", of=("describe",)),
         "state": Option(
-            "With --list: print states, or list groups of these alone.", "STATE,...", ""
+            "With --list: print states, or list groups of these alone.",
+            "STATE,...",
+            "",
+            of=("list", "describe"),
         ),
         **_SCENARIOS,
         "execute": Option("Change offsets."),
-        "dry-run": Option("Only show what would be changed."),
-        "export": Option("Print the offsets as lines of topic,partition,offset."),
+        "dry-run": Option("Only show what would be changed.", of=_RESET),
+        "export": Option("Print the offsets as lines of topic,partition,offset.", of=_RESET),
         "timeout": Option("Taken, without effect.", "MS"),
     },
     run=_run,

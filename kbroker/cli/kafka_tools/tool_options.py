@@ -2,7 +2,8 @@
 read by it.
 
 Law: an option that is not in the table is refused by its name, because the script that gives it
-relies on it.
+relies on it; so is one that does not belong to the action. A deletion that ignored what narrows it
+would delete more than it was asked to.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ class ToolError(Exception):
 @dataclass(frozen=True, slots=True)
 class Option:
     """`help` is a line for people. `value` is the name of what follows; None: nothing does. With a
-    `default`, the option may stand without its value.
+    `default`, the option may stand without its value. `of`: the actions it belongs to; none: all.
     """
 
     help: str
     value: str | None = None
     default: str | None = None
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ HELP = {
 
 
 def read(tool: Tool, arguments: Sequence[str]) -> Given:
-    """Raises ToolError for what is not in the table."""
+    """Raises ToolError for what is not in the table, or belongs to another action."""
     known = {**tool.options, **HELP}
     values: dict[str, list[str]] = {}
     words = []
@@ -147,7 +149,17 @@ def read(tool: Tool, arguments: Sequence[str]) -> Given:
         values.setdefault(name, []).extend(
             _values(name, known[name], value if sign else None, rest)
         )
+    if "help" not in values:
+        _check_actions(known, values)
     return Given(values, tuple(words))
+
+
+def _check_actions(known: Mapping[str, Option], values: Mapping[str, object]) -> None:
+    for name in values:
+        actions = known[name].of
+        if actions and not any(action in values for action in actions):
+            others = " and ".join(f"--{action}" for action in actions)
+            raise ToolError(f"--{name} is for {others} only")
 
 
 def _values(name: str, option: Option, value: str | None, rest: list[str]) -> list[str]:

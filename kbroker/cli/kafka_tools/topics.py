@@ -142,14 +142,18 @@ TOOL = Tool(
         "topic": Option(
             "Name of the topic to create; else a pattern of names, or several with commas.", "TOPIC"
         ),
-        "partitions": Option("How many the topic has, or gets.", "NUMBER"),
-        "replication-factor": Option("Replicas of each partition.", "NUMBER"),
-        "config": Option("A setting of the topic to create; may be repeated.", "KEY=VALUE"),
-        "if-not-exists": Option("A topic that is there already is fine."),
-        "if-exists": Option("A topic that is not there is fine."),
-        "exclude-internal": Option("Leave out Kafka's own topics."),
-        OVERRIDES: Option("Describe only topics with settings of their own."),
-        **{name: Option(each.help) for name, each in FILTERS.items()},
+        "partitions": Option("How many the topic has, or gets.", "NUMBER", of=("create", "alter")),
+        "replication-factor": Option("Replicas of each partition.", "NUMBER", of=("create",)),
+        "config": Option(
+            "A setting of the topic to create; may be repeated.", "KEY=VALUE", of=("create",)
+        ),
+        "if-not-exists": Option("A topic that is there already is fine.", of=("create",)),
+        "if-exists": Option(
+            "A topic that is not there is fine.", of=("alter", "delete", "describe")
+        ),
+        "exclude-internal": Option("Leave out Kafka's own topics.", of=("list", "describe")),
+        OVERRIDES: Option("Describe only topics with settings of their own.", of=("describe",)),
+        **{name: Option(each.help, of=("describe",)) for name, each in FILTERS.items()},
     },
     run=_run,
 )

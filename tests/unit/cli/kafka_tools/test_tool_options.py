@@ -90,6 +90,32 @@ def test_an_option_is_asked_for_as_it_must_be_there() -> None:
         given.action("topic", "list")
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("consumer-groups", "--delete --group g --topic t"),
+        ("consumer-groups", "--delete --group g --dry-run"),
+        ("consumer-groups", "--delete --group g --all-topics"),
+        ("consumer-groups", "--delete --group g --to-offset 3"),
+        ("consumer-groups", "--list --group g"),
+        ("consumer-groups", "--describe --group g --topic t"),
+        ("topics", "--delete --topic t --partitions 1"),
+        ("topics", "--delete --topic t --exclude-internal"),
+        ("topics", "--delete --topic t.* --topics-with-overrides"),
+        ("topics", "--alter --topic t --partitions 3 --config a=b"),
+        ("topics", "--create --topic t --if-exists"),
+        ("topics", "--list --if-not-exists"),
+    ],
+)
+def test_what_does_not_belong_to_an_action_is_refused_and_not_ignored(name: str, line: str) -> None:
+    with pytest.raises(ToolError, match=r"--[a-z-]+ is for --[a-z -]+ only"):
+        read(tool_of(name), line.split())
+
+
+def test_help_is_told_beside_anything() -> None:
+    assert read(tool_of("topics"), ["--list", "--if-exists", "--help"]).has("help")
+
+
 def test_pairs_have_names() -> None:
     assert pairs("config", ["a=1", "b=", "c"]) == {"a": "1", "b": "", "c": ""}
     with pytest.raises(ToolError, match="--config '=1' is not KEY=VALUE"):

@@ -116,7 +116,9 @@ def test_a_consumer_that_makes_no_sense_is_refused(line: str) -> None:
     ],
 )
 def test_a_reset_goes_where_its_option_says(line: str, target: Target) -> None:
-    assert consumer_groups.target_of(read(consumer_groups.TOOL, line.split()), NOW_MS) == target
+    given = read(consumer_groups.TOOL, ["--reset-offsets", *line.split()])
+
+    assert consumer_groups.target_of(given, NOW_MS) == target
 
 
 @pytest.mark.parametrize(
@@ -155,3 +157,27 @@ def test_a_list_in_brackets_is_one_setting() -> None:
     assert [(each.name, each.value) for each in changes] == [
         ("a", "1"), ("b", "x,y"), ("c", ""), ("d", None), ("e", None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--topic t --broker 1",
+        "--topic t --entity-type brokers",
+        "--broker 1 --broker-defaults",
+        "--entity-type brokers --entity-name 1 --entity-default",
+        "--broker 1 --entity-default",
+    ],
+)
+def test_settings_are_those_of_one_entity(line: str) -> None:
+    with pytest.raises(ToolError, match=r"Only one of --[a-z-]+, --[a-z-]+ can be given"):
+        configs.entity_of(read(configs.TOOL, line.split()))
+
+
+def test_groups_are_named_or_are_all() -> None:
+    for line in ("--delete", "--delete --group g --all-groups"):
+        given = read(consumer_groups.TOOL, line.split())
+        with pytest.raises(
+            ToolError, match="Exactly one of --group and --all-groups must be given"
+        ):
+            consumer_groups.names_of(given, list)
