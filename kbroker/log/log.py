@@ -11,6 +11,7 @@ reads hand out may be used on worker threads.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from uuid import UUID
 
 from kbroker.errors import KafkaError
@@ -27,6 +28,7 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.local_log import LocalLog
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
+from kbroker.log.producers.snapshot_writing import AT_ONCE, SnapshotWriting
 from kbroker.log.segment_roll import roll_at
 from kbroker.log.time_lookup import TimedBatch
 
@@ -214,6 +216,20 @@ class Log(LocalLog):
         self.directory = directory
         self.leader_epoch_cache.store_in(EpochFile(self.environment.file_system, directory))
 
+    def copy_producers(self, log: Log) -> Iterator[None]:
+        """Write down very many producers of a log that this one has caught up with, in steps:
+        `become_copy_of` has less to do then. Without them, as on a full disk, it does all.
+        """
+        if len(log.producer_state.producers) <= AT_ONCE:
+            return
+        self._drop_snapshot()  # by the records that were copied, which tell of fewer
+        offset = self._last_snapshot_offset = log.log_end_offset
+        writing = self._snapshot = SnapshotWriting(log.producer_state, self.snapshots, offset)
+        try:
+            yield from self._snapshot_steps(writing)
+        finally:
+            writing.drop()
+
     def become_copy_of(self, log: Log) -> None:
         """Note what the records that were copied do not tell: epochs without any, producers whose
         records are gone, how far it is committed. StorageError, KafkaError(KAFKA_STORAGE_ERROR).
@@ -223,15 +239,15 @@ class Log(LocalLog):
         self.leader_epoch_cache.replace(log.leader_epoch_cache.entries)
         self.update_high_watermark(log.high_watermark)
         self.maybe_increment_log_start_offset(log.log_start_offset)
-        producers = log.producer_state.producers.values()
-        unsynced = self.files.unsynced
-        unsynced.snapshot = self.snapshots.write(self.log_end_offset, producers)
-        unsynced.names_changed()
+        if not self._has_producers_of(log):
+            self._drop_snapshot()
+            producers = log.producer_state.producers.values()
+            self._note_snapshot(self.snapshots.write(self.log_end_offset, producers))
+            self._last_snapshot_offset = self.log_end_offset
 
     def take_place_of(self, log: Log) -> None:
         """Go on as that log, whose copy this one has become."""
         self.producer_state = log.producer_state
-        self._last_snapshot_offset = self.log_end_offset
         self.cleaned_end_offset = log.cleaned_end_offset
         log.successor = self, self.cuts
 
@@ -243,6 +259,18 @@ class Log(LocalLog):
         except KafkaError:
             if self.failure is not None:  # else it does not fit: its first append notes it
                 raise
+
+    def _has_producers_of(self, log: Log) -> bool:
+        """Whether the newest snapshot is one of `copy_producers`: the records after it tell what
+        came since.
+        """
+        writing = self._snapshot
+        return (
+            writing is not None
+            and writing.is_written
+            and writing.state is log.producer_state
+            and writing.offset == self._last_snapshot_offset
+        )
 
     def _rolled_where_there_is_room(self, now_ms: int) -> bool:
         """Start an empty segment at the log end, unless there is one; False: no room."""

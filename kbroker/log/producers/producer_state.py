@@ -104,7 +104,7 @@ class ProducerStateManager:
     """
 
     __slots__ = (
-        "_is_shared",
+        "_shares",
         "_topic_partition",
         "_unstable",
         "_verifications",
@@ -118,7 +118,7 @@ class ProducerStateManager:
         self.producers: dict[int, ProducerStateEntry] = {}
         self.map_end_offset = 0
         self.first_unstable_offset: int | None = None
-        self._is_shared = False  # entries are being read: those that change are copied before
+        self._shares = 0  # who reads entries: those that change are copied before
         self._unstable = UnstableTransactions()
         self._verifications: dict[int, VerificationState] = {}  # by producer id
 
@@ -208,12 +208,12 @@ class ProducerStateManager:
 
     def share(self) -> list[ProducerStateEntry]:
         """All entries as they are now; they stay so until `end_share`."""
-        self._is_shared = True
+        self._shares += 1
         return list(self.producers.values())
 
     def end_share(self) -> None:
-        """Nobody reads entries any more that were shared."""
-        self._is_shared = False
+        """Who had shared them reads them no more."""
+        self._shares -= 1
 
     def _own(self, producer_id: int) -> ProducerStateEntry:
         """A producer's entry, to be changed: a new one, or a copy."""
@@ -274,7 +274,7 @@ class ProducerStateManager:
         """Record a data batch that has been written at `first_offset` to `last_offset`."""
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
-        if entry is None or self._is_shared:
+        if entry is None or self._shares:
             entry = self._own(producer_id)
         if entry.producer_epoch != header.producer_epoch:
             entry.start_epoch(header.producer_epoch)
@@ -304,7 +304,7 @@ class ProducerStateManager:
         producer_id = header.producer_id
         self._verifications.pop(producer_id, None)
         entry = self.producers.get(producer_id)
-        if entry is None or self._is_shared:
+        if entry is None or self._shares:
             entry = self._own(producer_id)
         entry.start_epoch(header.producer_epoch)
         first_offset = entry.current_txn_first_offset

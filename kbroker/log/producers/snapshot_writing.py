@@ -23,7 +23,8 @@ class SnapshotWriting:
     ) -> None:
         self.offset = offset
         self.is_over = False
-        self._state = state
+        self.state = state
+        self.is_written = False
         self._snapshots = snapshots
         self._entries = state.share()
         self._rows: list[bytes] = []
@@ -36,11 +37,13 @@ class SnapshotWriting:
             return None
         count = len(self._entries)
         self.drop()
-        return self._snapshots.write_rows(self.offset, count, self._rows)
+        path = self._snapshots.write_rows(self.offset, count, self._rows)
+        self.is_written = True
+        return path
 
     def drop(self) -> None:
         """Write no more of it."""
         if not self.is_over:
             self.is_over = True
-            self._state.end_share()
+            self.state.end_share()
             self._entries = []

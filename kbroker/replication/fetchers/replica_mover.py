@@ -26,6 +26,7 @@ from kbroker.replication.fetchers.truncation import truncation_for
 from kbroker.replication.follower_parts import parts_for
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
+from kbroker.turns import turn
 
 _SLICE_BYTES = 256 * 1024  # copied before others run, unless one batch is larger
 _LAST_BYTES = 1024 * 1024  # may be missing when a copy is about to take its log's place
@@ -112,6 +113,10 @@ class ReplicaMover:
         self._copy(move, log, future)
         if future.log_end_offset < log.log_end_offset:
             return
+        for _ in future.copy_producers(log):
+            await turn()
+            if self._logs(move) != logs:
+                return
         settled = asyncio.Event()
         self._of_logs().settle(move.partition.topic_partition, settled.set)
         await settled.wait()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.producers.producer_expiry import ProducerExpiry
@@ -160,6 +161,124 @@ def test_a_segment_that_rolls_again_before_the_end_has_the_newer_snapshot(
 
     assert list(written(tmp_path)) == [PRODUCERS + 1]
     assert written(tmp_path)[PRODUCERS + 1][5] == 1
+
+
+def caught_up(directory: Path) -> tuple[Log, Log]:
+    """A log whose producers wrote before its start, and a copy that has all of its records."""
+    log = filled(directory / "log")
+    log.roll(NOW_MS)
+    append(log, 7, sequence=1)
+    log.update_high_watermark(log.log_end_offset)
+    log.maybe_increment_log_start_offset(PRODUCERS)
+    copy = open_log(directory / "copy")
+    copy.truncate_fully_and_start_at(PRODUCERS, NOW_MS)
+    follow(copy, log)
+    return log, copy
+
+
+def follow(copy: Log, log: Log) -> None:
+    """Let a copy have all records of its log."""
+    while copy.log_end_offset < log.log_end_offset:
+        found = log.read(copy.log_end_offset, 1 << 20, FetchIsolation.LOG_END)
+        copy.append_as_follower(found.records.read(), NOW_MS)
+
+
+def take_place(copy: Log, log: Log) -> int:
+    """The steps of it."""
+    return steps_of(lambda: (copy.become_copy_of(log), copy.take_place_of(log)))
+
+
+def sequences_after_restart(directory: Path) -> dict[int, int]:
+    producers = open_log(directory).producer_state.producers
+    return {producer_id: entry.last_sequence for producer_id, entry in producers.items()}
+
+
+ALL_SEQUENCES = {**dict.fromkeys(range(PRODUCERS), 0), 7: 1}
+
+
+def test_a_copy_writes_the_producers_of_its_log_in_steps_before_it_takes_its_place(
+    tmp_path: Path, later: Later
+) -> None:
+    log, copy = caught_up(tmp_path)
+
+    steps = sum(1 for _ in copy.copy_producers(log))
+    append(log, 9, sequence=1)
+    follow(copy, log)
+
+    assert steps == 4
+    assert take_place(copy, log) < AT_ONCE
+    append(copy, 11, sequence=1)
+    copy.close()
+    assert sequences_after_restart(tmp_path / "copy") == {**ALL_SEQUENCES, 9: 1, 11: 1}
+
+
+def cut(log: Log, copy: Log) -> None:
+    for each in (log, copy):
+        each.truncate_to(PRODUCERS, NOW_MS)
+    append(log, 7, sequence=1)
+
+
+def roll(log: Log, copy: Log) -> None:
+    append(log, 7, sequence=2)
+    follow(copy, log)
+    copy.roll(NOW_MS)
+    append(log, 7, sequence=3)
+
+
+@pytest.mark.parametrize("happen", [cut, roll])
+@pytest.mark.parametrize("taken", [1, 4])
+def test_a_copy_that_changed_meanwhile_writes_all_producers_at_its_end(
+    tmp_path: Path, later: Later, happen: Callable[[Log, Log], None], taken: int
+) -> None:
+    log, copy = caught_up(tmp_path)
+    steps = copy.copy_producers(log)
+    for _ in range(taken):
+        next(steps)
+
+    happen(log, copy)
+    follow(copy, log)
+    for _ in steps:
+        pass
+    copy.become_copy_of(log)
+    copy.take_place_of(log)
+    later.run()
+
+    producers = log.producer_state.producers
+    assert sequences_after_restart(tmp_path / "copy") == {
+        producer_id: entry.last_sequence for producer_id, entry in producers.items()
+    }
+
+
+def test_what_a_copy_knew_of_producers_replaces_nothing_that_its_log_knows(
+    tmp_path: Path, later: Later
+) -> None:
+    log, copy = caught_up(tmp_path)
+    few = {producer_id: ProducerStateEntry(producer_id) for producer_id in range(AT_ONCE + 1)}
+    copy.producer_state.producers.update(few)
+    copy.roll(NOW_MS)
+
+    copy.become_copy_of(log)
+    copy.take_place_of(log)
+    later.run()
+
+    assert written(tmp_path / "copy")[PRODUCERS + 1] == ALL_SEQUENCES
+
+
+def test_a_copy_that_is_given_up_leaves_the_producers_of_its_log_alone(
+    tmp_path: Path, later: Later
+) -> None:
+    log, copy = caught_up(tmp_path)
+    log.roll(NOW_MS)
+    steps = copy.copy_producers(log)
+    next(steps)
+    copy.is_deleted = True
+    assert list(steps) == []
+    assert list(tmp_path.glob("copy/*.snapshot")) == []
+
+    append(log, PRODUCERS - 1, sequence=1)  # while its own snapshot goes on
+    later.run()
+
+    assert written(tmp_path / "log")[PRODUCERS + 1] == ALL_SEQUENCES
 
 
 def test_idle_producers_are_forgotten_in_steps() -> None:

@@ -12,9 +12,12 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.producers.producer_state import ProducerStateEntry
+from kbroker.log.producers.snapshot_writing import AT_ONCE
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
+from kbroker.turns import turns
 from tests.fakes.log_cleaning import clean
 from tests.fakes.log_maker import PARTITION, batch
 from tests.fakes.moving_broker import BROKER, ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
@@ -89,6 +92,26 @@ async def test_others_run_between_two_slices(large: MovingBroker) -> None:
     steps = [after - before for before, after in zip([0, *sizes], sizes, strict=False)]
     assert len(sizes) >= 4
     assert max(steps) <= 256 * 1024
+
+
+async def test_others_run_while_very_many_producers_are_written(broker: MovingBroker) -> None:
+    partition = broker.lead()
+    broker.append(partition, *VALUES)
+    producers = {number: ProducerStateEntry(number) for number in range(3 * AT_ONCE)}
+    for producer in producers.values():
+        producer.last_timestamp = broker.time.now_ms()
+    partition.log.producer_state.producers.update(producers)
+
+    await broker.alter(B)
+    await broker.settle()
+
+    assert turns().given.value >= 4
+    assert partition.log.directory == f"{B}/t-0"
+    await broker.stop()
+    broker.disk.let_go()
+    again = MovingBroker(broker.disk, **SETTINGS)
+    assert again.lead().log.producer_state.producers.keys() == producers.keys()
+    await again.stop()
 
 
 async def test_moves_keep_to_their_rate_until_it_is_taken_away(large: MovingBroker) -> None:
