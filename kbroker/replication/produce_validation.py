@@ -17,7 +17,8 @@ _FIRST_VERSION_WITH_BATCHES = 3  # from here on the codec is looked at
 _FIRST_VERSION_WITH_ZSTD = 7
 
 _FRAME_SIZE = 12  # base offset and length
-_LEAST_SIZE = 26  # of what may be a batch of any format
+_LEAST_LENGTH = 14  # of what may be a batch of any format
+_LEAST_SIZE = _FRAME_SIZE + _LEAST_LENGTH
 
 _unpack_length_magic_attributes = Struct(">8xi4xb4xh").unpack_from
 _unpack_producer = Struct(">43xqhi").unpack_from  # id, epoch, base sequence
@@ -56,7 +57,8 @@ def _attributes(records: memoryview) -> int | None:
     if len(records) < _LEAST_SIZE:
         return None
     length, magic, attributes = _unpack_length_magic_attributes(records)
-    return attributes if magic == MAGIC and length <= len(records) - _FRAME_SIZE else None
+    is_whole = _LEAST_LENGTH <= length <= len(records) - _FRAME_SIZE
+    return attributes if magic == MAGIC and is_whole else None
 
 
 def transactional_batch(records: memoryview) -> TransactionalBatch | None:

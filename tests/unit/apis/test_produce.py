@@ -188,12 +188,12 @@ def test_a_transactional_batch_without_transactional_id_refuses_the_whole_reques
 
 @pytest.mark.parametrize(
     ("size", "length", "is_believed"),
-    [(61, 49, True), (26, 14, True), (61, 50, False)],
-    ids=["whole", "ends within its header", "goes on behind the end"],
+    [(61, 49, True), (26, 14, True), (26, 13, False), (61, 50, False), (61, -1, False)],
+    ids=["whole", "within its header", "less than any", "behind the end", "negative"],
 )
 def test_a_batch_that_is_whole_is_believed_to_be_transactional(size, length, is_believed):
     data = bytearray(batch(flags=TRANSACTIONAL))[:size]
-    data[8:12] = length.to_bytes(4, "big")
+    data[8:12] = length.to_bytes(4, "big", signed=True)
 
     refused = refusal(memoryview(data), 8, transactional_id=None)
 
