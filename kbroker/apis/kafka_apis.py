@@ -40,12 +40,12 @@ from kbroker.apis.large_requests import (
     encoded,
     most_elements,
 )
-from kbroker.apis.memory_room import MemoryRoom, Share
 from kbroker.apis.refused_requests import told
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.request_parts import AS_A_WHOLE, AnswerInParts, RequestInParts, parts_in
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
+from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.cluster_action import Sender, sender_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
@@ -125,11 +125,11 @@ class KafkaApis:
         "_apis",
         "_logged_ms",
         "_quotas",
-        "_room",
         "_served",
         "_services",
         "errors",
         "requests",
+        "room",
         "trailing_bytes",
     )
 
@@ -138,7 +138,7 @@ class KafkaApis:
         self._apis = apis
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
-        self._room = MemoryRoom()
+        self.room = MemoryRoom(REQUESTS_BYTES)
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
@@ -192,7 +192,7 @@ class KafkaApis:
         listener_name = request.connection.listener_name
         if served.sender is Sender.ANYBODY or not self._services.peers.are_heard_on(listener_name):
             check_size(served.name, len(request.frame))
-        share = self._room.share()
+        share = self.room.share()
         ctx = RequestContext(request.header, request.connection, self._services)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         try:
@@ -299,7 +299,7 @@ class KafkaApis:
     ) -> Response:
         with collecting_all_rarely():
             pieces = await encoded(response, served.version, _head(served, request))
-        share = self._room.share()
+        share = self.room.share()
         await share.take(sum(map(len, pieces)))
         result = self._throttled(served, request, response, pieces, message)
         return result._replace(share=share)

@@ -112,7 +112,9 @@ class SocketServerConfig(ConfigGroup):
         importance="high",
     )
     queued_max_request_bytes: int = define(
-        -1, "Bytes of waiting requests before reading stops; -1 for no limit.", type=ConfigType.LONG
+        -1,
+        "Bytes of requests that are being received before larger ones wait; -1 for 64 MiB.",
+        type=ConfigType.LONG,
     )
     num_network_threads: int = define(
         3,

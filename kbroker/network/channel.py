@@ -20,8 +20,14 @@ from typing import Protocol
 
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
+from kbroker.memory_room import MemoryRoom, Share
 from kbroker.network.answer_line import AnswerLine, AnswerLines, AnswerToCome
-from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
+from kbroker.network.receive_buffers import (
+    BASE_BYTES,
+    LARGEST_KEPT_BYTES,
+    Buffer,
+    ReceiveBuffers,
+)
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.response_writer import ResponseWriter
 from kbroker.network.unserved_clients import UnservedClients
@@ -35,9 +41,7 @@ _log = logging.getLogger(__name__)
 
 _COPIED_BYTES_MAX = 1_024
 _REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get the loop
-_PIPELINED_BYTES_MAX = (
-    256 * 1024
-)  # a buffer grows up to here for a client that fills it with requests
+_PIPELINED_BYTES_MAX = 256 * 1024  # a buffer grows up to here for a client that fills it
 _SIZE_BYTES = 4
 _PRODUCE = b"\0\0"  # an API key, as a frame begins with it
 _new_tuple = tuple.__new__
@@ -48,6 +52,7 @@ class ChannelOwner(Protocol):
 
     request_channel: RequestChannel
     buffers: ReceiveBuffers
+    room: MemoryRoom  # of requests and answers
     max_frame_bytes: int
     unserved: UnservedClients
     lines: AnswerLines
@@ -55,15 +60,12 @@ class ChannelOwner(Protocol):
 
     def channel_opened(self, channel: Channel) -> None:
         """The channel may now receive."""
-        ...
 
     def channel_closed(self, channel: Channel) -> None:
         """The channel's connection is gone."""
-        ...
 
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
         """A channel is being closed for what it received."""
-        ...
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -103,7 +105,7 @@ class Channel(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self.writer = ResponseWriter(wire, self._answer_left, self._write_failed)
         self._line = AnswerLine(owner.lines, self._answer_came, lambda: self._closing)
-        self._buffer: bytearray | None = None
+        self._buffer: Buffer | None = None
         self._start = 0  # first byte that belongs to no answered or running request
         self._end = 0  # end of the received bytes
         self._size_hint = BASE_BYTES
@@ -149,6 +151,14 @@ class Channel(asyncio.BufferedProtocol):
         """True when the client began a frame and it is the client's turn to send more."""
         return self._end > self._start and not self.is_busy and not self._paused
 
+    @property
+    def is_wanted(self) -> bool:
+        """True while others wait for the memory that a frame or an answer takes here."""
+        has_more = len(self._buffer or b"") > BASE_BYTES
+        has_share = self._share is not None
+        owner = self._owner
+        return (has_more and owner.buffers.are_wanted) or (has_share and owner.room.is_wanted)
+
     def reclaim(self) -> None:
         """Give back a buffer that was taken for bytes that did not come."""
         if self._buffer is not None and not self._busy and self._end == 0:
@@ -162,7 +172,7 @@ class Channel(asyncio.BufferedProtocol):
         self._opened = True
         self._owner.channel_opened(self)
 
-    def get_buffer(self, sizehint: int) -> memoryview | bytearray:  # noqa: ARG002  asyncio's signature
+    def get_buffer(self, sizehint: int) -> Buffer:  # noqa: ARG002  asyncio's signature
         """Where the next bytes go."""
         buffer = self._buffer
         if buffer is None:
@@ -205,9 +215,8 @@ class Channel(asyncio.BufferedProtocol):
         self.writer.close()
         buffers = self._owner.buffers
         if self._buffer is not None and not (self._busy and self._viewed):
-            buffers.put_back(self, self._buffer)
-        else:
-            buffers.release(self)
+            buffers.recycle(self._buffer)
+        buffers.release(self)
         self._buffer = None
         self._owner.channel_closed(self)
 
@@ -250,7 +259,7 @@ class Channel(asyncio.BufferedProtocol):
             try:
                 if self.writer.write(result.pieces):
                     return True
-                self._share = result.share
+                self._share = result.share or self._share_of_answer()
                 return False
             except OSError as error:
                 self._write_failed(error)
@@ -258,6 +267,11 @@ class Channel(asyncio.BufferedProtocol):
         if result.close:
             self.close()
         return not result.close
+
+    def _share_of_answer(self) -> Share:
+        share = self._owner.room.share()
+        share.hold(self.writer.pending_bytes)
+        return share
 
     def mute(self, duration_ms: int) -> None:
         """Read nothing and start no request for so long; answers leave meanwhile (KIP-219)."""
@@ -384,7 +398,7 @@ class Channel(asyncio.BufferedProtocol):
                 self._owner.request_channel.wait_for_room(self._room_made)
             return None
         start, end = frame
-        if self._line and (self._line.is_full or buffer[start : start + 2] != _PRODUCE):
+        if self._line and (self._line.is_full or bytes(buffer[start : start + 2]) != _PRODUCE):
             return None
         # A small frame is copied, so that the buffer need not stay while the request waits (long
         # polls, joins).
@@ -439,36 +453,37 @@ class Channel(asyncio.BufferedProtocol):
         self._buffer = None
         self._start = self._end = 0
 
-    def _make_room(self, buffer: bytearray) -> None:
+    def _make_room(self, buffer: Buffer) -> None:
         """Let the frame that has begun fit: move it to the front, or grow a full buffer."""
         start, end = self._start, self._end
-        received = end - start
         needed = frame_size(buffer, start, end)
         if start + needed <= len(buffer):
             return
         grows = needed > len(buffer) or self._size_hint > len(buffer)
         if grows and end < len(buffer):
             return  # no memory for a claim: first the buffer fills
-        size = min(max(needed, self._size_hint), 2 * len(buffer))
-        larger = self._owner.buffers.take(self, size) if grows else None
-        view = memoryview(buffer)
+        received = memoryview(buffer)[start:end]
+        size = max(needed, self._size_hint) if grows else 0
+        larger = self._owner.buffers.larger(self, buffer, received, size) if grows else None
         if larger is not None:
-            larger[:received] = view[start:end]
-            self._owner.buffers.recycle(buffer)
             self._buffer = larger
         elif needed <= len(buffer):
-            view[:received] = view[start:end]
+            memoryview(buffer)[: end - start] = received
         else:
             self._wait_for_memory()
             return
-        self._start, self._end = 0, received
+        self._start, self._end = 0, end - start
 
     def _wait_for_memory(self) -> None:
         if not self._waiting_for_memory:
             self._waiting_for_memory = True
-            self._owner.buffers.wait(self._memory_released)
+            self._owner.buffers.wait(self, self._memory_granted)
 
-    def _memory_released(self) -> None:
+    def _memory_granted(self) -> bool:
+        self._loop.call_soon(self._grow)
+        return not self._closing
+
+    def _grow(self) -> None:
         self._waiting_for_memory = False
         if not self._closing:
             self._settle()

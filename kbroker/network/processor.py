@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from kbroker.clock import Clock
 from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
+from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom
 from kbroker.network.answer_line import AnswerLines
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
@@ -32,6 +33,9 @@ _log = logging.getLogger(__name__)
 SLOWEST_BYTES_PER_S = 1024  # a frame may come slowly, but not slower than this
 FRAME_DEADLINE_MS = 30_000
 ANSWER_DEADLINE_MS = 60_000
+# The same while others wait for the memory that the frame or the answer takes.
+SLOWEST_WANTED_BYTES_PER_S = 256 * 1024
+WANTED_DEADLINE_MS = 10_000
 _SWEEP_MS_MAX = 5_000
 _KEPT_CHARACTERS = 200  # of a reason to close, in which a client's own words may be
 
@@ -65,6 +69,7 @@ class Processor:
         """`limits` are socket.request.max.bytes and connections.max.idle.ms (negative: never)."""
         self.request_channel = request_channel
         self.buffers = buffers
+        self.room = MemoryRoom(REQUESTS_BYTES)  # or that of who answers
         self.unserved = unserved
         self.lines = AnswerLines()
         self.max_frame_bytes, self._idle_ms = limits
@@ -173,6 +178,7 @@ class Processor:
                 bytes_out - seen.blocked_from_bytes,
                 now_ms - seen.blocked_since_ms,
                 ANSWER_DEADLINE_MS,
+                channel.is_wanted,
             ):
                 self.slow_closed.value += 1
                 return "the client does not read its answer"
@@ -183,9 +189,14 @@ class Processor:
         elif seen.frame_since_ms is None:
             seen.frame_since_ms, seen.frame_from_bytes = now_ms, bytes_in
         elif _too_slow(
-            bytes_in - seen.frame_from_bytes, now_ms - seen.frame_since_ms, FRAME_DEADLINE_MS
+            bytes_in - seen.frame_from_bytes,
+            now_ms - seen.frame_since_ms,
+            FRAME_DEADLINE_MS,
+            channel.is_wanted,
         ):
             self.slow_closed.value += 1
+            if channel.is_wanted:
+                return "a request arrived slower than 256 KiB/s, and others waited for its memory"
             return "a request arrived slower than 1 KiB/s"
         if active:
             seen.bytes_in, seen.bytes_out, seen.active_ms = bytes_in, bytes_out, now_ms
@@ -204,9 +215,14 @@ class Processor:
             _log.info("%d connections were still open at the deadline", len(self._channels))
 
 
-def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int) -> bool:
-    """True when more than the deadline passed with less than `SLOWEST_BYTES_PER_S` on average."""
-    return age_ms >= deadline_ms and moved_bytes * 1000 < SLOWEST_BYTES_PER_S * age_ms
+def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int, is_wanted: bool) -> bool:
+    """True when more than the deadline passed with fewer bytes a second than the slowest may move,
+    on average.
+    """
+    slowest = SLOWEST_BYTES_PER_S
+    if is_wanted:
+        slowest, deadline_ms = SLOWEST_WANTED_BYTES_PER_S, WANTED_DEADLINE_MS
+    return age_ms >= deadline_ms and moved_bytes * 1000 < slowest * age_ms
 
 
 def _with_setting(error: ProtocolError) -> str:

@@ -64,6 +64,11 @@ class ResponseWriter:
         """True while the peer has not taken all of an answer."""
         return bool(self._pending)
 
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of answers in memory that the peer has not taken."""
+        return sum(len(rest) for rest in self._pending if isinstance(rest, memoryview))
+
     def write(self, pieces: list[Piece]) -> bool:
         """Send one frame made of `pieces`, or hold it; True when all of it has left, or will with
         `release`.

@@ -19,6 +19,7 @@ from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import ConfigError
+from kbroker.memory_room import FRAMES_BYTES
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
 from kbroker.network.connection_quotas import ConnectionQuotas
@@ -34,8 +35,6 @@ SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security 
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
 SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
-# For receive buffers when queued.max.request.bytes sets no bound.
-_DEFAULT_BUDGET_BYTES = 512 * 1024 * 1024
 
 
 class SocketServer:
@@ -67,7 +66,7 @@ class SocketServer:
         self.pool = KafkaRequestHandlerPool(handle, self.request_channel)
         self.processor = Processor(
             self.request_channel,
-            ReceiveBuffers(budget_bytes if budget_bytes > 0 else _DEFAULT_BUDGET_BYTES),
+            ReceiveBuffers(budget_bytes if budget_bytes > 0 else FRAMES_BYTES),
             self.quotas,
             clock,
             (config.socket_request_max_bytes, config.connections_max_idle_ms),

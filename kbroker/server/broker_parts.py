@@ -189,6 +189,7 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     socket_server = SocketServer(
         config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
     )
+    socket_server.processor.room = apis.room
     counters = CounterRegistry()
     replicas = data.replicas
     for part in (

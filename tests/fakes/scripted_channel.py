@@ -24,6 +24,7 @@ class ScriptedChannel:
         self.requests = 0
         self.is_busy = False
         self.awaits_rest_of_frame = False
+        self.is_wanted = False
         self.closed = False
 
     def reclaim(self) -> None:

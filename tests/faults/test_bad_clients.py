@@ -7,10 +7,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 
 from kbroker.apis import registry
+from kbroker.memory_room import FRAMES_BYTES
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -136,6 +137,35 @@ def test_half_frames_and_dripping_clients_do_not_slow_others(make_broker: MakeBr
     assert broker.memory_mb() - before_mb < MEMORY_GROWTH_MB
     for connection in connections:
         connection.close()
+    assert broker.stop() == 0
+    assert "Traceback" not in broker.said()
+
+
+def test_large_frames_that_never_end_take_a_bounded_part_of_the_memory(
+    make_broker: MakeBroker,
+) -> None:
+    broker = make_broker().start()
+    before_mb = broker.memory_mb()
+    rest = bytearray(1_000_000)
+    connections = [broker.connect() for _ in range(60)]
+    for connection in connections:
+        connection.sendall(struct.pack(">i", 33_000_000) + b"\0\x03\0\x04")
+        connection.setblocking(False)
+
+    most_mb = 0.0
+    with broker.connect(30) as another:
+        for _ in range(32):
+            for connection in connections:
+                with suppress(BlockingIOError):
+                    connection.send(rest)
+            another.sendall(frame(18, 2, encode(ApiVersionsRequest(), 2)))
+            assert read_answer(another)
+            most_mb = max(most_mb, broker.memory_mb() - before_mb)
+
+    assert most_mb < FRAMES_BYTES / 1e6 + 33 + MEMORY_GROWTH_MB
+    for connection in connections:
+        connection.close()
+    broker.assert_serves()
     assert broker.stop() == 0
     assert "Traceback" not in broker.said()
 

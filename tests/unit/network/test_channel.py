@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from kbroker.memory_room import MemoryRoom
 from kbroker.network.answer_line import LENGTH_MAX, TOTAL_MAX, AnswerLines
 from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
@@ -15,11 +16,11 @@ from kbroker.network.wire import SocketWire
 from tests.fakes.recording_replier import RecordingReplier, local_connection, request_of
 from tests.fakes.waiting import until
 
+MIB = 1 << 20
+
 
 async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
-    owner = cast(
-        ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(1 << 20), lines=AnswerLines())
-    )
+    owner = cast(ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(MIB), lines=AnswerLines()))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         channel = Channel(owner, SocketWire(ours, local_connection()))
@@ -82,14 +83,56 @@ async def test_a_request_carried_out_for_a_client_that_has_left_takes_no_place_i
     assert lines.length_max == LENGTH_MAX
 
 
+async def test_a_large_frame_waits_for_the_memory_of_another_and_comes_whole() -> None:
+    """Both together do not fit, and the first client stops amid its frame."""
+    buffers, queue = ReceiveBuffers(2 * MIB), RequestChannel(9)
+    taken: list[bytes] = []
+    queue.attach(lambda replier, request: taken.append(bytes(request.frame[10:])))
+    (ours, theirs), (others, second) = socket.socketpair(), socket.socketpair()
+    first_body, second_body = (bytes([number]) * (4 * MIB) for number in (1, 2))
+    with ours, theirs, others, second:
+        channels = [
+            await opened(end, queue, buffers=buffers, max_frame_bytes=5 * MIB)
+            for end in (ours, others)
+        ]
+        loop = asyncio.get_running_loop()
+        theirs.setblocking(False)
+        second.setblocking(False)
+        await loop.sock_sendall(theirs, frame_of(first_body)[:-1])
+        await until(lambda: channels[0].bytes_in == len(frame_of(first_body)) - 1)
+        sending = asyncio.ensure_future(loop.sock_sendall(second, frame_of(second_body)))
+        await until(lambda: buffers.are_wanted)
+        assert channels[0].is_wanted
+        assert taken == []
+
+        await loop.sock_sendall(theirs, first_body[-1:])
+        await until(lambda: len(taken) == 1)
+        channels[0].close()
+        await sending
+        await until(lambda: len(taken) == 2)
+
+        assert taken == [first_body, second_body]
+        channels[1].close()
+
+
+def frame_of(body: bytes) -> bytes:
+    header = b"\0\x12\0\0\0\0\0\x08\xff\xff"
+    return (len(header) + len(body)).to_bytes(4, "big") + header + body
+
+
 async def opened(
-    ours: socket.socket, queue: RequestChannel, lines: AnswerLines | None = None
+    ours: socket.socket,
+    queue: RequestChannel,
+    lines: AnswerLines | None = None,
+    buffers: ReceiveBuffers | None = None,
+    max_frame_bytes: int = MIB,
 ) -> Channel:
     owner = SimpleNamespace(
-        buffers=ReceiveBuffers(1 << 20),
+        buffers=buffers or ReceiveBuffers(MIB),
         lines=lines or AnswerLines(),
+        room=MemoryRoom(MIB),
         request_channel=queue,
-        max_frame_bytes=1 << 20,
+        max_frame_bytes=max_frame_bytes,
         channel_opened=lambda _: None,
         channel_closed=lambda _: None,
     )

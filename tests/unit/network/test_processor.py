@@ -86,6 +86,20 @@ def test_a_frame_at_a_kib_per_second_may_take_its_time() -> None:
     assert not sweeps.for_ms(10 * MINUTE_MS, bytes_in=5 * 1_024)
 
 
+def test_a_frame_whose_memory_others_wait_for_must_come_faster() -> None:
+    sweeps = Sweeps()
+    sweeps.channel.awaits_rest_of_frame = sweeps.channel.is_wanted = True
+    assert not sweeps.for_ms(10 * MINUTE_MS, bytes_in=5 * 256 * 1024)
+    assert sweeps.for_ms(MINUTE_MS, bytes_in=5 * 128 * 1024)
+
+
+def test_a_frame_whose_memory_others_wait_for_may_not_stand_still_for_long() -> None:
+    sweeps = Sweeps()
+    sweeps.channel.awaits_rest_of_frame = sweeps.channel.is_wanted = True
+    assert not sweeps.for_ms(10_000)
+    assert sweeps.for_ms(5_000)
+
+
 def test_many_small_frames_are_not_one_slow_frame() -> None:
     sweeps = Sweeps()
     sweeps.channel.awaits_rest_of_frame = True
@@ -97,6 +111,14 @@ def test_an_answer_that_is_not_read_is_dropped_after_60_seconds() -> None:
     sweeps.channel.is_busy = sweeps.channel.writer.is_blocked = True
     assert not sweeps.for_ms(MINUTE_MS)
     assert sweeps.for_ms(5_000)
+
+
+def test_an_answer_whose_memory_others_wait_for_must_be_read_sooner() -> None:
+    sweeps = Sweeps()
+    sweeps.channel.is_busy = sweeps.channel.writer.is_blocked = True
+    sweeps.channel.is_wanted = True
+    assert not sweeps.for_ms(10_000, bytes_out=5 * 128 * 1024)
+    assert sweeps.for_ms(5_000, bytes_out=5 * 128 * 1024)
 
 
 def test_an_answer_that_is_read_slowly_may_take_its_time() -> None:

@@ -1,8 +1,26 @@
 from __future__ import annotations
 
-from kbroker.network.receive_buffers import BASE_BYTES, ReceiveBuffers
+from kbroker.network.receive_buffers import BASE_BYTES, Buffer, ReceiveBuffers
 
 MIB = 1 << 20
+LARGE = 16 * MIB
+
+
+class Granted:
+    """Counts how often somebody was let in."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> bool:
+        self.times += 1
+        return True
+
+
+def larger(buffers: ReceiveBuffers, owner: str, buffer: Buffer, received: int) -> memoryview:
+    grown = buffers.larger(owner, buffer, memoryview(buffer)[:received], LARGE)
+    assert isinstance(grown, memoryview)
+    return grown
 
 
 def take(buffers: ReceiveBuffers, owner: str, size: int) -> bytearray:
@@ -36,8 +54,8 @@ def test_the_oldest_holder_may_exceed_the_budget_so_that_it_can_finish() -> None
     take(buffers, "old", MIB // 2)
     take(buffers, "young", MIB // 2)
     assert buffers.take("young", MIB) is None
-    assert buffers.take("old", 4 * MIB) is not None
-    assert buffers.held_bytes == 4 * MIB + MIB // 2
+    assert buffers.take("old", 2 * MIB) is not None
+    assert buffers.held_bytes == 2 * MIB + MIB // 2
 
 
 def test_a_larger_buffer_replaces_the_smaller_in_the_count() -> None:
@@ -49,15 +67,30 @@ def test_a_larger_buffer_replaces_the_smaller_in_the_count() -> None:
     assert buffers.held_bytes == 0
 
 
-def test_a_release_calls_those_who_wait_once() -> None:
+def test_a_release_lets_in_who_waits_once() -> None:
+    buffers, granted = ReceiveBuffers(2 * MIB), Granted()
+    take(buffers, "a", 2 * MIB)
+    buffers.wait("b", granted)
+    buffers.release("a")
+    assert (granted.times, buffers.held_bytes) == (1, MIB)
+    buffers.release("b")
+    assert (granted.times, buffers.held_bytes) == (1, 0)
+
+
+def test_those_that_wait_are_let_in_in_their_order_and_who_leaves_waits_no_more() -> None:
     buffers = ReceiveBuffers(MIB)
     take(buffers, "a", MIB)
-    called: list[str] = []
-    buffers.wait(lambda: called.append("b"))
+    waiting = {name: Granted() for name in "bcd"}
+    for name, granted in waiting.items():
+        buffers.wait(name, granted)
+    assert buffers.are_wanted
+
+    buffers.release("b")
     buffers.release("a")
-    take(buffers, "a", MIB)
-    buffers.release("a")
-    assert called == ["b"]
+    assert [granted.times for granted in waiting.values()] == [0, 1, 0]
+    buffers.release("c")
+    assert waiting["d"].times == 1
+    assert not buffers.are_wanted
 
 
 def test_trimming_lets_unused_buffers_go() -> None:
@@ -68,8 +101,42 @@ def test_trimming_lets_unused_buffers_go() -> None:
     assert take(buffers, "a", 100) is not first
 
 
-def test_very_large_buffers_are_not_kept() -> None:
+def test_a_large_frame_grows_where_it_lies_and_takes_what_has_arrived() -> None:
     buffers = ReceiveBuffers(64 * MIB)
-    first = take(buffers, "a", 16 * MIB)
-    buffers.put_back("a", first)
-    assert take(buffers, "a", 16 * MIB) is not first
+    base = take(buffers, "a", 1)
+    base[:3] = b"abc"
+
+    first = larger(buffers, "a", base, BASE_BYTES)
+    second = larger(buffers, "a", first, len(first))
+
+    assert bytes(second[:3]) == b"abc"
+    assert second.obj is first.obj
+    assert (len(first), len(second)) == (MIB + BASE_BYTES, 2 * MIB + BASE_BYTES)
+    assert buffers.held_bytes == len(second)
+    while len(second) < LARGE:
+        second = larger(buffers, "a", second, len(second))
+    assert buffers.held_bytes == len(second) == LARGE
+
+
+def test_large_frames_wait_for_room_but_for_the_oldest() -> None:
+    buffers = ReceiveBuffers(3 * MIB)
+    old = larger(buffers, "old", take(buffers, "old", 1), BASE_BYTES)
+    young = larger(buffers, "young", take(buffers, "young", 1), BASE_BYTES)
+
+    assert buffers.larger("young", young, young, LARGE) is None
+    for _ in range(12):
+        old = larger(buffers, "old", old, len(old))
+
+    assert len(old) == 13 * MIB + BASE_BYTES
+
+
+def test_a_large_frame_that_is_looked_at_keeps_its_room_when_its_client_has_gone() -> None:
+    buffers = ReceiveBuffers(64 * MIB)
+    frame = larger(buffers, "a", take(buffers, "a", 1), BASE_BYTES)
+
+    buffers.release("a")
+    assert buffers.held_bytes == len(frame)
+    buffers.recycle(frame)
+    del frame
+
+    assert buffers.held_bytes == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kbroker.apis.memory_room import MemoryRoom, Share
+from kbroker.memory_room import MemoryRoom, Share
 
 
 async def begun(share: Share, size_bytes: int) -> asyncio.Task[None]:
@@ -85,3 +85,19 @@ async def test_who_gives_up_leaves_nothing_behind() -> None:
     second.give_back()
 
     assert room.taken_bytes == 0
+
+
+async def test_what_is_in_memory_already_is_counted_though_it_does_not_fit() -> None:
+    room = MemoryRoom(100)
+    first, second, third = room.share(), room.share(), room.share()
+    first.hold(90)
+    second.hold(90)
+
+    waiting = await begun(third, 10)
+
+    assert room.is_full
+    assert room.is_wanted
+    del first
+    await asyncio.sleep(0)
+    assert waiting.done()
+    assert room.taken_bytes == 100

@@ -1,0 +1,162 @@
+"""MemoryRoom: how much memory things of one kind may take together: frames that are being received,
+or large requests in work and their answers.
+
+Law: what does not fit waits, in the order it came; the oldest share always gets what it asks for,
+so that one of them can always be finished. A share is given back when nobody holds it any more,
+whatever became of its request.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+REQUESTS_BYTES = 96 * 1024 * 1024  # large requests in work, and answers that have not left
+FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
+
+
+class Share:
+    """What one request takes: from when it is read until its answer has left."""
+
+    __slots__ = ("__weakref__", "_room", "size_bytes")
+
+    def __init__(self, room: MemoryRoom) -> None:
+        self._room = room
+        self.size_bytes = 0
+
+    def take_now(self, size_bytes: int) -> bool:
+        """From now on it takes so much; False, and nothing is changed, when it has to wait."""
+        return self._room.change(self, size_bytes)
+
+    def wait(self, size_bytes: int, granted: Callable[[], bool]) -> None:
+        """Stand in line for so much; `granted` is called when it is there, and says whether it is
+        still wanted. Nothing may be asked of the room in it.
+        """
+        self._room.stand_in_line(self, size_bytes, granted)
+
+    async def take(self, size_bytes: int) -> None:
+        """From now on it takes so much; waits until there is room for that."""
+        if self.take_now(size_bytes):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def granted() -> bool:
+            if future.done():  # given up
+                return False
+            future.set_result(None)
+            return True
+
+        self.wait(size_bytes, granted)
+        try:
+            await future
+        except asyncio.CancelledError:
+            self.wait_no_more()
+            raise
+
+    def wait_no_more(self) -> None:
+        """It does not take more; what it was let in with goes with it."""
+        self._room.leave_line(self)
+
+    def hold(self, size_bytes: int) -> None:
+        """It takes so much whether that fits or not: the memory is taken already."""
+        self._room.count(self, size_bytes)
+
+    def give_back(self) -> None:
+        """It takes nothing any more, and waits for nothing."""
+        self._room.leave(self)
+
+    def __del__(self) -> None:
+        self.give_back()
+
+
+class _Waiting(NamedTuple):
+    share: Share
+    size_bytes: int
+    granted: Callable[[], bool]
+
+
+class MemoryRoom:
+    """The shares that are held, and those that wait to take more."""
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._holders: dict[int, None] = {}  # oldest first
+        self._waiting: dict[int, _Waiting] = {}  # in their order
+        self.taken_bytes = 0
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for what others hold."""
+        return bool(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more than the budget is taken."""
+        return self.taken_bytes > self._budget_bytes
+
+    def share(self) -> Share:
+        """A share that takes nothing yet."""
+        return Share(self)
+
+    def change(self, share: Share, size_bytes: int) -> bool:
+        """See `Share.take_now`."""
+        more = size_bytes - share.size_bytes
+        if more > 0 and not (
+            self._is_oldest(id(share)) or (self._fits(more) and not self._waiting)
+        ):
+            return False
+        self.count(share, size_bytes)
+        return True
+
+    def count(self, share: Share, size_bytes: int) -> None:
+        """See `Share.hold`."""
+        more = size_bytes - share.size_bytes
+        self._holders.setdefault(id(share))
+        self.taken_bytes += more
+        share.size_bytes = size_bytes
+        if more < 0:
+            self._let_in()
+
+    def stand_in_line(self, share: Share, size_bytes: int, granted: Callable[[], bool]) -> None:
+        """See `Share.wait`."""
+        self._waiting[id(share)] = _Waiting(share, size_bytes, granted)
+
+    def leave_line(self, share: Share) -> None:
+        """See `Share.wait_no_more`."""
+        if self._waiting.pop(id(share), None):
+            self._let_in()
+
+    def leave(self, share: Share) -> None:
+        """A share is gone."""
+        self._waiting.pop(id(share), None)
+        self._holders.pop(id(share), None)
+        self.taken_bytes -= share.size_bytes
+        share.size_bytes = 0
+        self._let_in()
+
+    def _is_oldest(self, key: int) -> bool:
+        return next(iter(self._holders), key) == key
+
+    def _fits(self, more: int) -> bool:
+        return self.taken_bytes + more <= self._budget_bytes
+
+    def _let_in(self) -> None:
+        while (waiting := self._next()) is not None:
+            share, size_bytes, granted = waiting
+            del self._waiting[id(share)]
+            if granted():
+                self._holders.setdefault(id(share))
+                self.taken_bytes += size_bytes - share.size_bytes
+                share.size_bytes = size_bytes
+
+    def _next(self) -> _Waiting | None:
+        """Who is let in now: the first in line if it fits, else the oldest."""
+        if not self._waiting:
+            return None
+        first = next(iter(self._waiting.values()))
+        if self._fits(first.size_bytes - first.share.size_bytes) or not self._holders:
+            return first
+        return self._waiting.get(next(iter(self._holders)))
