@@ -64,6 +64,8 @@ FETCH_KEY = 1
 ENVELOPE_KEY = 58
 _LARGE_FETCH_WAIT_MS = 500
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
+_LARGE_ANSWER_BYTES = 1024 * 1024  # is what an answer may take that is not made yet
+_WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
@@ -166,6 +168,22 @@ class KafkaApis:
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
+        if served.parts is not None and self.room.is_full:
+            return self._handle_when_there_is_room(served, request)
+        return self._handle_small(served, request)
+
+    async def _handle_when_there_is_room(self, served: _Served, request: Request) -> Result:
+        """As `handle`, for an answer that may be large, while others fill the memory."""
+        share = self.room.share()
+        await share.take(_LARGE_ANSWER_BYTES)
+        try:
+            result = self._handle_small(served, request)
+            return result if isinstance(result, Response | NoResponse) else await result
+        finally:
+            share.give_back()
+
+    def _handle_small(self, served: _Served, request: Request) -> Result | Awaitable[Result]:
+        header, frame = request.header, request.frame
         try:
             message, end = served.decode(frame, request.body_offset)
         except TooManyElementsError as error:
@@ -198,7 +216,7 @@ class KafkaApis:
         try:
             with collecting_all_rarely():
                 result = await answer(served, request, ctx, share)
-            await share.take(sum(map(len, result.pieces)))
+            await share.take(_bytes_in_memory(result.pieces))
         except BaseException:
             share.give_back()  # before the error, which holds it, is gone
             raise
@@ -216,6 +234,8 @@ class KafkaApis:
         self._count_trailing(request, end)
         if request.header.api_key == FETCH_KEY:  # others wait for the memory that it takes
             message.max_wait_ms = min(message.max_wait_ms, _LARGE_FETCH_WAIT_MS)
+        if request.header.api_key in _WAIT_FOR_OTHERS:
+            share.give_back()  # or those whom it waits for may wait for that memory
         try:
             response = served.handler(ctx, message)
             if not isinstance(response, served.response_class):
@@ -297,10 +317,11 @@ class KafkaApis:
     async def _respond_large(
         self, served: _Served, request: Request, response: Message, message: Message
     ) -> Response:
+        share = self.room.share()
+        await share.take(_LARGE_ANSWER_BYTES)  # before it is there: others may be many
         with collecting_all_rarely():
             pieces = await encoded(response, served.version, _head(served, request))
-        share = self.room.share()
-        await share.take(sum(map(len, pieces)))
+        await share.take(_bytes_in_memory(pieces))
         result = self._throttled(served, request, response, pieces, message)
         return result._replace(share=share)
 
@@ -447,3 +468,8 @@ class KafkaApis:
 def _head(served: _Served, request: Request) -> bytes:
     """Return the first bytes of an answer."""
     return served.header.pack(request.header.correlation_id)
+
+
+def _bytes_in_memory(pieces: list[Piece]) -> int:
+    """Return what they take; slices of files take nothing."""
+    return sum(len(piece) for piece in pieces if isinstance(piece, bytes | bytearray | memoryview))

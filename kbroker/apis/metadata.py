@@ -24,6 +24,7 @@ from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
 from kbroker.topic_name import is_valid_topic_name
+from kbroker.turns import ENTRIES, turn
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_BY_ID = 12
@@ -43,7 +44,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
     """Describe the cluster and the topics asked for; missing ones are created where allowed."""
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
-        return _response(ctx, request, None)
+        names = ctx.services.metadata.topics()
+        if len(names) > ENTRIES:
+            return _answer_all_in_turns(ctx, request, names)
+        return _response(ctx, request, _describe_all(ctx, request, names))
     _check_names(ctx.api_version, topics)
     topics = _distinct(topics)
     hidden = _hidden(ctx, topics)
@@ -52,7 +56,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         hidden |= _not_to_be_created(ctx, missing)
     if missing - hidden:
         return _create_and_answer(ctx, request, topics, missing - hidden, hidden)
-    return _response(ctx, request, topics, hidden)
+    return _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
 
 
 async def _create_and_answer(
@@ -63,25 +67,48 @@ async def _create_and_answer(
     hidden: frozenset[str],
 ) -> MetadataResponse:
     created = await ctx.services.topics.auto_create(sorted(missing))
-    return _response(ctx, request, topics, hidden, created)
+    return _response(ctx, request, _describe_asked(ctx, request, topics, hidden, created))
+
+
+async def _answer_all_in_turns(
+    ctx: RequestContext, request: MetadataRequest, names: list[str]
+) -> MetadataResponse:
+    described: list[Topic] = []
+    for start in range(0, len(names), ENTRIES):
+        described += _describe_all(ctx, request, names[start : start + ENTRIES])
+        await turn()
+    response = _response(ctx, request, described)
+    response.is_large = True
+    return response
+
+
+def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str]) -> list[Topic]:
+    """Those of them that are still there."""
+    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    asked = request.include_topic_authorized_operations
+    return [
+        _describe(ctx, name, asked)
+        for name in names
+        if name not in hidden and ctx.services.metadata.contains_topic(name)
+    ]
+
+
+def _describe_asked(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequest.MetadataRequestTopic],
+    hidden: frozenset[str],
+    created: Mapping[str, ErrorCode] = _NOTHING_CREATED,
+) -> list[Topic]:
+    asked = request.include_topic_authorized_operations
+    return [_describe_one(ctx, topic, asked, hidden, created) for topic in topics]
 
 
 def _response(
-    ctx: RequestContext,
-    request: MetadataRequest,
-    topics: list[MetadataRequest.MetadataRequestTopic] | None,
-    hidden: frozenset[str] = frozenset(),
-    created: Mapping[str, ErrorCode] = _NOTHING_CREATED,
+    ctx: RequestContext, request: MetadataRequest, described: list[Topic]
 ) -> MetadataResponse:
     metadata = ctx.services.metadata
-    asked = request.include_topic_authorized_operations
     cluster_asked = request.include_cluster_authorized_operations
-    if topics is None:
-        names = metadata.topics()
-        hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
-        described = [_describe(ctx, name, asked) for name in names if name not in hidden]
-    else:
-        described = [_describe_asked(ctx, topic, asked, hidden, created) for topic in topics]
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -173,7 +200,7 @@ def _describe(ctx: RequestContext, name: str, asked: bool) -> Topic:
     return found
 
 
-def _describe_asked(
+def _describe_one(
     ctx: RequestContext,
     topic: MetadataRequest.MetadataRequestTopic,
     asked: bool,

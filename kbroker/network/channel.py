@@ -379,6 +379,7 @@ class Channel(asyncio.BufferedProtocol):
         try:
             if not self.writer.release():
                 self._busy = True
+                self._share = self._share or self._share_of_answer()
         except OSError as error:
             self._write_failed(error)
 

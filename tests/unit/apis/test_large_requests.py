@@ -27,6 +27,7 @@ from kbroker.apis.large_requests import (
 from kbroker.apis.registry import Api
 from kbroker.apis.request_parts import AnswerInParts
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.memory_room import REQUESTS_BYTES
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -318,3 +319,45 @@ async def test_what_brokers_say_grows_with_their_cluster(
     with nullcontext() if is_read else pytest.raises(ProtocolError):
         await answer
     assert asked == [LARGEST_BYTES] * is_read
+
+
+async def test_an_answer_that_may_be_large_is_not_made_while_others_fill_the_memory(call) -> None:
+    describer = Describer(call.services)
+    others = describer.apis.room.share()
+    others.hold(2 * REQUESTS_BYTES)
+
+    waiting = asyncio.ensure_future(describer.describe(["a", "b"]))
+    await asyncio.sleep(0)
+    assert describer.asked == []
+    others.give_back()
+
+    assert await waiting == [("a", 0), ("b", 0)]
+    assert describer.apis.room.taken_bytes == 0
+
+
+async def test_a_request_whose_answer_is_small_does_not_wait_for_memory(call) -> None:
+    describer = Describer(call.services, parts=None)
+    others = describer.apis.room.share()
+    others.hold(2 * REQUESTS_BYTES)
+
+    assert await describer.describe(["a"]) == [("a", 0)]
+
+
+async def test_a_member_that_waits_for_others_leaves_them_the_memory(call) -> None:
+    asked, others_joined = asyncio.Event(), asyncio.Event()
+
+    async def join(_ctx: RequestContext, _request: JoinGroupRequest) -> JoinGroupResponse:
+        asked.set()
+        await others_joined.wait()
+        return JoinGroupResponse()
+
+    api = Api(11, "JoinGroup", JoinGroupRequest, Versions.parse("0-9"), join)
+    apis = KafkaApis({11: api}, call.services)
+    names = {"member_id": "m" * 30_000, "group_id": "g" * 30_000, "protocol_type": "p" * 30_000}
+    body = encode(JoinGroupRequest(**names), 0)
+    joining = asyncio.ensure_future(apis.handle(request_of(11, 0, body)))
+    await asked.wait()
+
+    assert apis.room.taken_bytes == 0
+    others_joined.set()
+    await joining

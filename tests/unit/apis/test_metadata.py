@@ -9,7 +9,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.api_context import ApiCaller, connection
+from tests.fakes.loop_turns import counting_turns
 from tests.fakes.replication_cluster import topic_id_of, update_metadata
 
 Topic = MetadataRequest.MetadataRequestTopic
@@ -196,3 +198,16 @@ def test_authorized_operations_are_told_for_what_is_missing_too(call, name, aske
     response = call(handle, ask(name, include_topic_authorized_operations=asked), 9)
 
     assert response.topics[0].topic_authorized_operations == bits
+
+
+def test_all_topics_of_a_large_cluster_are_described_in_turns(cluster):
+    names = [f"many-{number}" for number in range(8 * ENTRIES)]
+    for name in names:
+        cluster.hear_of(name, 0, leader=0, leader_epoch=0, isr=(0,), replicas=(0,))
+    asking = ApiCaller(cluster).start(handle, MetadataRequest(topics=None), 12)
+
+    answer, turns = cluster.loop.run_until_complete(counting_turns(asking))
+
+    assert len(answer.topics) >= len(names)
+    assert turns > len(names) // ENTRIES
+    assert answer.is_large

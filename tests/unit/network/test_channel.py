@@ -13,6 +13,7 @@ from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.wire import SocketWire
+from kbroker.protocol.request import Response
 from tests.fakes.recording_replier import RecordingReplier, local_connection, request_of
 from tests.fakes.waiting import until
 
@@ -115,6 +116,27 @@ async def test_a_large_frame_waits_for_the_memory_of_another_and_comes_whole() -
         channels[1].close()
 
 
+async def test_an_answer_that_is_not_read_is_counted_until_it_has_left() -> None:
+    queue, answer, room = RequestChannel(9), bytes(8 * MIB), MemoryRoom(MIB)
+    queue.attach(lambda replier, request: replier.complete(Response([answer])))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = await opened(ours, queue, room=room)
+        loop = asyncio.get_running_loop()
+        theirs.setblocking(False)
+        await loop.sock_sendall(theirs, frame_of(b""))
+        await until(lambda: channel.is_busy)
+        assert 0 < room.taken_bytes <= len(answer)
+
+        left = len(answer) + 4
+        while left:
+            left -= len(await loop.sock_recv(theirs, left))
+
+        await until(lambda: not channel.is_busy)
+        assert room.taken_bytes == 0
+        channel.close()
+
+
 def frame_of(body: bytes) -> bytes:
     header = b"\0\x12\0\0\0\0\0\x08\xff\xff"
     return (len(header) + len(body)).to_bytes(4, "big") + header + body
@@ -126,11 +148,12 @@ async def opened(
     lines: AnswerLines | None = None,
     buffers: ReceiveBuffers | None = None,
     max_frame_bytes: int = MIB,
+    room: MemoryRoom | None = None,
 ) -> Channel:
     owner = SimpleNamespace(
         buffers=buffers or ReceiveBuffers(MIB),
         lines=lines or AnswerLines(),
-        room=MemoryRoom(MIB),
+        room=room or MemoryRoom(MIB),
         request_channel=queue,
         max_frame_bytes=max_frame_bytes,
         channel_opened=lambda _: None,
