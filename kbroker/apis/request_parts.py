@@ -12,7 +12,6 @@ import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from itertools import count
 from operator import attrgetter
 from typing import Any
 
@@ -135,26 +134,29 @@ class RequestInParts:
 
     async def look_through(self) -> None:
         """Read all of it once. Raises ProtocolError where its bytes are not this message."""
-        for part in parts_of(*self._source, _LOOKED_THROUGH):
+        async for part in self._read(_LOOKED_THROUGH):
             if self._parts.key is not None:
                 for name in self._names(part.message):
                     self.twice.add(name)
             self.rest, self.end = part.message, part.end
-            await turn()
 
     async def parts(self) -> AsyncIterator[Part]:
         """Each is a request of its own; a refusal goes through them again."""
         self.twice.all_added()
         array = self._source[2][0]
-        for number, (message, going_on, end) in zip(
-            count(), parts_of(*self._source, ENTRIES), strict=False
-        ):
+        is_first = True
+        async for message, going_on, end in self._read(ENTRIES):
             part = copy.copy(self.rest)
             setattr(part, array, getattr(message, array))
-            if self._parts.again is not Again.ANSWERED and not self._leave_out(part) and number:
-                await turn()
-                continue
-            yield Part(part, going_on, end)
+            if self._parts.again is Again.ANSWERED or self._leave_out(part) or is_first:
+                yield Part(part, going_on, end)
+            is_first = False
+
+    async def _read(self, most: int) -> AsyncIterator[Part]:
+        """Others have their turn after each part, and within large ones."""
+        for part in parts_of(*self._source, most):
+            if part is not None:
+                yield part
             await turn()
 
     def _names(self, message: Any) -> Iterator[object]:

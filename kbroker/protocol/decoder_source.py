@@ -188,6 +188,10 @@ class DecoderSource:
                 )
                 self._flush()
             self._source.line(f"{add}({element})")
+            self._end_element()
+
+    def _end_element(self) -> None:
+        """Write what is done after each element of an array."""
 
     def _tagged_fields(self, target: str, tagged: list[FieldSpec]) -> None:
         self._run.append(("B", "t"))

@@ -145,6 +145,7 @@ class EncoderSource:
             self._end_element()
 
     def _end_element(self) -> None:
+        """Write what is done after each element of an array."""
         self._source.line("pass")
 
     def _element(self, struct: type[Struct], element: str) -> None:

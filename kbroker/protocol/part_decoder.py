@@ -1,11 +1,14 @@
 """Reads a request of many entries in parts, so that neither all of its objects exist at a time nor
 its reading takes one long step.
 
-    for part in parts_of(MetadataRequest, 12, ("topics",), frame, offset, 256): ...
+    for part in parts_of(MetadataRequest, 12, ("topics",), frame, offset, 256):
+        if part is not None: ...
 
 The generated function is the decoder of the version as a generator: at every array of the path it
 hands over what it has read when that is enough. A struct that goes on in the next part is begun
-there again, with the fields before its array. Fields after the arrays are in the last part.
+there again, with the fields before its array. Fields after the arrays are in the last part. An
+array that is not of the path is whole in its part; in the middle of many elements the generator
+pauses with None, and a part with many of them has fewer entries.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from kbroker.protocol.decoder_source import DecoderSource
 from kbroker.protocol.schema import Message
 
 MOST_BESIDE = 32_768  # elements of one array that is not read in parts
+MOST_BESIDE_IN_ALL = 262_144  # of those in one entry: all partitions of a large transaction
+_BESIDE_EACH = 8  # in a part, for each entry that it may have
 
 Path = tuple[str, ...]
 """The arrays that are read in parts: of the message, of the structs in it, and so on."""
@@ -36,13 +41,14 @@ class Part(NamedTuple):
     end: int  # offset of the byte after it
 
 
-_decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[Part]]] = {}
+_decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[Part | None]]] = {}
 
 
 def parts_of(
     cls: type[Message], version: int, path: Path, frame: memoryview, offset: int, most: int
-) -> Iterator[Part]:
-    """The message in parts of `most` entries, those of all levels counted.
+) -> Iterator[Part | None]:
+    """The message in parts of `most` entries, those of all levels counted; None after as many
+    elements that are not a part yet.
 
     The message is one object, whose array is a new list in each part. Raises ProtocolError for
     bytes that are not this message, perhaps after some parts.
@@ -76,7 +82,7 @@ class _PartDecoderSource(DecoderSource):
         """The compiled function."""
         source = self._source
         with source.block("def decode(buf, pos, most):"):
-            source.line("limit = len(buf); start = pos; c = k = 0")
+            source.line("limit = len(buf); start = pos; c = k = b = w = 0; pause = most")
             message = self._body()
             source.line(f"yield Part({message}, k, pos)")
         return source.compile("decode", f"<parts of {self._cls.__qualname__} v{self._version}>")
@@ -85,12 +91,18 @@ class _PartDecoderSource(DecoderSource):
         depth = len(self._levels)
         holder, _, name = target.rpartition(".")
         if self._beside or depth >= len(self._path) or name != self._path[depth]:
+            if count:
+                self._source.line(count)
             if depth:
+                self._source.line("b += n")
                 self._source.line(
-                    f"if n > {MOST_BESIDE + 1}: bad_count({name!r}, n, limit - pos, False)"
+                    f"if n > {MOST_BESIDE} or b > {MOST_BESIDE_IN_ALL}: "
+                    f"bad_count({name!r}, n, limit - pos, False)"
                 )
+            if field.type_name in FIXED_SIZES:
+                self._source.line("w += n")
             self._beside += 1
-            super()._elements(field, target, count)
+            super()._elements(field, target, "")
             self._beside -= 1
             return
         if count:
@@ -109,6 +121,12 @@ class _PartDecoderSource(DecoderSource):
             self._structs_or_strings(field, array)
         self._levels.pop()
 
+    def _end_element(self) -> None:
+        self._source.line("w += 1")
+        with self._source.block("if w >= pause:"):
+            self._source.line("yield None")
+            self._source.line("pause = w + most")
+
     def _numbers(self, field: FieldSpec, array: str) -> None:
         letter, size = FIXED_FORMATS[field.type_name], FIXED_SIZES[field.type_name]
         with self._source.block("while n > 0:"):
@@ -126,17 +144,17 @@ class _PartDecoderSource(DecoderSource):
                 plain = field._replace(is_array=False, nullable=field.nullable._replace(highest=-1))
                 self._field(plain, element)
             self._flush()
-            self._source.line(f"{array}.append({element}); c += 1")
+            self._source.line(f"{array}.append({element}); c += 1; b = 0")
             self._hand_over()
 
     def _hand_over(self) -> None:
         """Yield what was read, and begin the structs around this place again."""
         source, levels = self._source, self._levels
-        with source.block("if c >= most:"):
+        with source.block(f"if c >= most or w >= most * {_BESIDE_EACH}:"):
             for outer, inner in reversed(list(pairwise(levels))):
                 source.line(f"{outer.array}.append({inner.holder})")
             source.line(f"yield Part({levels[0].holder}, k, pos)")
-            source.line(f"c = 0; k = {len(levels) - 1}")
+            source.line(f"c = w = 0; k = {len(levels) - 1}; pause = most")
             for number, level in enumerate(levels):
                 if number:
                     source.line(f"{level.holder} = copied({level.holder})")

@@ -24,7 +24,7 @@ from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.batch_audit import BatchAudit, recoverable_batches
 from kbroker.log.cleaner.cleaning_job import SourceSegment
-from kbroker.log.cleaner.segment_reader import DamagedLogError, read_batches
+from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
 from kbroker.log.file_records import FileRecords
 from kbroker.log.format import MAX_RELATIVE_OFFSET, log_file
 from kbroker.log.log_segment import LogSegment
@@ -326,7 +326,7 @@ def cleans(disk: MemoryFileSystem) -> bool:
     source = SourceSegment(BASE, path, disk.size(path), 0, 0, 0)
     try:
         list(read_batches(disk, source, 100, lambda _: None))
-    except DamagedLogError:
+    except DamagedSegmentError:
         return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.protocol.part_decoder import MOST_BESIDE, Part, parts_of
+from kbroker.protocol.part_decoder import MOST_BESIDE, MOST_BESIDE_IN_ALL, Part, parts_of
 from kbroker.protocol.part_encoder import ArrayInParts, encode_runs
 
 VERSION = 8
@@ -59,8 +60,12 @@ def answer_to(request: OffsetFetchRequest) -> OffsetFetchResponse:
     )
 
 
-def read(data: bytes, most: int) -> list[Part]:
-    return list(parts_of(OffsetFetchRequest, VERSION, PATH, memoryview(data), 0, most))
+def read(data: bytes, most: int) -> Iterator[Part]:
+    return (part for part in steps(data, PATH, most) if part is not None)
+
+
+def steps(data: bytes, path: tuple[str, ...], most: int) -> Iterator[Part | None]:
+    return parts_of(OffsetFetchRequest, VERSION, path, memoryview(data), 0, most)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7, 1_000])
@@ -73,7 +78,7 @@ def test_the_answers_to_the_parts_are_the_answer_to_the_whole(
     entries = ArrayInParts(VERSION, ("topics", "partitions"))
     largest = end = 0
 
-    for part in parts_of(OffsetFetchRequest, VERSION, PATH, memoryview(data), 0, most):
+    for part in read(data, most):
         entries.add(answer_to(part.message).groups, part.going_on)
         largest, end = max(largest, _leaves(part.message)), part.end
 
@@ -109,7 +114,7 @@ def test_a_large_answer_is_written_in_little_more_memory_than_its_bytes(
 
 
 def test_what_comes_after_the_arrays_is_in_the_last_part() -> None:
-    parts = read(encode(request_of(4, 4, 4), VERSION), 8)
+    parts = list(read(encode(request_of(4, 4, 4), VERSION), 8))
 
     assert len(parts) > 4
     assert parts[-1].message.require_stable
@@ -120,7 +125,7 @@ def test_a_message_that_is_cut_anywhere_is_none() -> None:
 
     for size in range(len(data)):
         with pytest.raises(ProtocolError):
-            read(data[:size], 2)
+            list(read(data[:size], 2))
 
 
 def test_all_bytes_that_are_no_message_whole_are_none_in_parts() -> None:
@@ -134,7 +139,7 @@ def test_all_bytes_that_are_no_message_whole_are_none_in_parts() -> None:
 
 def _end_of_parts(data: bytes) -> int | None:
     try:
-        return read(data, 2)[-1].end
+        return list(read(data, 2))[-1].end
     except ProtocolError:
         return None
 
@@ -147,9 +152,36 @@ def _end_of_whole(data: bytes) -> int | None:
 
 
 def test_an_array_that_is_not_read_in_parts_has_few_elements() -> None:
-    data = encode(request_of(1, 1, MOST_BESIDE + 2), VERSION)
-    frame = memoryview(data)
+    data = encode(request_of(1, 1, MOST_BESIDE + 1), VERSION)
 
-    assert len(list(parts_of(OffsetFetchRequest, VERSION, PATH, frame, 0, 1_000))) == 33
+    assert len(list(read(data, 1_000))) == 33
     with pytest.raises(ProtocolError, match="partition_indexes"):
-        list(parts_of(OffsetFetchRequest, VERSION, PATH[:2], frame, 0, 1_000))
+        list(steps(data, PATH[:2], 1_000))
+
+
+def test_all_arrays_of_an_entry_that_are_not_read_in_parts_have_few_elements_together() -> None:
+    most = MOST_BESIDE_IN_ALL // 16
+    entries = list(steps(encode(request_of(2, 16, most - 1), VERSION), PATH[:1], 1_000))
+
+    assert len([part for part in entries if part is not None]) == 3
+    with pytest.raises(ProtocolError, match="partition_indexes"):
+        list(steps(encode(request_of(2, 16, most), VERSION), PATH[:1], 1_000))
+
+
+def test_a_part_with_much_beside_its_entries_has_few_of_them() -> None:
+    frames = [encode(request_of(10, topics, 1), VERSION) for topics in (1, 1_000)]
+
+    groups = [
+        [len(part.message.groups) for part in steps(data, PATH[:1], 256) if part is not None]
+        for data in frames
+    ]
+
+    assert groups == [[10], [2, 2, 2, 2, 2, 0]]
+
+
+def test_others_have_their_turn_within_an_array_that_is_not_read_in_parts() -> None:
+    data = encode(request_of(2, 1_000, 1), VERSION)
+
+    order = [part and len(part.message.groups) for part in steps(data, PATH[:1], 256)]
+
+    assert order == [None] * (4_000 // 256) + [2, 0]  # each topic has an index
