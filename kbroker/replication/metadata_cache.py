@@ -9,7 +9,7 @@ to the cache and must not be changed by those who put it into an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from uuid import UUID
 
@@ -79,18 +79,20 @@ class MetadataCache:
         self.controller_epoch = request.controller_epoch
         self._controller_id = request.controller_id
         self._set_brokers(request.live_brokers)
-        changed = list(_partition_states(request))
-        for topic_partition in self._replaced(changed):
+        for topic_partition in self._replaced(request):
             self._remove(topic_partition)
         if request.type == FULL_UPDATE:
-            for topic_partition in self._absent(changed):
+            for topic_partition in self._absent(request):
                 self._remove(topic_partition)
         deleted = []
-        for name, topic_id, state in changed:
-            if state.leader == LEADER_DURING_DELETE:
-                deleted.append(TopicPartition(name, state.partition_index))
-            else:
-                self._set_partition(name, topic_id, state)
+        for topic in request.topic_states:
+            kept = []
+            for state in topic.partition_states:
+                if state.leader == LEADER_DURING_DELETE:
+                    deleted.append(TopicPartition(topic.topic_name, state.partition_index))
+                else:
+                    kept.append(state)
+            self._set_partitions(topic.topic_name, topic.topic_id, kept)
         for topic_partition in deleted:
             self._remove(topic_partition)
         return deleted
@@ -105,7 +107,7 @@ class MetadataCache:
             state = self.partition_state(topic_partition)
             if state is not None:
                 topic = self._topics[topic_partition.topic]
-                self._set_partition(topic_partition.topic, topic.topic_id, state)
+                self._set_partitions(topic_partition.topic, topic.topic_id, [state])
 
     def _set_brokers(
         self, live_brokers: Iterable[UpdateMetadataRequest.UpdateMetadataBroker]
@@ -122,7 +124,9 @@ class MetadataCache:
         for topic in self._topics.values():
             topic.described.clear()
 
-    def _set_partition(self, name: str, topic_id: UUID, state: PartitionState) -> None:
+    def _set_partitions(self, name: str, topic_id: UUID, states: list[PartitionState]) -> None:
+        if not states:
+            return
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = TopicMetadata(topic_id)
@@ -131,10 +135,11 @@ class MetadataCache:
             topic.topic_id = topic_id
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
-        is_ours = self.broker_id in state.replicas
-        if is_ours and self.is_offline_here(TopicPartition(name, state.partition_index)):
-            state = self._without_this_broker(state)
-        topic.partitions[state.partition_index] = state
+        for state in states:
+            index, is_ours = state.partition_index, self.broker_id in state.replicas
+            if is_ours and self.is_offline_here(TopicPartition(name, index)):
+                state = self._without_this_broker(state)
+            topic.partitions[index] = state
         topic.described.clear()
 
     def _without_this_broker(self, state: PartitionState) -> PartitionState:
@@ -154,26 +159,29 @@ class MetadataCache:
             del self._topics[topic_partition.topic]
             self._names.pop(topic.topic_id, None)
 
-    def _replaced(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
+    def _replaced(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Partitions of topics that were deleted and created again without our hearing of the
         first.
         """
-        ids = {name: id_ for name, id_, _ in named if id_ != ZERO_UUID}
         return [
-            TopicPartition(name, index)
-            for name, topic_id in ids.items()
-            if (known := self._topics.get(name)) is not None
-            and known.topic_id not in (topic_id, ZERO_UUID)
+            TopicPartition(topic.topic_name, index)
+            for topic in request.topic_states
+            if topic.partition_states
+            and topic.topic_id != ZERO_UUID
+            and (known := self._topics.get(topic.topic_name)) is not None
+            and known.topic_id not in (topic.topic_id, ZERO_UUID)
             for index in known.partitions
         ]
 
-    def _absent(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
-        kept = {(name, state.partition_index) for name, _, state in named}
+    def _absent(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        named: dict[str, set[int]] = {}
+        for topic in request.topic_states:
+            indexes = named.setdefault(topic.topic_name, set())
+            indexes.update(state.partition_index for state in topic.partition_states)
         return [
             TopicPartition(name, index)
-            for name, topic in self._topics.items()
-            for index in topic.partitions
-            if (name, index) not in kept
+            for name, known in self._topics.items()
+            for index in known.partitions.keys() - named.get(name, ())
         ]
 
     # Look-ups
@@ -303,14 +311,6 @@ class MetadataCache:
             isr_nodes=isr,
             offline_replicas=list(state.offline_replicas),
         )
-
-
-def _partition_states(
-    request: UpdateMetadataRequest,
-) -> Iterator[tuple[str, UUID, PartitionState]]:
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            yield topic.topic_name, topic.topic_id, state
 
 
 def _broker(live: UpdateMetadataRequest.UpdateMetadataBroker) -> Broker:

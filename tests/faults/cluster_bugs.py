@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.controller.channels import controller_channel_manager
 from kbroker.controller.channels.controller_channel_manager import _Sender
+from kbroker.controller.channels.request_queue import RequestQueue
 from kbroker.controller.event_handlers.broker_changes import BrokerChanges
 from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.event_handlers.topic_changes import TopicChanges
@@ -201,18 +201,14 @@ def requests_reordered() -> AbstractContextManager[Any]:
     def put(sender: _Sender, request: Any) -> None:
         original(sender, request)
         if len(sender.queue) > 1:
-            sender.queue.appendleft(sender.queue.pop())
+            sender.queue.put_back(sender.queue._waiting.pop())
 
     return patch.object(_Sender, "put", put)
 
 
 def failed_requests_dropped() -> AbstractContextManager[Any]:
     """A request that did not get through is not sent again."""
-
-    def merge(requests: Any) -> Any:
-        return list(requests)[1:]
-
-    return patch.object(controller_channel_manager, "merge_requests", merge)
+    return patch.object(RequestQueue, "put_back", lambda *_: None)
 
 
 def failed_events_forgotten() -> AbstractContextManager[Any]:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kbroker.controller.state_machines.request_merge import merge_requests
+from kbroker.controller.channels.request_queue import RequestQueue
 from kbroker.model import Broker
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 
@@ -27,7 +26,6 @@ log = logging.getLogger(__name__)
 ResponseHandler = Callable[[int, ControlRequest, ControlResponse], None]
 RETRY_BACKOFF_S = 0.1  # Kafka's; doubled while nothing gets through
 MAX_RETRY_BACKOFF_S = 1.0
-MERGE_ABOVE = 100  # waiting requests
 
 
 class BrokerChannel(Protocol):
@@ -134,7 +132,7 @@ class _Sender:
         self.is_ending = False
         self._channel = channel
         self._on_response = on_response
-        self.queue: deque[ControlRequest] = deque()
+        self.queue = RequestQueue()
         self._in_flight: ControlRequest | None = None
         self._is_cancelled = False
         self._is_superseded = False  # what is in flight, by all that follows it
@@ -143,9 +141,7 @@ class _Sender:
         self._task = asyncio.create_task(self._run(), name=name)
 
     def put(self, request: ControlRequest) -> None:
-        self.queue.append(request)
-        if len(self.queue) > MERGE_ABOVE:
-            self.queue = deque(merge_requests(self.queue))
+        self.queue.put(request)
         self._arrived.set()
 
     def move(self, broker: Broker, channel: BrokerChannel) -> None:
@@ -159,6 +155,7 @@ class _Sender:
     def cancel(self) -> None:
         if not self._is_cancelled:
             self._is_cancelled = True
+            self.queue.stop()
             if self._task is not asyncio.current_task():
                 self._task.cancel()
             self._channel.close()
@@ -186,13 +183,13 @@ class _Sender:
         queue is merged, and another request may be the first. None when nothing is left to send.
         """
         backoff_s, failures = RETRY_BACKOFF_S, 0
-        while self.queue:
-            request = self._in_flight = self.queue.popleft()
+        while (request := await self.queue.take()) is not None:
+            self._in_flight = request
             try:
                 response = await self._channel.send(request)
             except (OSError, TimeoutError) as error:
                 if not self._is_superseded:
-                    self.queue = deque(merge_requests((request, *self.queue)))
+                    self.queue.put_back(request)
                 failures += 1
                 self._report(error, failures)
             else:
@@ -204,6 +201,7 @@ class _Sender:
                 self._is_superseded = False
             await asyncio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, MAX_RETRY_BACKOFF_S)
+            await self.queue.merge()
         return None
 
     def _report(self, error: Exception, failures: int) -> None:

@@ -169,7 +169,13 @@ class ControllerContext:
     def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
         """All replicas on these brokers."""
         wanted = set(brokers)
-        return [r for r in self.all_replicas() if r.broker_id in wanted]
+        return [
+            Replica(TopicPartition(topic, number), broker_id)
+            for topic, partitions in self.assignments.items()
+            for number, assignment in partitions.items()
+            for broker_id in assignment.replicas
+            if broker_id in wanted
+        ]
 
     def remove_replica(self, replica: Replica) -> None:
         """Take a replica out of its partition's assignment.

@@ -7,6 +7,7 @@ from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.controller_requests.request_shapes import grouped_update_metadata
 from kbroker.replication.metadata_cache import FULL_UPDATE, MetadataCache
+from tests.fakes.counted_steps import steps_of
 from tests.fakes.replication_cluster import partition_metadata, topic_id_of, update_metadata
 
 
@@ -157,3 +158,12 @@ def test_internal_topics_are_marked(cache):
 
     assert cache.describe_topic("__consumer_offsets", 9, "PLAINTEXT").is_internal
     assert not cache.describe_topic("t", 9, "PLAINTEXT").is_internal
+
+
+def test_what_an_update_costs_a_partition_is_little(cache):
+    states = [partition_metadata(number) for number in range(1_000)]
+    request = update_metadata(("t", states[0]), kind=FULL_UPDATE)
+    request.topic_states[0].partition_states = states
+
+    assert steps_of(lambda: cache.update(request)) < 13 * len(states)
+    assert cache.partition_count("t") == len(states)

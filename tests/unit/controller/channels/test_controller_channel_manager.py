@@ -10,10 +10,10 @@ import pytest
 
 from kbroker.controller.channels import controller_channel_manager
 from kbroker.controller.channels.controller_channel_manager import (
-    MERGE_ABOVE,
     ControllerChannelManager,
     ControlResponse,
 )
+from kbroker.controller.channels.request_queue import MERGE_ABOVE
 from kbroker.model import Broker, EndPoint
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.replication.controller_requests.request_shapes import ControlRequest

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.controller.state_machines.request_merge import merge_requests
+from kbroker.controller.state_machines.request_merge import RequestMerge
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
+from tests.fakes.counted_steps import steps_of
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 1))
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}
+
+
+def merge_requests(requests: Iterable[ControlRequest]) -> list[ControlRequest]:
+    merge = RequestMerge(requests)
+    assert list(merge.steps()) == [], "few partitions"
+    return merge.merged
 
 
 def lead(partition: TopicPartition, epoch: int, *, is_new: bool = False) -> LeaderAndIsrRequest:
@@ -236,3 +244,18 @@ def test_requests_that_are_merged_are_not_changed_themselves() -> None:
     assert not last.topic_states[0].partition_states[0].is_new
     assert not stopping.topic_states[0].partition_states[0].delete_partition
     assert len(last.live_leaders) == 1
+
+
+def test_very_many_partitions_are_merged_in_small_steps() -> None:
+    partitions = [TopicPartition(topic, number) for topic in "ab" for number in range(3_000)]
+    requests = [make(partition, 1) for make in (lead, stop, metadata) for partition in partitions]
+    merge = RequestMerge(requests)
+    steps = merge.steps()
+
+    works = [steps_of(lambda: next(steps, None)) for _ in range(40)]
+
+    assert [type(request) for request in merge.merged] == [
+        StopReplicaRequest,
+        UpdateMetadataRequest,
+    ]
+    assert max(works) < 20 * 1_024 < sum(works) / 10
