@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from kbroker.admin.replica_assignment import Spread, assign_replicas
+from kbroker.admin.replica_assignment import Spread, assign_replicas, shared_assignments
 from kbroker.admin.topic_validation import (
     MetricNames,
     validate_assignment,
@@ -21,7 +21,7 @@ from kbroker.admin.topic_validation import (
 from kbroker.config.config_view import ConfigEntry
 from kbroker.config.topic_config import validate_overrides
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import ZERO_UUID, ReplicaAssignment
+from kbroker.model import ZERO_UUID
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.topic_nodes import NewTopicNodes
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError
@@ -98,10 +98,7 @@ class NewTopics:
         self.metric_names.check(name)
         validate_assignment(assignment, self.racks)
         validate_overrides(overrides)
-        partitions = {
-            partition: ReplicaAssignment(replicas=tuple(replicas))
-            for partition, replicas in sorted(assignment.items())
-        }
+        partitions = shared_assignments(assignment)
         topic_id = uuid4() if self.gives_ids else ZERO_UUID
         nodes = TopicAssignment(topic_id=topic_id, partitions=partitions)
         self.wanted.append((result, NewTopicNodes(name, nodes, overrides)))

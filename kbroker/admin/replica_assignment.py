@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ReplicaAssignment
 
 # As in Kafka 4: one topic of 2^31 partitions would take all memory and all time of the cluster.
 MAX_PARTITIONS_AT_ONCE = 10_000
+MAX_PARTITIONS_IN_ALL = 200_000  # of the topics of a request; Kafka 4 has 10,000 here, too
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -44,8 +46,7 @@ def assign_replicas(
         message = "Number of partitions must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
     if partitions > MAX_PARTITIONS_AT_ONCE:
-        message = "Excessively large number of partitions per request."
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+        raise too_many_partitions()
     if replication_factor <= 0:
         message = "Replication factor must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -62,6 +63,27 @@ def assign_replicas(
     racks = {broker: rack or "" for broker, rack in brokers.items()}
     order = alternate_racks(racks)
     return _assign(order, racks, range(partitions), replication_factor, spread, first_partition)
+
+
+def too_many_partitions() -> KafkaError:
+    """The refusal of more partitions than one request may ask for."""
+    message = "Excessively large number of partitions per request."
+    return KafkaError(ErrorCode.POLICY_VIOLATION, message)
+
+
+def shared_assignments(replicas: Mapping[int, Sequence[int]]) -> dict[int, ReplicaAssignment]:
+    """The assignments in the order of partitions; those with the same replicas are one object, as
+    thousands of partitions have a few layouts.
+    """
+    made: dict[tuple[int, ...], ReplicaAssignment] = {}
+    assignments = {}
+    for partition in sorted(replicas):
+        layout = tuple(replicas[partition])
+        assignment = made.get(layout)
+        if assignment is None:
+            assignment = made[layout] = ReplicaAssignment(replicas=layout)
+        assignments[partition] = assignment
+    return assignments
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:

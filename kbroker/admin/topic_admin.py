@@ -15,7 +15,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from kbroker.admin.internal_topics import new_topic
@@ -26,7 +26,14 @@ from kbroker.admin.new_topics import (
     topic_exists,
     topic_too_large,
 )
-from kbroker.admin.replica_assignment import Spread, assign_replicas
+from kbroker.admin.replica_assignment import (
+    MAX_PARTITIONS_AT_ONCE,
+    MAX_PARTITIONS_IN_ALL,
+    Spread,
+    assign_replicas,
+    shared_assignments,
+    too_many_partitions,
+)
 from kbroker.admin.topic_validation import (
     validate_added_assignments,
     validate_increase,
@@ -41,7 +48,6 @@ from kbroker.model import (
     GROUP_METADATA_TOPIC,
     NO_LEADER,
     TRANSACTION_STATE_TOPIC,
-    ReplicaAssignment,
     TopicPartition,
 )
 from kbroker.peers.metadata_waiter import MetadataView, MetadataWaiter
@@ -68,6 +74,7 @@ _ASK_DEFAULT = -1
 Described = dict[tuple[tuple[str, str], ...], list[ConfigEntry]]
 """All settings of topics, by their own: most topics of a request have the same."""
 _TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms
+_PARTITIONS_PER_TURN = 2_500  # of all these topics
 _LOOKS_PER_TURN = 256  # as well
 _FACTOR_SETTINGS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
@@ -96,6 +103,7 @@ class TopicAdmin:
         self._waiter = waiter
         self._rng = rng or random.Random()
         self._auto_creations: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._large = asyncio.Lock()  # one request for very many partitions at a time
         self._told: str | None = None
         self._is_closed = False
 
@@ -109,23 +117,15 @@ class TopicAdmin:
         """Create topics; one result per entry, in order. `twice` are those that are named
         elsewhere too.
         """
-        counts = Counter(topic.name for topic in topics)
         results = [TopicResult(name=topic.name) for topic in topics]
+        is_large = sum(map(self._asked, topics)) > MAX_PARTITIONS_AT_ONCE
         try:
-            new = await self._look([topic.name for topic in topics])
-            described: Described = {}
-            for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
-                if number % _TOPICS_PER_TURN == 0:
-                    await turn()
-                try:
-                    if counts[topic.name] > 1 or topic.name in twice:
-                        message = "Found multiple entries for this topic."
-                        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-                    self._prepare(topic, result, new, described)
-                except KafkaError as error:
-                    result.refuse(error)
-            if not validate_only:
-                await new.write()
+            # What is checked and not written yet takes memory: 20 MB for the largest.
+            async with self._large if is_large else nullcontext():
+                new = await self._look([topic.name for topic in topics])
+                await self._check(topics, results, new, twice)
+                if not validate_only:
+                    await new.write()
         except TreeUnavailableError as error:
             for result in results:
                 if result.error is ErrorCode.NONE:
@@ -234,6 +234,43 @@ class TopicAdmin:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # ---- creating
+
+    async def _check(
+        self,
+        topics: Sequence[CreateTopicsRequest.CreatableTopic],
+        results: list[TopicResult],
+        new: NewTopics,
+        twice: Container[str],
+    ) -> None:
+        """Add to `new` what can be created, and refuse the rest."""
+        counts = Counter(topic.name for topic in topics)
+        described: Described = {}
+        partitions = since_turn = 0
+        for topic, result in zip(topics, results, strict=True):
+            asked = self._asked(topic)
+            partitions += asked
+            since_turn += asked + _PARTITIONS_PER_TURN // _TOPICS_PER_TURN
+            try:
+                if counts[topic.name] > 1 or topic.name in twice:
+                    message = "Found multiple entries for this topic."
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                if partitions > MAX_PARTITIONS_IN_ALL:
+                    raise too_many_partitions()
+                self._prepare(topic, result, new, described)
+            except KafkaError as error:
+                result.refuse(error)
+            if since_turn >= _PARTITIONS_PER_TURN:
+                since_turn = 0
+                await turn()
+
+    def _asked(self, topic: CreateTopicsRequest.CreatableTopic) -> int:
+        """How many partitions a topic would have that is not refused for their number."""
+        count = topic.num_partitions
+        if topic.assignments:
+            return len(topic.assignments)
+        if count == _ASK_DEFAULT:
+            return self._config().log.num_partitions
+        return count if 0 < count <= MAX_PARTITIONS_AT_ONCE else 0
 
     def _prepare(
         self,
@@ -375,10 +412,7 @@ class TopicAdmin:
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
         validate_increase(len(current.partitions), topic.count)
         added = await self._added(topic, current)
-        partitions = dict(current.partitions)
-        for partition, replicas in added.items():
-            partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))
-        return replace(current, partitions=partitions)
+        return replace(current, partitions=current.partitions | shared_assignments(added))
 
     async def _added(
         self,

@@ -12,6 +12,7 @@ from kbroker.admin.replica_assignment import (
     Spread,
     alternate_racks,
     assign_replicas,
+    shared_assignments,
 )
 from kbroker.errors import ErrorCode, KafkaError
 
@@ -78,3 +79,13 @@ def test_a_topic_too_large_for_any_cluster_is_refused_before_it_is_spread() -> N
     with pytest.raises(KafkaError) as raised:
         assign_replicas({1: None}, 2**31 - 1, 1, Spread(0, 0))
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_partitions_with_the_same_replicas_share_one_assignment() -> None:
+    layout = assign_replicas(dict.fromkeys(range(3)), 1_000, 2, Spread(0, 0))
+
+    made = shared_assignments(dict(reversed(layout.items())))
+
+    assert list(made) == list(layout)
+    assert {p: list(each.replicas) for p, each in made.items()} == layout
+    assert len({id(each) for each in made.values()}) == 6

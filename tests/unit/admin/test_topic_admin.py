@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
-from kbroker.admin.new_topics import TopicResult
+from kbroker.admin import topic_admin
+from kbroker.admin.new_topics import NewTopics, TopicResult
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.turns import turn
 from kbroker.zk.tree import OpResult, TreeUnavailableError
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 from tests.fakes.loop_turns import counting_turns
@@ -217,6 +220,61 @@ async def test_others_get_their_turn_while_many_topics_are_checked(broker: FakeB
     _, turns = await counting_turns(broker.topics.create_topics(wanted, 1000, True))
 
     assert turns > 8
+
+
+async def test_others_get_their_turn_after_a_topic_of_many_partitions(broker: FakeBroker) -> None:
+    topics = [topic(f"t{number}", 10_000, 1) for number in range(4)]
+
+    results, turns = await counting_turns(broker.topics.create_topics(topics, 1000, True))
+
+    assert [result.num_partitions for result in results] == [10_000] * 4
+    assert turns > 4
+
+
+async def test_all_topics_of_a_request_have_so_many_partitions_and_no_more(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_admin, "MAX_PARTITIONS_IN_ALL", 30)
+    topics = [
+        topic("a", 20, 1),
+        topic("never", 2**31 - 1, 1),
+        topic("b", assignments={p: [0] for p in range(10)}),
+        topic("c"),
+    ]
+
+    results = await create(broker, *topics)
+
+    assert [(r.name, r.error) for r in results] == [
+        ("a", ErrorCode.NONE),
+        ("never", ErrorCode.POLICY_VIOLATION),
+        ("b", ErrorCode.NONE),
+        ("c", ErrorCode.POLICY_VIOLATION),
+    ]
+    assert results[3].message == "Excessively large number of partitions per request."
+
+
+async def test_requests_for_very_many_partitions_are_checked_one_after_the_other(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way = most = 0
+    look = NewTopics.look
+
+    async def noted(*args: Any, **kwargs: Any) -> NewTopics:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        new = await look(*args, **kwargs)
+        await turn()
+        under_way -= 1
+        return new
+
+    monkeypatch.setattr(NewTopics, "look", noted)
+    large = [topic("a", 10_000, 1), topic("b", 10_000, 1)]
+
+    await asyncio.gather(*(broker.topics.create_topics(large, 1000, True) for _ in range(3)))
+    assert most == 1
+    await asyncio.gather(*(broker.topics.create_topics(large[:1], 1000, True) for _ in range(3)))
+    assert most == 3
 
 
 async def test_validate_only_answers_the_layout_and_creates_nothing(broker: FakeBroker) -> None:
