@@ -15,6 +15,7 @@ from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.local_log import LocalLog
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, record_stream
+from kbroker.record.record_stream import Pace
 from kbroker.record.stream_walk import first_record_at
 
 _PLAIN_BYTES = 64 * 1024
@@ -38,11 +39,11 @@ class TimedBatch(NamedTuple):
             or len(self.records) > _PLAIN_BYTES
         )
 
-    def search(self) -> TimestampAndOffset | None:
+    def search(self, pace: Pace | None = None) -> TimestampAndOffset | None:
         """The first such record; may run on a worker thread. KafkaError(INVALID_RECORD)."""
         header = self.header
         if header.magic == MAGIC and header.timestamp_type != LOG_APPEND_TIME:
-            stream = record_stream(header, self.records)
+            stream = record_stream(header, self.records, pace=pace)
             found = first_record_at(header, stream, self.timestamp, self.starting_offset)
             return self._told(*found) if found is not None else None
         for record in any_records(self.records):

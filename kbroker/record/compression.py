@@ -12,6 +12,7 @@ from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record.codecs import gzip_members, lz4_frame, xerial_blocks, zstd_frames
+from kbroker.record.codecs.payload import PIECE_BYTES
 
 Bytes = bytes | bytearray | memoryview
 
@@ -77,11 +78,23 @@ def plain_pieces(codec: int, data: Bytes) -> Iterator[bytes | bytearray]:
     UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.
     """
     if codec == NONE:
-        return iter((bytes(data),) if len(data) else ())
+        return (bytes(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES))
     pieces = _PIECES.get(codec)
     if pieces is None:
         raise unsupported(codec)
     return pieces(memoryview(data))
+
+
+def bounded_pieces(
+    pieces: Iterable[bytes | bytearray], max_bytes: int
+) -> Iterator[bytes | bytearray]:
+    """The same pieces; KafkaError(MESSAGE_TOO_LARGE) at the one that goes beyond `max_bytes`."""
+    left = max_bytes
+    for piece in pieces:
+        left -= len(piece)
+        if left < 0:
+            raise too_large(max_bytes)
+        yield piece
 
 
 def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> Bytes:

@@ -25,6 +25,7 @@ from kbroker.record.record_batch import (
     BatchHeader,
     BatchOptions,
 )
+from kbroker.record.record_stream import Pace
 
 _LENGTH = Struct(">8xi").unpack_from  # of a message: what follows the field
 _MAGIC_POSITION = HEADER_SIZE_UP_TO_MAGIC - 1
@@ -77,7 +78,9 @@ def convert(records: Iterable[Record], target: TargetFormat) -> bytes:
     return stored
 
 
-def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> DownConverted:
+def down_convert(
+    data: Bytes, magic: int, fetch_offset: int, max_bytes: int, pace: Pace | None = None
+) -> DownConverted:
     """The batches of `data` in format `magic` or an older one.
 
     At most `max_bytes`, except that the first batch comes whole. Messages before `fetch_offset`
@@ -102,7 +105,7 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
                 break
             raise
         try:
-            converted = _in_format(header, view, position, magic, fetch_offset)
+            converted = _in_format(header, view, position, magic, fetch_offset, pace)
         except KafkaError as error:
             unreadable.append((header.base_offset, str(error)))
             converted = b""
@@ -155,13 +158,18 @@ def _refuse_zstd(header: BatchHeader, magic: int) -> None:
 
 
 def _in_format(
-    header: BatchHeader, view: memoryview, position: int, magic: int, fetch_offset: int
+    header: BatchHeader,
+    view: memoryview,
+    position: int,
+    magic: int,
+    fetch_offset: int,
+    pace: Pace | None,
 ) -> Bytes:
     if header.is_control:
         return b""
     if header.magic <= magic:
         return view[position : position + header.size_bytes]
-    records: Iterable[Record] = any_records(view, position, READER_MAX_BYTES)
+    records: Iterable[Record] = any_records(view, position, READER_MAX_BYTES, pace)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None

@@ -40,6 +40,7 @@ from kbroker.record.record_batch import (
     LOG_OVERHEAD,
     BatchHeader,
 )
+from kbroker.record.record_stream import Pace
 
 HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
 _PREFIX = Struct(
@@ -105,14 +106,17 @@ def first_offset(header: BatchHeader, batch: Bytes) -> int:
 
 
 def any_records(
-    buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+    buffer: Bytes,
+    position: int = 0,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
+    pace: Pace | None = None,
 ) -> Iterator[Record]:
     """The records of the batch or old message at `position`, wrapped ones included. An old message
     is unpacked at once.
     """
     header = read_any_header(buffer, position)
     if header.magic == record_batch.MAGIC:
-        return record_batch.records(buffer, position, max_decompressed_bytes)
+        return record_batch.records(buffer, position, max_decompressed_bytes, pace)
     return _legacy_records(header, memoryview(buffer), position, max_decompressed_bytes)
 
 

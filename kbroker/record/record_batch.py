@@ -48,7 +48,7 @@ from kbroker.record.default_record import (
     write_record,
 )
 from kbroker.record.default_record import Record as Record  # noqa: PLC0414 - this module's word too
-from kbroker.record.record_stream import RecordStream
+from kbroker.record.record_stream import Pace, RecordStream, paced
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
@@ -259,15 +259,25 @@ def plain_records(
     return whole if header.compression and isinstance(whole, bytes | bytearray) else bytes(plain)
 
 
-def record_stream(header: BatchHeader, buffer: Bytes, position: int = 0) -> RecordStream:
+def record_stream(
+    header: BatchHeader, buffer: Bytes, position: int = 0, pace: Pace | None = None
+) -> RecordStream:
     """The batch's records, unpacked as they are read, however much they are.
+
+    KafkaError: see `record_pieces`.
+    """
+    return RecordStream(record_pieces(header, buffer, position, pace))
+
+
+def record_pieces(
+    header: BatchHeader, buffer: Bytes, position: int = 0, pace: Pace | None = None
+) -> Iterator[bytes | bytearray]:
+    """The bytes of the batch's records, in the pieces that they are unpacked in.
 
     KafkaError: see `compression.plain_pieces`; INVALID_RECORD when cut short.
     """
-    stored = _stored_records(header, buffer, position)
-    if not header.attributes & COMPRESSION_MASK:
-        return RecordStream(iter((bytes(stored),)))  # reading byte by byte is slower through a view
-    return RecordStream(plain_pieces(header.compression, stored))
+    codec = header.attributes & COMPRESSION_MASK
+    return paced(plain_pieces(codec, _stored_records(header, buffer, position)), pace)
 
 
 def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memoryview:
@@ -279,14 +289,17 @@ def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memory
 
 
 def records(
-    buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+    buffer: Bytes,
+    position: int = 0,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
+    pace: Pace | None = None,
 ) -> Iterator[Record]:
     """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken,
     MESSAGE_TOO_LARGE where they begin beyond that many bytes. They are unpacked as they are read:
     the first ones come before the last ones are seen.
     """
     header = read_header(buffer, position)
-    stream = record_stream(header, buffer, position)
+    stream = record_stream(header, buffer, position, pace)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     for _ in range(header.record_count):
         if stream.passed > max_decompressed_bytes:

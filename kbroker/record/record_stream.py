@@ -6,7 +6,7 @@ skimmed no more than a piece. Any bytes give records or KafkaError(INVALID_RECOR
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -18,9 +18,22 @@ from kbroker.record.default_record import (
     skim_record,
 )
 
+Pace = Callable[[int], None]  # hears how many bytes were unpacked; may wait, or end the reading
+
 _LONGEST_VARINT: Final = 10
 _SHORT_BYTES: Final = 64 * 1024  # a record that takes more is skimmed in pieces
 _LEAST_MORE_BYTES: Final = 512 * 1024  # added at a time: pieces may be as small as a byte
+
+
+def paced(pieces: Iterator[bytes | bytearray], pace: Pace | None) -> Iterator[bytes | bytearray]:
+    """The same pieces, of each of which `pace` hears before it is given."""
+    return pieces if pace is None else _paced(pieces, pace)
+
+
+def _paced(pieces: Iterator[bytes | bytearray], pace: Pace) -> Iterator[bytes | bytearray]:
+    for piece in pieces:
+        pace(len(piece))
+        yield piece
 
 
 class RecordStream:

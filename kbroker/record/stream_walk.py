@@ -6,6 +6,7 @@ twice unpacks twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -86,14 +87,17 @@ def keyless_indexes(header: BatchHeader, stream: RecordStream, most: int) -> lis
     return found
 
 
-def numbered(header: BatchHeader, stream: RecordStream) -> bytearray:
-    """The records with offsets that follow each other, whatever theirs were; they were walked
-    before.
+def numbered(header: BatchHeader, stream: RecordStream) -> Iterator[bytes | bytearray]:
+    """The records with offsets that follow each other, whatever theirs were, in pieces; they were
+    walked before.
     """
     out = bytearray()
     for index in range(header.record_count):
         write_record(out, stream.read(0, 0)._replace(offset=index), 0, 0)
-    return out
+        if len(out) >= PIECE_BYTES:
+            yield out
+            out = bytearray()
+    yield out
 
 
 def timestamps_outside(

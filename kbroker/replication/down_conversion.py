@@ -90,7 +90,7 @@ class DownConversion:
                 return down_convert(data, magic, asked.fetch_offset, size)
         return await self._work.run_read(
             lambda: _in_memory(records),
-            lambda data: down_convert(data, magic, asked.fetch_offset, size),
+            lambda data, pace: down_convert(data, magic, asked.fetch_offset, size, pace),
         )
 
 

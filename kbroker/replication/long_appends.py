@@ -1,10 +1,11 @@
 """Appends whose batches take long to check, convert or compress: they wait here, are prepared on a
 worker thread, and are appended then.
 
-Law: first come, first appended, so that a producer's batches stay in order. While an append to a
-partition waits here, every later one of a client to that partition does too, however small.
-Leadership, settings and sequences are looked at again when the append is made. The bytes that wait
-are bounded: beyond that a producer is told to try again.
+Law: in a partition, first come, first appended, so that a producer's batches stay in order. While
+an append to a partition waits here, every later one of a client to that partition does too, however
+small. Requests for other partitions do not: `LongWork` does pieces of all in turn. Leadership,
+settings and sequences are looked at again when the append is made. The bytes that wait are bounded:
+beyond that a producer is told to try again.
 
 Owned by the event loop. The records are the request's own buffer, which stays until its answer.
 """
@@ -12,13 +13,14 @@ Owned by the event loop. The records are the request's own buffer, which stays u
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.model import TopicPartition
+from kbroker.record.record_stream import Pace
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.produce_result import PartitionProduceResult
 
@@ -44,22 +46,28 @@ class LongRequest(Protocol):
         ...
 
 
-class _Job(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)
+class _Job:
+    """The long appends of one request, one for each partition."""
+
     request: LongRequest
     entries: Sequence[LongEntry]
     done: asyncio.Future[None]
     size_bytes: int
 
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [entry.result.topic_partition for entry in self.entries]
+
 
 class LongAppends:
-    """The queue, and the task that works through it while there is any."""
+    """The requests that have appends here, with a task each."""
 
     def __init__(self, work: LongWork) -> None:
-        self.waiting: dict[TopicPartition, int] = {}  # how many appends of a partition are here
+        self.waiting: dict[TopicPartition, asyncio.Task[None]] = {}  # each partition's last one
         self._work = work
-        self._jobs: deque[_Job] = deque()
+        self._jobs: dict[asyncio.Task[None], _Job] = {}
         self._bytes = 0
-        self._task: asyncio.Task[None] | None = None
 
     def add(self, request: LongRequest, entries: Sequence[LongEntry]) -> asyncio.Future[None]:
         """Take these on; the future is done when each has its result."""
@@ -70,68 +78,76 @@ class LongAppends:
             _refuse_all(entries, ErrorCode.REQUEST_TIMED_OUT)
             done.set_result(None)
             return done
-        for entry in entries:
-            partition = entry.result.topic_partition
-            self.waiting[partition] = self.waiting.get(partition, 0) + 1
         self._bytes += size_bytes
-        self._jobs.append(_Job(request, entries, done, size_bytes))
-        if self._task is None:
-            self._task = loop.create_task(self._run(), name="long-appends")
+        job = _Job(request, entries, done, size_bytes)
+        before = {self.waiting[each] for each in job.partitions if each in self.waiting}
+        task = loop.create_task(self._run(job, before), name="long-append")
+        self._jobs[task] = job
+        self.waiting.update(dict.fromkeys(job.partitions, task))
+        task.add_done_callback(self._end)
         return done
 
     def shutdown(self) -> None:
         """Append nothing more: what waits is refused, and may be sent to the next leader."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-        while self._jobs:
-            job = self._jobs[0]
+        for task, job in list(self._jobs.items()):
+            task.cancel()
             _refuse_all(job.entries, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._end(job)
+            self._end(task)
 
-    async def _run(self) -> None:
-        while self._jobs:
-            job = self._jobs[0]
-            try:
-                await self._append(job)
-            except Exception as error:  # a bug: its request tells of it, the others go on
-                if not job.done.done():
-                    job.done.set_exception(error)
-            self._end(job)
-        self._task = None
+    async def _run(self, job: _Job, before: set[asyncio.Task[None]]) -> None:
+        if before:
+            await asyncio.wait(before)
+        try:
+            await self._append(job)
+        except Exception as error:  # a bug: its request tells of it, the others go on
+            if not job.done.done():
+                job.done.set_exception(error)
 
     async def _append(self, job: _Job) -> None:
         request = job.request
         left = list(job.entries)
         while left:
             steps = [(entry, step) for entry in left if (step := request.prepare(entry))]
-            outcomes = await self._work.run(_prepare_all, [step for _, step in steps])
+            preparing = _Preparing([step for _, step in steps])
+            least_bytes = sum(step.least_bytes for step in preparing.steps)
+            outcomes = await self._work.run(_Preparing.go_on, preparing, least_bytes)
             left = [
                 entry
                 for (entry, _), outcome in zip(steps, outcomes, strict=True)
                 if not request.append(entry, outcome)
             ]
 
-    def _end(self, job: _Job) -> None:
-        self._jobs.popleft()
+    def _end(self, task: asyncio.Task[None]) -> None:
+        job = self._jobs.pop(task, None)
+        if job is None:
+            return
+        if task.cancelled():
+            _refuse_all(job.entries, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._bytes -= job.size_bytes
-        for entry in job.entries:
-            partition = entry.result.topic_partition
-            self.waiting[partition] -= 1
-            if not self.waiting[partition]:
+        for partition in job.partitions:
+            if self.waiting.get(partition) is task:
                 del self.waiting[partition]
         if not job.done.done():
             job.done.set_result(None)
 
 
-def _prepare_all(steps: Sequence[Preparation]) -> list[Prepared | KafkaError]:
-    """On a worker thread: the outcome of each."""
-    return [_prepared(step.run) for step in steps]
+@dataclass(slots=True, eq=False, repr=False)
+class _Preparing:
+    """The steps of a request, and the outcomes so far."""
+
+    steps: Sequence[Preparation]
+    outcomes: list[Prepared | KafkaError] = field(default_factory=list)
+
+    def go_on(self, pace: Pace) -> list[Prepared | KafkaError]:
+        """On a worker thread: the outcome of each; what is there already is not done again."""
+        for step in self.steps[len(self.outcomes) :]:
+            self.outcomes.append(_prepared(step, pace))
+        return self.outcomes
 
 
-def _prepared(run: Callable[[], Prepared]) -> Prepared | KafkaError:
+def _prepared(step: Preparation, pace: Pace) -> Prepared | KafkaError:
     try:
-        return run()
+        return step.run(pace)
     except KafkaError as error:
         return error
 

@@ -12,6 +12,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.record.record_stream import Pace
 from kbroker.replication.appends import Appends, Results
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
@@ -26,19 +27,25 @@ class HeldWork(LongWork):
         super().__init__()
         self._gate = asyncio.Semaphore(0)
         self.asked = 0
+        self.least_bytes = 0  # of the work that was asked for last
         self.bug: Exception | None = None  # what the work ends in as long as it is set
 
-    async def run(self, work: Callable[[Any], Any], given: Any) -> Any:
+    async def run(self, work: Callable[[Any, Pace], Any], given: Any, least_bytes: int = 0) -> Any:
         self.asked += 1
+        self.least_bytes = least_bytes
         await self._gate.acquire()
         if self.bug is not None:
             raise self.bug
-        return work(given)
+        return work(given, _no_pace)
 
     async def let_through(self, count: int = 1) -> None:
         for _ in range(count):
             self._gate.release()
         await settled()
+
+
+def _no_pace(_size_bytes: int) -> None:
+    pass
 
 
 async def settled() -> None:

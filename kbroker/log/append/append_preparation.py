@@ -11,12 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.append.append_rules import AppendRules, Place
+from kbroker.errors import KafkaError
+from kbroker.log.append.append_rules import AppendRules, Place, WorkerThread
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, open_batch
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.append.message_set import holds_batch, whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.record.record_batch import MAGIC, read_header
+from kbroker.record.record_stream import Pace
+from kbroker.record.record_walk import SMALLEST_RECORD_BYTES
 
 
 class Prepared(NamedTuple):
@@ -36,11 +39,22 @@ class Preparation:
     rules: AppendRules
     place: Place
 
-    def run(self) -> Prepared:
-        """Check and convert. Raises KafkaError as an append does."""
-        return Prepared(self._ready(), self.rules, self.place)
+    @property
+    def least_bytes(self) -> int:
+        """How many bytes the records unpack to, at least, if the header tells the truth."""
+        try:
+            count = read_header(self.records).record_count
+        except KafkaError:  # of an old format, or broken
+            count = 0
+        return max(len(self.records), count * SMALLEST_RECORD_BYTES)
 
-    def _ready(self) -> OpenedBatch | TrustedBatches:
+    def run(self, pace: Pace | None = None) -> Prepared:
+        """Check and convert. Raises KafkaError as an append does, and what `pace` raises: then
+        nothing is changed.
+        """
+        return Prepared(self._ready(pace), self.rules, self.place)
+
+    def _ready(self, pace: Pace | None) -> OpenedBatch | TrustedBatches:
         rules, place = self.rules, self.place
         records = self.records
         if self.origin == AppendOrigin.OLD_CLIENT:
@@ -51,7 +65,8 @@ class Preparation:
         records = memoryview(records)[: header.size_bytes]
         if rules.magic != MAGIC:
             return self._converted(records)
-        return open_batch(records, header, place.topic_partition, rules, place.now_ms)
+        limit = WorkerThread(pace)
+        return open_batch(records, header, place.topic_partition, rules, place.now_ms, limit)
 
     def _converted(self, records: memoryview | bytearray) -> OpenedBatch | TrustedBatches:
         """Convert what is not of the topic's format; one of the new format gets one batch."""

@@ -14,6 +14,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.model import TopicPartition
 from kbroker.record.compression import CODEC_IDS, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import MAGIC
+from kbroker.record.record_stream import Pace
 
 
 class AppendRules(NamedTuple):
@@ -97,6 +98,7 @@ class WorkLimit:
     """
 
     __slots__ = ("byte_cost", "records")
+    pace: Pace | None = None
 
     def __init__(self, records: int = AT_ONCE_RECORDS, byte_cost: int = AT_ONCE_COST) -> None:
         self.records = records
@@ -107,4 +109,14 @@ class WorkLimit:
         self.records = self.byte_cost = 0
 
 
-UNLIMITED = WorkLimit()  # none
+class WorkerThread(WorkLimit):
+    """No limit; `pace` is told of each piece that was unpacked."""
+
+    __slots__ = ("pace",)
+
+    def __init__(self, pace: Pace | None = None) -> None:
+        super().__init__()
+        self.pace = pace
+
+
+UNLIMITED = WorkerThread()

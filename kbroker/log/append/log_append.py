@@ -35,6 +35,7 @@ from kbroker.log.append.append_rules import (
     UNLIMITED,
     AppendRules,
     TakesLongError,
+    WorkerThread,
     WorkLimit,
 )
 from kbroker.log.append.log_append_info import RecordError
@@ -44,7 +45,9 @@ from kbroker.record.compression import (
     COMPRESSION_MASK,
     READER_MAX_BYTES,
     ZSTD,
+    bounded_pieces,
     looks_compressed,
+    most_unpacked_bytes,
 )
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
@@ -56,12 +59,13 @@ from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     assign_max_timestamp,
-    join_batch,
+    join_pieces,
     plain_records,
     read_header,
+    record_pieces,
     record_stream,
 )
-from kbroker.record.record_stream import RecordStream
+from kbroker.record.record_stream import Pace, RecordStream
 from kbroker.record.record_walk import (
     SMALLEST_RECORD_BYTES,
     WalkedRecords,
@@ -190,17 +194,18 @@ def open_batch(
         return OpenedBatch(batch, header, header.max_timestamp)
     walked = _walked(header, batch, limit, RECOMPRESSION_COST if changes_codec else 0)
     if walked.keyless and rules.is_compacted:
-        indexes = keyless_indexes(header, record_stream(header, batch), _MOST_RECORD_ERRORS)
+        stream = record_stream(header, batch, pace=limit.pace)
+        indexes = keyless_indexes(header, stream, _MOST_RECORD_ERRORS)
         raise without_key(indexes, walked.keyless, topic_partition)
     if not stamps:
-        _check_walked_timestamps(header, batch, walked, rules, now_ms)
+        _check_walked_timestamps(header, batch, walked, rules, now_ms, limit.pace)
     if walked.misplaced:
         if header.compression and not changes_codec:
             raise misplaced(topic_partition)
-        if limit is not UNLIMITED:
+        if not isinstance(limit, WorkerThread):
             raise TakesLongError
     if changes_codec or walked.misplaced:
-        batch = _made_again(header, batch, walked, rules)
+        batch = _made_again(header, batch, walked, rules, limit.pace)
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
@@ -214,8 +219,8 @@ def _walked(
     header: BatchHeader, batch: WritableBatch, limit: WorkLimit, further_cost: int
 ) -> WalkedRecords:
     """Walk the records: all at once within a limit, else as they are unpacked."""
-    if limit is UNLIMITED:
-        return walk_stream(header, record_stream(header, batch))
+    if isinstance(limit, WorkerThread):
+        return walk_stream(header, record_stream(header, batch, pace=limit.pace))
     count = header.record_count
     byte_cost = BYTE_COSTS[header.attributes & COMPRESSION_MASK] + further_cost
     most_bytes = limit.byte_cost // byte_cost
@@ -234,7 +239,11 @@ def _walked(
 
 
 def _made_again(
-    header: BatchHeader, batch: WritableBatch, walked: WalkedRecords, rules: AppendRules
+    header: BatchHeader,
+    batch: WritableBatch,
+    walked: WalkedRecords,
+    rules: AppendRules,
+    pace: Pace | None,
 ) -> bytearray:
     """The batch with the topic's codec, and with offsets that follow each other. As in Kafka, of
     its attributes only those are kept that a producer may set.
@@ -242,9 +251,12 @@ def _made_again(
     codec = header.compression if rules.compression is None else rules.compression
     kept = header.attributes & (TRANSACTIONAL_BIT | TIMESTAMP_TYPE_BIT)
     changed = header._replace(attributes=kept | codec)
-    plain = plain_records(header, batch, READER_MAX_BYTES)
-    body = numbered(header, RecordStream(iter((plain,)))) if walked.misplaced else plain
-    return bytearray(join_batch(changed, body, rules.compression_level))
+    body = record_pieces(header, batch, pace=pace)
+    if walked.misplaced:
+        body = numbered(header, RecordStream(body))
+    most_bytes = min(READER_MAX_BYTES, most_unpacked_bytes(codec, rules.max_message_bytes))
+    body = bounded_pieces(body, most_bytes)
+    return bytearray(join_pieces(changed, body, rules.compression_level))
 
 
 def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:
@@ -288,6 +300,7 @@ def _check_walked_timestamps(
     walked: WalkedRecords,
     rules: AppendRules,
     now_ms: int,
+    pace: Pace | None,
 ) -> None:
     """As `check_timestamps`, of a batch that was walked. Delta and base may add up to a time that
     no header can hold: that is outside whatever the topic allows.
@@ -296,7 +309,7 @@ def _check_walked_timestamps(
     least, most = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
     if least <= walked.least_timestamp and walked.max_timestamp <= most:
         return
-    stream = record_stream(header, batch)
+    stream = record_stream(header, batch, pace=pace)
     found = timestamps_outside(header, stream, (least, most), _MOST_RECORD_ERRORS)
     if found:
         offset = header.base_offset

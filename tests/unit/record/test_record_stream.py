@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
-from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.append_preparation import Preparation
+from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.log_append import open_batch
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import TopicPartition
 from kbroker.record.codecs import payload
-from kbroker.record.compression import GZIP, LZ4, READER_MAX_BYTES, SNAPPY, ZSTD, plain_pieces
+from kbroker.record.compression import GZIP, LZ4, NONE, READER_MAX_BYTES, SNAPPY, ZSTD, plain_pieces
 from kbroker.record.conversion import down_convert
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records
@@ -26,7 +31,7 @@ from kbroker.record.record_batch import (
     record_stream,
     records,
 )
-from kbroker.record.record_stream import RecordStream
+from kbroker.record.record_stream import Pace, RecordStream
 from kbroker.record.record_walk import walk_records
 from kbroker.record.stream_walk import first_record_at, walk_stream
 
@@ -41,6 +46,7 @@ MANY = [
     for index in range(300)
 ]
 LARGE = [Record(0, 10, b"k", b"x" * 80_000_000), Record(1, 20, None, b"last")]
+SEVERAL_PIECES = [Record(n, n, None if n == 29 else b"k", b"v" * 100_000) for n in range(30)]
 CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
 RULES = AppendRules.of(TopicConfig(), walks_records=True)
 
@@ -154,3 +160,65 @@ def test_a_batch_with_an_80_mb_record_is_converted_for_old_clients(codec: int) -
         80_000_000,
         4,
     ]
+
+
+def unpacked_by(work: Callable[[Pace], object]) -> int:
+    told: list[int] = []
+    work(told.append)
+    assert max(told) <= 2 * payload.PIECE_BYTES
+    return sum(told)
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, ZSTD])
+def test_whoever_unpacks_on_a_worker_thread_tells_of_each_piece(codec: int) -> None:
+    batch = build(SEVERAL_PIECES, options=BatchOptions(compression=codec))
+    header = read_header(batch)
+    plain = len(build(SEVERAL_PIECES)) - HEADER_SIZE
+    rules = RULES._replace(max_message_bytes=10_000_000)
+    place = Place(TopicPartition("t", 0), 0, 0, 0)
+
+    def prepare(pace: Pace, **changes: Any) -> None:
+        own = rules._replace(**changes)
+        Preparation(bytearray(batch), AppendOrigin.CLIENT, own, place).run(pace)
+
+    def search(pace: Pace) -> None:
+        TimedBatch(header, batch, 29, 0).search(pace)
+
+    def refuse(pace: Pace, **changes: Any) -> None:
+        with pytest.raises(KafkaError):
+            prepare(pace, **changes)
+
+    keyless_too = partial(refuse, is_compacted=True)
+    early_too = partial(refuse, timestamp_before_max_ms=-4)
+    assert unpacked_by(prepare) == plain
+    assert unpacked_by(partial(prepare, compression=LZ4)) == 2 * plain
+    assert unpacked_by(keyless_too) > plain
+    assert unpacked_by(early_too) > plain
+    assert unpacked_by(search) == plain
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_a_converter_tells_of_each_piece(codec: int) -> None:
+    batch = build(SEVERAL_PIECES, options=BatchOptions(compression=codec))
+
+    told = unpacked_by(lambda pace: down_convert(batch, 1, 0, 1 << 24, pace))
+
+    assert told == len(build(SEVERAL_PIECES)) - HEADER_SIZE
+
+
+@pytest.mark.parametrize("first_offset", [0, 1], ids=["in place", "renumbered"])
+def test_a_batch_that_gets_another_codec_is_not_held_whole(first_offset: int) -> None:
+    entries = [Record(first_offset + n, 1, b"k", bytes(1_000_000)) for n in range(40)]
+    batch = bytearray(build(entries, base_offset=0, options=BatchOptions(compression=GZIP)))
+    header = read_header(batch)._replace(last_offset_delta=39)
+    rules = RULES._replace(max_message_bytes=10_000_000, compression=ZSTD)
+
+    tracemalloc.start()
+    try:
+        opened = open_batch(batch, header, TopicPartition("t", 0), rules, 0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert [record.offset for record in records(opened.records)] == list(range(40))
+    assert peak < 16_000_000

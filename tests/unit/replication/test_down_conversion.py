@@ -276,7 +276,7 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
         begun, goes_on = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
-        def other(_given):
+        def other(_given, _pace):
             loop.call_soon_threadsafe(begun.set)
             goes_on.wait(5)
             seen.append("other work")

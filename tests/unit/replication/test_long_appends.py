@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.model import TopicPartition
-from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kbroker.record import record_batch
+from kbroker.record.codecs.payload import PIECE_BYTES
+from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, plain_pieces
+from kbroker.record.default_record import varint_bytes
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build, join_batch, read_header
 from kbroker.replication import long_appends
@@ -438,3 +442,92 @@ async def test_a_bomb_is_refused_and_the_next_one_served(tmp_path: Path, codec: 
     broker = LongAppendsBroker({T: open_log(tmp_path, **settings)})
     assert (await broker.append([(T, bomb)]))[0].error_code is ErrorCode.INVALID_RECORD
     assert said(await broker.append([(T, batch(1))])) == [(ErrorCode.NONE, 0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "least_bytes"),
+    [
+        (LONG, len(LONG)),
+        (batch(MANY, codec=ZSTD), 7 * MANY),
+        (build_legacy([Record(0, NOW_MS, b"k", b"v" * 5_000_000)], 1), 5_000_035),
+    ],
+    ids=["plain", "compressed", "old"],
+)
+async def test_it_is_said_beforehand_how_much_will_be_unpacked_at_least(
+    tmp_path: Path, data: bytes, least_bytes: int
+) -> None:
+    work = HeldWork()
+    logs = {where: open_log(tmp_path / where.topic, max_message_bytes=1 << 24) for where in (T, U)}
+    broker = LongAppendsBroker(logs, work)
+    asked = started(broker.append([(T, data), (U, data)], AppendOrigin.OLD_CLIENT))
+    await settled()
+
+    assert work.least_bytes == 2 * least_bytes
+
+    await work.let_through()
+    assert said(await asked) == [(ErrorCode.NONE, 0)] * 2
+
+
+class SlowBomb:
+    """Stands for zstd: a record without end, unpacked until others are served or `most` pieces."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+        monkeypatch.setattr(record_batch, "plain_pieces", self._plain_pieces)
+        self._most = most
+        self.data = claiming_one(ZSTD, 1 << 20)
+        self.given = 0
+        self.is_large, self.others_wait, self.others_are_served = Event(), Event(), Event()
+
+    def _plain_pieces(self, codec: int, data: memoryview) -> Iterator[bytes | bytearray]:
+        return self._pieces() if codec == ZSTD else plain_pieces(codec, data)
+
+    def _pieces(self) -> Iterator[bytes]:
+        yield b"\xfe\xff\xff\xff\x0f\0\0\0\1" + varint_bytes(2**31 - 100)
+        for _ in range(self._most):
+            self.given += 1
+            yield bytes(PIECE_BYTES)
+            if self.given == 200:  # too much for the lanes of little work
+                self.is_large.set()
+                self.others_wait.wait(10)
+            if self.given > 200 and self.others_are_served.wait(0.001):
+                return
+
+
+async def test_a_bomb_does_not_hold_up_the_long_appends_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = SlowBomb(monkeypatch, 2_000)
+    logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+    broker = LongAppendsBroker(logs)
+    first = started(broker.append([(T, bomb.data)]))
+    await asyncio.to_thread(bomb.is_large.wait, 10)
+    second = started(broker.append([(U, LONG)]))
+    behind = started(broker.append([(T, batch(1))]))
+    await settled()
+    bomb.others_wait.set()
+
+    assert said(await second) == [(ErrorCode.NONE, 0)]
+
+    assert (first.done(), behind.done()) == (False, False)
+    bomb.others_are_served.set()
+    assert said(await first) == [(ErrorCode.INVALID_RECORD, -1)]
+    assert said(await behind) == [(ErrorCode.NONE, 0)]
+
+
+async def test_a_stop_ends_the_unpacking_at_the_next_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = SlowBomb(monkeypatch, 2_000)
+    logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+    broker = LongAppendsBroker(logs)
+    asked = started(broker.append([(T, bomb.data)]))
+    await asyncio.to_thread(bomb.is_large.wait, 10)
+
+    broker.appends.shutdown()
+    assert said(await asked) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+    await settled()
+    given = bomb.given
+    bomb.others_wait.set()
+
+    assert said(await broker.append([(U, LONG)])) == [(ErrorCode.NONE, 0)]
+    assert bomb.given <= given + 1

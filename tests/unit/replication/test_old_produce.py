@@ -20,6 +20,7 @@ from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import build
+from kbroker.record.record_stream import Pace
 from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.log_maker import NOW_MS, open_log
 from tests.fakes.long_appends_broker import LongAppendsBroker
@@ -58,9 +59,9 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen = []
     run = Preparation.run
 
-    def run_and_note(self: Preparation) -> Prepared:
+    def run_and_note(self: Preparation, pace: Pace) -> Prepared:
         seen.append(threading.current_thread() is not threading.main_thread())
-        return run(self)
+        return run(self, pace)
 
     monkeypatch.setattr(Preparation, "run", run_and_note)
     return seen
