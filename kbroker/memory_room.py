@@ -27,6 +27,11 @@ class Share:
         self._room = room
         self.size_bytes = 0
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether others wait for what it takes."""
+        return self.size_bytes > 0 and self._room.is_wanted
+
     def take_now(self, size_bytes: int) -> bool:
         """From now on it takes so much; False, and nothing is changed, when it has to wait."""
         return self._room.change(self, size_bytes)

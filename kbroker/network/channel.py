@@ -154,10 +154,8 @@ class Channel(asyncio.BufferedProtocol):
     @property
     def is_wanted(self) -> bool:
         """True while others wait for the memory that a frame or an answer takes here."""
-        has_more = len(self._buffer or b"") > BASE_BYTES
-        has_share = self._share is not None
-        owner = self._owner
-        return (has_more and owner.buffers.are_wanted) or (has_share and owner.room.is_wanted)
+        is_answer_wanted = isinstance(self._share, Share) and self._share.is_wanted
+        return is_answer_wanted or self._owner.buffers.is_wanted(self)
 
     def reclaim(self) -> None:
         """Give back a buffer that was taken for bytes that did not come."""
@@ -189,7 +187,7 @@ class Channel(asyncio.BufferedProtocol):
         self.bytes_in += nbytes
         self._end += nbytes
         buffer = self._buffer
-        if buffer is not None and self._end == len(buffer) < _PIPELINED_BYTES_MAX:
+        if isinstance(buffer, bytearray) and self._end == len(buffer) < _PIPELINED_BYTES_MAX:
             # There was more than fitted: fewer, larger reads serve a client that sends ahead.
             self._size_hint = max(self._size_hint, 2 * self._end)
         if self._closing:
@@ -464,8 +462,8 @@ class Channel(asyncio.BufferedProtocol):
         if grows and end < len(buffer):
             return  # no memory for a claim: first the buffer fills
         received = memoryview(buffer)[start:end]
-        size = max(needed, self._size_hint) if grows else 0
-        larger = self._owner.buffers.larger(self, buffer, received, size) if grows else None
+        hint = self._size_hint
+        larger = self._owner.buffers.larger(self, buffer, received, hint) if grows else None
         if larger is not None:
             self._buffer = larger
         elif needed <= len(buffer):

@@ -8,7 +8,9 @@ arrive: nothing is copied while it grows, and all of it goes back at the end.
 Law: nothing is taken because a client *claims* a size, only because bytes arrived. What is held
 beyond the base size is bounded by `queued.max.request.bytes` (KIP-72 bounds the same memory by
 claimed sizes): when that is reached, growing waits in line, except for the connection that has held
-longest, so that there is always one frame that can be completed (`MemoryRoom`).
+longest, so that there is always one frame that can be completed (`MemoryRoom`). A quarter more is
+for Produce requests of ordinary size alone: who fills the rest with large or slow ones does not
+keep them out. A buffer in there ends where its frame does, so that it cannot be held with another.
 
 Owned by the event loop.
 """
@@ -19,14 +21,20 @@ from collections.abc import Callable, Hashable
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 from kbroker.memory_room import MemoryRoom, Share
+from kbroker.protocol.frame import frame_size
 
 BASE_BYTES = 32 * 1024  # holds a Produce request with one batch of the clients' default size
 LARGEST_KEPT_BYTES = 2 * 1024 * 1024
 _KEPT_BYTES_MAX = 8 * 1024 * 1024
 _STEP_BYTES = 1024 * 1024  # by which a large frame grows
+_PRODUCES_PART = 4
+_KEY = slice(4, 6)  # of what a frame begins with
+_PRODUCE = b"\0\0"
 
 Buffer = bytearray | memoryview
-"""A bytearray that may be used again, or the part of a mapping that may be written to."""
+"""A bytearray that may be used again, or the part of one, or of a mapping, that may be written
+to.
+"""
 
 
 class _Mapping(mmap):
@@ -43,23 +51,24 @@ class ReceiveBuffers:
     65536
     """
 
-    __slots__ = ("_free", "_kept_bytes", "_room", "_shares")
+    __slots__ = ("_free", "_kept_bytes", "_of_produces", "_room", "_shares")
 
     def __init__(self, budget_bytes: int) -> None:
         self._free: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
         self._room = MemoryRoom(budget_bytes)
-        self._shares: dict[Hashable, Share] = {}  # of owners, above the base size
+        self._of_produces = MemoryRoom(budget_bytes // _PRODUCES_PART)
+        # Of owners, above the base size; what one waits for comes last.
+        self._shares: dict[Hashable, dict[MemoryRoom, Share]] = {}
 
     @property
     def held_bytes(self) -> int:
         """Bytes held above the base size."""
-        return self._room.taken_bytes
+        return self._room.taken_bytes + self._of_produces.taken_bytes
 
-    @property
-    def are_wanted(self) -> bool:
-        """Whether a frame waits for the memory that others hold."""
-        return self._room.is_wanted
+    def is_wanted(self, owner: Hashable) -> bool:
+        """Whether others wait for memory that `owner` holds."""
+        return any(share.is_wanted for share in self._shares.get(owner, {}).values())
 
     def take(self, owner: Hashable, size_bytes: int) -> bytearray | None:
         """A buffer of at least `size_bytes`, which are `LARGEST_KEPT_BYTES` at most, for `owner`;
@@ -74,8 +83,34 @@ class ReceiveBuffers:
                 self._kept_bytes -= BASE_BYTES
                 return free.pop()
             return bytearray(BASE_BYTES)
+        return self._taken(owner, size_bytes, self._room)
+
+    def larger(
+        self, owner: Hashable, buffer: Buffer, received: memoryview, hint: int
+    ) -> Buffer | None:
+        """A buffer in place of `owner`'s full one, on the way to the size that its frame needs, or
+        to the `hint` if that is more, with what was received at its front; None when the budget
+        says: wait.
+        """
+        frame_bytes = frame_size(received, 0, len(received))
+        if frame_bytes > LARGEST_KEPT_BYTES:
+            return self._mapped(owner, buffer, received, frame_bytes)
+        size = min(max(frame_bytes, hint), 2 * len(buffer))
+        larger: Buffer | None = None
+        if self._of_produces not in self._shares.get(owner, ()):
+            larger = self._taken(owner, size, self._room)
+        if larger is None and frame_bytes > len(buffer) and received[_KEY] == _PRODUCE:
+            size = min(frame_bytes, size)
+            larger = self._taken(owner, size, self._of_produces)
+            larger = None if larger is None else memoryview(larger)[:size]
+        if larger is not None:
+            larger[: len(received)] = received
+            self.recycle(buffer)
+        return larger
+
+    def _taken(self, owner: Hashable, size_bytes: int, room: MemoryRoom) -> bytearray | None:
         size = 1 << (size_bytes - 1).bit_length()
-        if not self._share(owner).take_now(size):
+        if self._takes(owner, size, room) is None:
             return None
         free = self._free.get(size)
         if free:
@@ -83,26 +118,25 @@ class ReceiveBuffers:
             return free.pop()
         return bytearray(size)
 
-    def larger(
-        self, owner: Hashable, buffer: Buffer, received: memoryview, needed: int
-    ) -> Buffer | None:
-        """A buffer in place of `owner`'s full one, on the way to the size that is needed, with what
-        was received at its front; None when the budget says: wait.
+    def _takes(self, owner: Hashable, size: int, room: MemoryRoom) -> Share | None:
+        """The share by which `owner` takes so much, and nothing else; None where there is no room
+        for it.
         """
-        if needed > LARGEST_KEPT_BYTES:
-            return self._mapped(owner, buffer, received, needed)
-        larger = self.take(owner, min(needed, 2 * len(buffer)))
-        if larger is not None:
-            larger[: len(received)] = received
-            self.recycle(buffer)
-        return larger
+        shares = self._shares.setdefault(owner, {})
+        share = shares.pop(room, None) or room.share()
+        shares[room] = share
+        if not share.take_now(size):
+            return None
+        if len(shares) > 1:
+            self._shares[owner] = {room: share}
+        return share
 
     def _mapped(
         self, owner: Hashable, buffer: Buffer, received: memoryview, frame_bytes: int
     ) -> Buffer | None:
         size = min(frame_bytes, len(received) + _STEP_BYTES)
-        share = self._share(owner)
-        if not share.take_now(size):
+        share = self._takes(owner, size, self._room)
+        if share is None:
             return None
         mapping = buffer.obj if isinstance(buffer, memoryview) else None
         if not isinstance(mapping, _Mapping):
@@ -120,6 +154,8 @@ class ReceiveBuffers:
 
     def recycle(self, buffer: Buffer) -> None:
         """Keep the memory of a replaced buffer for others, when it is worth keeping."""
+        if isinstance(buffer, memoryview) and isinstance(buffer.obj, bytearray):
+            buffer = buffer.obj
         size = len(buffer)
         if isinstance(buffer, bytearray) and self._kept_bytes + size <= _KEPT_BYTES_MAX:
             self._kept_bytes += size
@@ -129,13 +165,12 @@ class ReceiveBuffers:
         """Forget what `owner` held (its buffer was dropped) and waited for. A large one is held
         until nobody looks at it any more.
         """
-        share = self._shares.pop(owner, None)
-        if share is not None:
+        for share in self._shares.pop(owner, {}).values():
             share.wait_no_more()
 
     def wait(self, owner: Hashable, granted: Callable[[], bool]) -> None:
         """Stand in line for a step more; see `Share.wait`."""
-        share = self._share(owner)
+        *_, share = self._shares[owner].values()
         share.wait(share.size_bytes + _STEP_BYTES, granted)
 
     def trim(self) -> None:
@@ -144,9 +179,3 @@ class ReceiveBuffers:
             keep = len(free) // 2
             self._kept_bytes -= size * (len(free) - keep)
             del free[keep:]
-
-    def _share(self, owner: Hashable) -> Share:
-        share = self._shares.get(owner)
-        if share is None:
-            share = self._shares[owner] = self._room.share()
-        return share
