@@ -125,6 +125,7 @@ class KafkaApis:
 
     __slots__ = (
         "_apis",
+        "_brokers_room",
         "_logged_ms",
         "_quotas",
         "_served",
@@ -141,6 +142,8 @@ class KafkaApis:
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
         self.room = MemoryRoom(REQUESTS_BYTES)
+        # What a controller orders must not wait for clients that fill the other one.
+        self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
@@ -208,9 +211,10 @@ class KafkaApis:
     async def _handle_large(self, served: _Served, request: Request) -> Result:
         """As `handle`, with other requests in between. Raises ProtocolError."""
         listener_name = request.connection.listener_name
-        if served.sender is Sender.ANYBODY or not self._services.peers.are_heard_on(listener_name):
+        is_of_client = served.sender is Sender.ANYBODY
+        if is_of_client or not self._services.peers.are_heard_on(listener_name):
             check_size(served.name, len(request.frame))
-        share = self.room.share()
+        share = (self.room if is_of_client else self._brokers_room).share()
         ctx = RequestContext(request.header, request.connection, self._services)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         try:

@@ -9,8 +9,9 @@ Law: nothing is taken because a client *claims* a size, only because bytes arriv
 beyond the base size is bounded by `queued.max.request.bytes` (KIP-72 bounds the same memory by
 claimed sizes): when that is reached, growing waits in line, except for the connection that has held
 longest, so that there is always one frame that can be completed (`MemoryRoom`). A quarter more is
-for Produce requests of ordinary size alone: who fills the rest with large or slow ones does not
-keep them out. A buffer in there ends where its frame does, so that it cannot be held with another.
+for Produce requests of ordinary size, and for what brokers order of each other, alone: who fills
+the rest with large or slow ones does not keep them out. A buffer in there ends where its frame
+does, so that it cannot be held with another.
 
 Owned by the event loop.
 """
@@ -21,15 +22,26 @@ from collections.abc import Callable, Hashable
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 from kbroker.memory_room import MemoryRoom, Share
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import frame_size
 
 BASE_BYTES = 32 * 1024  # holds a Produce request with one batch of the clients' default size
 LARGEST_KEPT_BYTES = 2 * 1024 * 1024
 _KEPT_BYTES_MAX = 8 * 1024 * 1024
 _STEP_BYTES = 1024 * 1024  # by which a large frame grows
-_PRODUCES_PART = 4
+_KEPT_FREE_PART = 4
 _KEY = slice(4, 6)  # of what a frame begins with
-_PRODUCE = b"\0\0"
+# Those of requests that wait for no memory once they are there.
+_KEYS = frozenset(
+    key.to_bytes(2, "big")
+    for key in (
+        ApiKey.PRODUCE,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.ALTER_PARTITION,
+    )
+)
 
 Buffer = bytearray | memoryview
 """A bytearray that may be used again, or the part of one, or of a mapping, that may be written
@@ -51,20 +63,20 @@ class ReceiveBuffers:
     65536
     """
 
-    __slots__ = ("_free", "_kept_bytes", "_of_produces", "_room", "_shares")
+    __slots__ = ("_free", "_kept_bytes", "_kept_free", "_room", "_shares")
 
     def __init__(self, budget_bytes: int) -> None:
         self._free: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
         self._room = MemoryRoom(budget_bytes)
-        self._of_produces = MemoryRoom(budget_bytes // _PRODUCES_PART)
+        self._kept_free = MemoryRoom(budget_bytes // _KEPT_FREE_PART)
         # Of owners, above the base size; what one waits for comes last.
         self._shares: dict[Hashable, dict[MemoryRoom, Share]] = {}
 
     @property
     def held_bytes(self) -> int:
         """Bytes held above the base size."""
-        return self._room.taken_bytes + self._of_produces.taken_bytes
+        return self._room.taken_bytes + self._kept_free.taken_bytes
 
     def is_wanted(self, owner: Hashable) -> bool:
         """Whether others wait for memory that `owner` holds."""
@@ -97,11 +109,11 @@ class ReceiveBuffers:
             return self._mapped(owner, buffer, received, frame_bytes)
         size = min(max(frame_bytes, hint), 2 * len(buffer))
         larger: Buffer | None = None
-        if self._of_produces not in self._shares.get(owner, ()):
+        if self._kept_free not in self._shares.get(owner, ()):
             larger = self._taken(owner, size, self._room)
-        if larger is None and frame_bytes > len(buffer) and received[_KEY] == _PRODUCE:
+        if larger is None and frame_bytes > len(buffer) and bytes(received[_KEY]) in _KEYS:
             size = min(frame_bytes, size)
-            larger = self._taken(owner, size, self._of_produces)
+            larger = self._taken(owner, size, self._kept_free)
             larger = None if larger is None else memoryview(larger)[:size]
         if larger is not None:
             larger[: len(received)] = received

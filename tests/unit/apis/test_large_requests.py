@@ -35,6 +35,7 @@ from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -333,6 +334,25 @@ async def test_an_answer_that_may_be_large_is_not_made_while_others_fill_the_mem
 
     assert await waiting == [("a", 0), ("b", 0)]
     assert describer.apis.room.taken_bytes == 0
+
+
+async def test_what_brokers_say_does_not_wait_for_the_memory_that_clients_fill(call) -> None:
+    async def handle(_ctx: RequestContext, _request: StopReplicaRequest) -> StopReplicaResponse:
+        return StopReplicaResponse()
+
+    peers = peers_over(EmbeddedTree(call.cluster.time).session(), call.cluster.time, "PLAINTEXT")
+    api = Api(5, "StopReplica", StopReplicaRequest, Versions.parse("0-4"), handle)
+    apis = KafkaApis({5: api}, replace(call.services, peers=peers))
+    clients = apis.room.share()
+    clients.hold(2 * REQUESTS_BYTES)
+    states = [StopReplicaRequest.StopReplicaTopicState(topic_name="t" * 30_000)] * 3
+    body = encode(StopReplicaRequest(topic_states=states), 3)
+
+    answering = asyncio.ensure_future(apis.handle(request_of(5, 3, body)))
+    await asyncio.sleep(0)
+    assert not apis.room.is_wanted
+
+    assert isinstance(await answering, Response)
 
 
 async def test_a_request_whose_answer_is_small_does_not_wait_for_memory(call) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from struct import pack_into
 
+import pytest
+
 from kbroker.network.receive_buffers import BASE_BYTES, Buffer, ReceiveBuffers
 
 MIB = 1 << 20
 LARGE = 16 * MIB
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, LEADER_AND_ISR = 0, 1, 4
 
 
 class Granted:
@@ -175,12 +177,13 @@ def grown_to(buffers: ReceiveBuffers, owner: str, buffer: Buffer, size: int) -> 
     return buffer
 
 
-def test_produce_requests_of_ordinary_size_have_room_whoever_fills_the_rest() -> None:
+@pytest.mark.parametrize("api_key", [PRODUCE, LEADER_AND_ISR])
+def test_requests_that_must_not_wait_have_room_whoever_fills_the_rest(api_key: int) -> None:
     buffers = full(8)
     assert grown(buffers, "other", begun(buffers, "other", 100_000, FETCH)) is None
-    assert grown(buffers, "large", begun(buffers, "large", LARGE, PRODUCE)) is None
+    assert grown(buffers, "large", begun(buffers, "large", LARGE, api_key)) is None
 
-    buffer = grown_to(buffers, "a", begun(buffers, "a", 100_000, PRODUCE), 100_000)
+    buffer = grown_to(buffers, "a", begun(buffers, "a", 100_000, api_key), 100_000)
 
     assert isinstance(buffer, memoryview)
     assert len(buffer) == 100_000  # nothing that follows it comes in
