@@ -24,12 +24,17 @@ from kbroker.controller.state_machines.feature_rules import (
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
+_MOST_FEATURES = 1_000  # there are about ten
+
 Refusals = Mapping[str, KafkaError | None]
 
 
 @api(UpdateFeaturesRequest, ForRequest(AclOperation.ALTER, the_cluster))
 async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Have the controller write the levels, and wait until they are seen."""
+    if len(request.feature_updates) > _MOST_FEATURES:
+        message = f"{len(request.feature_updates)} features, {_MOST_FEATURES} are the most."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     updates = tuple(_update(ctx.api_version, update) for update in request.feature_updates)
     one_code = ctx.api_version >= 2
     result: FeatureUpdateResult = await ctx.services.controller.ask(

@@ -22,10 +22,7 @@ from tests.faults.loop_holds import Calls, Case, cases, say
 IN_PARTS_BYTES, AS_A_WHOLE_BYTES = 20_000, 70_000  # a little above what makes a request large
 MOST_CALLS = 50_000  # 5 to 10 ms
 MOST_GARBAGE = 100  # objects in cycles, whatever the number of entries
-AT_ONCE = {  # what small requests of them may name is bounded by their bytes
-    "Produce": 250_000,
-    "UpdateFeatures": 130_000,
-}
+AT_ONCE = {"Produce": 250_000}  # what a small one may name is bounded by its bytes
 
 
 @contextmanager

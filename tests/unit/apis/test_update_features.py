@@ -171,6 +171,15 @@ async def test_a_broker_that_does_not_support_a_level_holds_it_up(
     assert codes(await ask(client, update)) == {"a": ErrorCode.INVALID_REQUEST}
 
 
+async def test_more_features_than_any_cluster_has_are_refused(client: AdminClient) -> None:
+    updates = [Update(feature=f"f{number}", max_version_level=1) for number in range(1_001)]
+
+    assert len(codes(await ask(client, *updates[1:]))) == 1_000
+    with pytest.raises(KafkaError, match="1001 features, 1000 are the most") as raised:
+        await ask(client, *updates)
+    assert raised.value.code is ErrorCode.INVALID_REQUEST
+
+
 async def test_only_the_controller_answers(cluster: ControllerCluster) -> None:
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         await ask(AdminClient(cluster.brokers[1]), Update(feature="a", max_version_level=1))
