@@ -20,6 +20,7 @@ from typing import Protocol
 from kbroker.controller.channels.request_queue import RequestQueue
 from kbroker.model import Broker
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.turns import turn
 
 log = logging.getLogger(__name__)
 
@@ -174,6 +175,7 @@ class _Sender:
                 answered = await self._deliver_next()
                 if answered is not None:
                     self._on_response(self.broker.broker_id, *answered)
+                    await turn()
             except Exception:
                 # Not to be had by trying again: the broker or we cannot make sense of it.
                 log.exception("request to broker %d failed", self.broker.broker_id)

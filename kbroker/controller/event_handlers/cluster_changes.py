@@ -51,7 +51,7 @@ from kbroker.controller.state_machines.unseen_returns import (
     replicas_that_returned,
 )
 from kbroker.model import SupportedFeature
-from kbroker.turns import in_turns
+from kbroker.turns import in_turns, turn
 
 E = TypeVar("E", bound=Event)
 
@@ -110,11 +110,15 @@ class ClusterChanges:
         self._check_epoch()
         # Before anything is led: a topic half deleted must not get its first leader once more.
         await self._deletions.read()
+        await turn()
         context.in_doubt.update(partitions_in_doubt(context, list(context.leadership)))
+        await turn()
         returned = sorted(replicas_that_returned(context))
         context.replicas_away.update(returned)
+        await turn()
         await self._states.raise_leader_epochs(list(leaders_that_returned(context)))
         self._states.send_metadata(context.live_brokers)
+        await turn()
         await self._start_replicas()
         await in_turns(self._states.partitions.initialize())
         await self._states.partitions_online(

@@ -138,7 +138,7 @@ class StateChanges:
         fresh: bool = False,
     ) -> None:
         """Give partitions a leader: their first one, or an elected one."""
-        async for some in _in_parts(self.partitions.allowed(partitions, PartitionState.ONLINE)):
+        async for some in in_parts(self.partitions.allowed(partitions, PartitionState.ONLINE)):
             await self._some_online(some, strategy, fresh=fresh)
 
     async def _some_online(
@@ -309,7 +309,7 @@ class StateChanges:
     async def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
         """The same, with all that work at the start of a reign; all brokers are told everything."""
         batch = self.batch()
-        async for some in _in_parts(list(replicas)):
+        async for some in in_parts(list(replicas)):
             self.replicas.online(some, batch)
         batch.add_full_metadata(self.context.live_brokers)
         await self._send_in_turns(batch)
@@ -321,7 +321,7 @@ class StateChanges:
             self.replicas.allowed(replicas, ReplicaState.OFFLINE), key=lambda r: r.broker_id
         )
         for broker_id, group in groupby(allowed, key=lambda r: r.broker_id):
-            async for some in _in_parts(list(group)):
+            async for some in in_parts(list(group)):
                 await self._broker_replicas_offline(broker_id, some, batch, fresh=fresh)
         await self._send_in_turns(batch)
 
@@ -369,7 +369,7 @@ class StateChanges:
         remember_read(self.context, await self.zk.partition_states(partitions))
 
 
-async def _in_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
+async def in_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
     """As many partitions or replicas as others can wait for, with their turn in between."""
     for start in range(0, len(items), _AT_ONCE):
         if start:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
-from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.event_handlers.state_changes import StateChanges, in_parts
 from kbroker.controller.state_machines import events
 from kbroker.controller.state_machines.controller_context import Replica, ReplicaState
 from kbroker.controller.state_machines.topic_deletion_manager import (
@@ -18,6 +18,8 @@ from kbroker.controller.state_machines.topic_deletion_manager import (
 from kbroker.turns import ENTRIES, turn
 
 log = logging.getLogger(__name__)
+
+_TOPICS_AT_ONCE = 64  # a millisecond, where they have few partitions
 
 
 class TopicDeletions:
@@ -61,9 +63,8 @@ class TopicDeletions:
         """
         if not self._context.is_registered(event.broker_id, event.broker_epoch):
             return
-        self._states.replicas.move(
-            (Replica(p, event.broker_id) for p in event.deleted), ReplicaState.DELETION_SUCCESSFUL
-        )
+        async for some in in_parts([Replica(p, event.broker_id) for p in event.deleted]):
+            self._states.replicas.move(some, ReplicaState.DELETION_SUCCESSFUL)
         if event.failed:
             await self.fail([Replica(p, event.broker_id) for p in event.failed])
         else:
@@ -83,7 +84,7 @@ class TopicDeletions:
 
     async def _resume(self, topics: Iterable[str] | None = None) -> None:
         before: list[DeletionStep] = []
-        while steps := self._manager.resume(topics):
+        while steps := await self._due(topics):
             if steps == before:
                 log.error("topics cannot be deleted yet, trying again: %.500s", steps)
                 return
@@ -92,6 +93,15 @@ class TopicDeletions:
                     await turn()
                 await self._carry_out(some)
             before = steps
+
+    async def _due(self, topics: Iterable[str] | None) -> list[DeletionStep]:
+        steps: list[DeletionStep] = []
+        for number, step in enumerate(self._manager.due(topics), 1):
+            if step is not None:
+                steps.append(step)
+            if number % _TOPICS_AT_ONCE == 0:
+                await turn()
+        return steps
 
     def _together(self, steps: Iterable[DeletionStep]) -> Iterator[list[DeletionStep]]:
         """Steps of one kind for as many topics as others can wait for: each write to the tree, and

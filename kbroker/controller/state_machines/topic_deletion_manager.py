@@ -7,7 +7,7 @@ and goes on when that broker is back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kbroker.controller.state_machines.controller_context import (
@@ -76,15 +76,14 @@ class TopicDeletionManager:
             if not self.dead_replicas(topic):
                 self._context.topics_ineligible_for_deletion.discard(topic)
 
-    def resume(self, topics: Iterable[str] | None = None) -> list[DeletionStep]:
-        """The steps that are due now, at most one per topic.
+    def due(self, topics: Iterable[str] | None = None) -> Iterator[DeletionStep | None]:
+        """For one topic after the other the step that is due now, None where there is none.
 
         Of `topics` only, where something changed for no other.
         """
         queued = self._context.topics_to_delete
         looked_at = sorted(queued if topics is None else queued.intersection(topics))
-        steps = (self._next_step(topic) for topic in looked_at)
-        return [step for step in steps if step is not None]
+        return map(self._next_step, looked_at)
 
     def _next_step(self, topic: str) -> DeletionStep | None:
         context = self._context

@@ -44,6 +44,7 @@ from kbroker.replication.controller_requests.request_shapes import (
     with_topics,
     without_unsound,
 )
+from kbroker.turns import turn
 from kbroker.zk.tree import TreeUnavailableError
 
 log = logging.getLogger(__name__)
@@ -247,6 +248,7 @@ class ControlRequests:
         if not any(state.delete_partition for state in states):
             return
         failed = await self._logs.finish_deletions()
+        await turn()
         for answer in response.partition_errors:
             topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
             if topic_partition in failed and not answer.error_code:

@@ -8,12 +8,17 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.model import ReplicaAssignment
+from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.event_handlers.topic_deletions import TopicDeletions
+from kbroker.controller.state_machines.controller_context import ControllerContext, ReplicaState
+from kbroker.controller.state_machines.events import TopicDeletionStopReplicaResponseReceived
+from kbroker.model import Broker, EndPoint, ReplicaAssignment
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.zk.nodes.topic_nodes import NewTopicNodes
 from kbroker.zk.tree import Op
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster, running
+from tests.fakes.loop_turns import counting_turns
 
 TOPICS = [f"t{number}" for number in range(40)]
 PARTITIONS = 5
@@ -88,3 +93,28 @@ async def test_topics_whose_replicas_cannot_go_wait_and_the_others_are_gone(
     assert await cluster.brokers[0].zk.topics() == sorted(TOPICS)
     await cluster.start(1)
     assert await cluster.brokers[0].zk.topics() == []
+
+
+async def test_an_answer_about_thousands_of_replicas_is_worked_in_turns() -> None:
+    context = ControllerContext()
+    end_point = EndPoint(listener_name="PLAINTEXT", host="h", port=9092)
+    context.live_brokers[0] = Broker(broker_id=0, end_points=(end_point,), epoch=1)
+    partitions = {number: ReplicaAssignment(replicas=(0, 1)) for number in range(10)}
+    for number in range(300):
+        topic = TopicAssignment(topic_id=UUID(int=7 + number), partitions=partitions)
+        context.set_assignment(f"t{number}", topic)
+    for replica in context.all_replicas():
+        context.replica_states[replica] = ReplicaState.DELETION_STARTED
+    context.topics_to_delete.update(context.assignments)
+    nobody: Any = None
+    states = StateChanges(context, nobody, nobody, broker_id=0, unclean_by_default=lambda: False)
+    deleted = frozenset(context.all_partitions())
+    answer = TopicDeletionStopReplicaResponseReceived(0, 1, deleted, frozenset())
+
+    deletions = TopicDeletions(states, nobody, enabled=True)
+    _, turns = await counting_turns(deletions.on_answer(answer))
+
+    # 1,024 replicas at a time, and then 64 topics.
+    assert turns >= 3_000 // 1_024 + 300 // 64
+    gone = [r for r, s in context.replica_states.items() if s is ReplicaState.DELETION_SUCCESSFUL]
+    assert len(gone) == 3_000

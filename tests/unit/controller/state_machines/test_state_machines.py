@@ -212,12 +212,12 @@ def test_deletion_waits_for_answers_and_completes_when_all_have_come() -> None:
     context = context_with(1, 2, leader=1)
     manager = TopicDeletionManager(context, enabled=True)
     manager.enqueue(["t"])
-    assert manager.resume() == [StartDeletion("t")]
+    assert list(manager.due()) == [StartDeletion("t")]
     context.topics_with_deletion_started.add("t")
     context.replica_states[R1] = context.replica_states[R2] = ReplicaState.DELETION_STARTED
-    assert manager.resume() == []
+    assert list(manager.due()) == [None]
     context.replica_states[R1] = context.replica_states[R2] = ReplicaState.DELETION_SUCCESSFUL
-    assert manager.resume() == [CompleteDeletion("t")]
+    assert list(manager.due()) == [CompleteDeletion("t")]
 
 
 def test_deletion_waits_for_a_dead_broker_and_is_tried_again_when_it_is_back() -> None:
@@ -229,7 +229,7 @@ def test_deletion_waits_for_a_dead_broker_and_is_tried_again_when_it_is_back() -
     context.replica_states[R2] = ReplicaState.DELETION_INELIGIBLE
     manager.mark_ineligible(["t"])
     manager.make_eligible(["t"])
-    assert manager.resume() == []
+    assert list(manager.due()) == [None]
     context.live_brokers[2] = context.live_brokers[1]
     manager.make_eligible(["t"])
-    assert manager.resume() == [RetryDeletion("t", (R2,))]
+    assert list(manager.due()) == [RetryDeletion("t", (R2,))]
