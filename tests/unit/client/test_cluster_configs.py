@@ -69,7 +69,9 @@ def test_a_refusal_does_not_hide_the_settings_of_others() -> None:
     refusal = found[SECRETS]
     assert isinstance(refusal, KafkaError)
     assert refusal.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert found[ORDERS] == [setting("retention.ms", "5", "topic")]
+    (own,) = cast("list[Setting]", found[ORDERS])
+    assert (own.name, own.value, own.origin) == ("retention.ms", "5", "topic")
+    assert own.source == ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
 def test_one_refusal_is_the_end_for_who_needs_them_all() -> None:
