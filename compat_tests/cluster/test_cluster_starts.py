@@ -57,14 +57,14 @@ def make(tmp_path: Path, connect: str) -> Iterator[Starts]:
 
 
 def refusal(broker: BrokerProcess) -> str:
-    """The sentence of a broker that does not start: its last line but for the place that it
-    names.
+    """The sentence of a broker that does not start: its last line but for the command that says
+    more.
     """
     broker.launch()
     assert broker.process is not None
     assert broker.process.wait(60) == 1, broker.log_text()
     assert "Traceback" not in broker.log_text()
-    return [line for line in broker.log_text().splitlines() if "See docs/" not in line][-1]
+    return [line for line in broker.log_text().splitlines() if "See kbroker help" not in line][-1]
 
 
 def test_brokers_without_an_id_get_one_and_keep_it(make: Starts, tree: ZookeeperView) -> None:

@@ -10,7 +10,7 @@ from tests.faults.transaction_simulation import hunt
 
 SEEDS = 60
 AT_ONCE = 20
-STEPS = (15, 20)  # short histories come to rest amid other troubles than long ones
+STEPS = (15, 20, 25)  # short histories come to rest amid other troubles than long ones
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, AT_ONCE))

@@ -172,7 +172,7 @@ def test_what_cannot_be_moved_is_refused_with_one_sentence(tmp_path: Path, conne
         move("export", broker.data, "127.0.0.1:x/y"),
     ]
     lines = [
-        (code, re.sub(r"^See docs/.*\n", "", said, flags=re.M).count("\n"))
+        (code, re.sub(r"^See kbroker help .*\n", "", said, flags=re.M).count("\n"))
         for code, said in outcomes
     ]
     assert lines == [(1, 1)] * 5 + [(2, 1)]
