@@ -21,6 +21,8 @@ SESSIONS = sorted(path.name for path in HOME.glob("*.txt"))
 COMMANDS = commands()
 INTERRUPTED = 130
 
+pytestmark = pytest.mark.timeout(420)  # 40 s of CPU, of which a busy machine makes minutes
+
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -30,7 +32,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-m", "tests.golden.command_ends", str(directory)],
         cwd=ROOT,
         check=True,
-        timeout=150,
+        timeout=400,
     )
     return directory
 
