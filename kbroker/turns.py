@@ -11,8 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
-from kbroker.counters import Counter
-
 ENTRIES = 256  # of a request; a few milliseconds
 
 
@@ -25,7 +23,7 @@ class Turns:
         self._loop = loop
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_going = False
-        self.given = Counter()
+        self.given = 0  # of the loop, not of a broker
 
     async def next(self) -> None:
         """Let everything else have its turn, and others who wait for one before."""
@@ -40,7 +38,7 @@ class Turns:
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():  # else it was given up
-                self.given.value += 1
+                self.given += 1
                 future.set_result(None)
                 break
         self._is_going = bool(self._waiting)

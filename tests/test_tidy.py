@@ -230,6 +230,7 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "replication/fetch_session_cache.py": {"weight"},
     "replication/fetches.py": {"waiting_partitions"},
     "server/background/watchdog.py": {"blocks"},
+    "turns.py": {"given"},
 }
 
 
