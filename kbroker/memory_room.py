@@ -153,9 +153,7 @@ class MemoryRoom:
             share, size_bytes, granted = waiting
             del self._waiting[id(share)]
             if granted():
-                self._holders.setdefault(id(share))
-                self.taken_bytes += size_bytes - share.size_bytes
-                share.size_bytes = size_bytes
+                self.count(share, size_bytes)
 
     def _next(self) -> _Waiting | None:
         """Who is let in now: the first in line if it fits, else the oldest."""

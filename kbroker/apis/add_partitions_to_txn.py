@@ -20,8 +20,8 @@ from kbroker.apis.authorization import (
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.fenced_producers import FIRST_TRANSACTION_VERSION, as_known
-from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.coordinator.transaction.transaction import (
     WITH_EPOCHS,
     WITHOUT_EPOCHS,
@@ -35,6 +35,7 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
+from kbroker.turns import in_turns
 
 _LAST_OF_CLIENTS = LAST_OF_CLIENTS[ApiKey.ADD_PARTITIONS_TO_TXN]
 

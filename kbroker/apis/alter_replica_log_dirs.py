@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, in_turns, turn
 
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
@@ -47,7 +47,7 @@ async def handle(
             rows = topics[name] = []
             response.results.append(TopicResult(topic_name=name, partitions=rows))
         rows.append(PartitionResult(partition_index=partition, error_code=code))
-        if number % PART_ENTRIES == 0:
+        if number % ENTRIES == 0:
             await turn()
     return response
 

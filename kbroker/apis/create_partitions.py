@@ -12,13 +12,14 @@ from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Again, Parts, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
+from kbroker.turns import in_turns
 
 CreatePartitionsTopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 

@@ -14,12 +14,12 @@ from itertools import islice
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from kbroker.replication.delete_records import DeleteRecordsResult
-from kbroker.turns import turn
+from kbroker.turns import in_turns, turn
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult

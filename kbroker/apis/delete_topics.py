@@ -15,11 +15,12 @@ from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kbroker.turns import in_turns
 
 DeletableTopicResult = DeleteTopicsResponse.DeletableTopicResult
 _Known: TypeAlias = list[tuple[str, DeletableTopicResult]]  # topics, and their answers

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,

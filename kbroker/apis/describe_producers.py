@@ -14,8 +14,8 @@ from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.producer_state import ProducerStateEntry
 from kbroker.model import TopicPartition
@@ -24,6 +24,7 @@ from kbroker.protocol.messages.describe_producers import (
     DescribeProducersResponse,
 )
 from kbroker.topic_name import is_valid_topic_name
+from kbroker.turns import in_turns
 
 _NO_TRANSACTION = -1
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, NO_LEADER
 from kbroker.protocol.messages.describe_topic_partitions import (
@@ -27,7 +28,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.replication.metadata_cache import PartitionState
 from kbroker.topic_name import is_valid_topic_name
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, turn
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
@@ -70,7 +71,7 @@ def handle(
     asked = _Asked(1 + ctx.services.config.socket_server.max_request_partition_size_limit)
     steps = _sort(ctx, request, asked)
     entries = len(request.topics)
-    answer = _answer_and_free if entries > PART_ENTRIES else _answer
+    answer = _answer_and_free if entries > ENTRIES else _answer
     return worked(steps, entries, answer, ctx, request, asked)
 
 
@@ -81,7 +82,7 @@ async def _answer_and_free(
     if not isinstance(answer, DescribeTopicPartitionsResponse):
         answer = await answer
     while request.topics:  # freed at once, a million entries hold the loop
-        del request.topics[-PART_ENTRIES:]
+        del request.topics[-ENTRIES:]
         await turn()
     return answer
 

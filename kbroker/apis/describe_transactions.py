@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator
 from kbroker.apis.authorization import ForEach, named_transactional_id
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts, in_turns
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from kbroker.turns import in_turns
 
 TOLD_AGAIN = 10_000  # partitions, of ids that are named again
 

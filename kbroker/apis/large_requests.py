@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, TypeVarTuple
 
 from kbroker.apis.now_or_later import NowOrLater
-from kbroker.apis.request_parts import AS_A_WHOLE, Again, AnswerInParts, Parts, RequestInParts
+from kbroker.apis.request_parts import AnswerInParts, Parts, RequestInParts
 from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import Decoder
 from kbroker.protocol.part_encoder import encode_runs
@@ -29,7 +29,6 @@ Ts = TypeVarTuple("Ts")
 LARGE_BYTES = 64 * 1024  # about 5 ms to read
 LARGE_IN_PARTS_BYTES = 16 * 1024  # where that is all it takes to let others have their turn
 LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics
-PART_ENTRIES = ENTRIES
 
 MOST_AS_A_WHOLE = 350_000  # elements: more than the largest cluster has partitions
 MOST_UNDECLARED = 10_000
@@ -87,7 +86,7 @@ def worked(
     """Work the steps of a handler to their end, then return `answer(*args)`: now where the request
     has few entries, else with other requests in between.
     """
-    if entries > PART_ENTRIES:
+    if entries > ENTRIES:
         return _worked_in_turns(steps, answer, *args)
     for _ in steps:
         pass
@@ -100,14 +99,3 @@ async def _worked_in_turns(
     await in_turns(steps)
     outcome = answer(*args)
     return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-__all__ = [
-    "AS_A_WHOLE",
-    "Again",
-    "Parts",
-    "RequestInParts",
-    "answered_in_parts",
-    "in_turns",
-    "worked",
-]

@@ -12,9 +12,10 @@ from itertools import chain
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 

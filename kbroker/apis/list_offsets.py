@@ -16,9 +16,10 @@ from typing import TypeAlias
 from kbroker.apis.authorization import ForEach, topic_in
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, Parts, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID, TopicPartition
@@ -29,7 +30,7 @@ from kbroker.replication.offset_lookup import (
     OffsetQuery,
     OffsetResult,
 )
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, turn
 
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
@@ -83,9 +84,9 @@ def _answer(
         for topic, answer in zip(request.topics, response.topics, strict=True)
         for partition in topic.partitions
     )
-    parts = iter(lambda: list(islice(asked, PART_ENTRIES)), [])
+    parts = iter(lambda: list(islice(asked, ENTRIES)), [])
     outcomes = (_look_up(ctx, params, named, part) for part in parts)
-    if named.total() > PART_ENTRIES:
+    if named.total() > ENTRIES:
         return _one_by_one(outcomes, response)
     for outcome in outcomes:
         return then(outcome, lambda _: response)

@@ -13,9 +13,10 @@ from typing import TypeVar
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.coordinator.transaction_machine import KeptTransaction
 from kbroker.protocol.messages.list_transactions import (
     ListTransactionsRequest,

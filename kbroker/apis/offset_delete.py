@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import Parts, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.coordinator.offset_commits import Codes
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

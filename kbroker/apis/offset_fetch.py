@@ -19,15 +19,16 @@ from typing import Any, TypeVar
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import PART_ENTRIES, Parts, in_turns, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import Parts
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.turns import turn
+from kbroker.turns import ENTRIES, in_turns, turn
 
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
@@ -294,7 +295,7 @@ async def _read_from_tree(ctx: RequestContext, request: OffsetFetchRequest) -> O
     response = OffsetFetchResponse()
     by_topic: dict[str, list[Row]] = {}
     for number, partition in enumerate(partitions, 1):
-        if number % PART_ENTRIES == 0:  # a tree of this process answers at once
+        if number % ENTRIES == 0:  # a tree of this process answers at once
             await turn()
         value = _REFUSED
         if partition.topic not in hidden:

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Mapping
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation, Resource
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
 from kbroker.errors import ErrorCode, KafkaError

@@ -22,9 +22,10 @@ from kbroker.apis.authorization import (
 )
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_requests import AS_A_WHOLE, worked
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
+from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
 from kbroker.coordinator.append_errors import append_errors

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.loop_turns import counting_turns
 from tests.fakes.transaction_broker import TransactionBroker
 from tests.fakes.transaction_caller import TransactionCaller, codes_of, topics_of
@@ -111,7 +111,7 @@ async def test_it_needs_the_transactional_id(version: int) -> None:
 async def test_a_long_request_is_answered_as_a_short_one() -> None:
     call = TransactionCaller()
     await call.init()
-    missing = list(range(4, 3 * PART_ENTRIES))
+    missing = list(range(4, 3 * ENTRIES))
 
     codes = await call.add({"t": [0, *missing]})
 
@@ -197,7 +197,7 @@ async def test_brokers_need_the_cluster() -> None:
 async def test_others_are_answered_while_many_partitions_are_looked_at_and_told() -> None:
     call = TransactionCaller()
     await call.init()
-    many = 4 * PART_ENTRIES
+    many = 4 * ENTRIES
 
     answer, turns = await counting_turns(call.add({"t": [*range(many), 0]}))
 

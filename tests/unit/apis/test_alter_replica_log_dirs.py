@@ -10,11 +10,11 @@ import pytest
 
 from kbroker.apis.alter_replica_log_dirs import handle
 from kbroker.apis.authorizer import CLUSTER, AclOperation
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kbroker.replication.log_dirs import LogDirs
+from kbroker.turns import ENTRIES
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.denying_authorizer import ask, services_without
 from tests.fakes.loop_turns import counting_turns
@@ -84,7 +84,7 @@ async def test_others_are_answered_while_many_partitions_are_looked_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    broker, count = MovingBroker(), 8 * PART_ENTRIES
+    broker, count = MovingBroker(), 8 * ENTRIES
     broker.lead()
     services: Any = SimpleNamespace(replicas=SimpleNamespace(log_dir_moves=broker.moves))
     context: Any = SimpleNamespace(services=services, api_version=2)

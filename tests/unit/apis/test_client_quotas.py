@@ -14,8 +14,9 @@ from kbroker.apis.api_versions import handle as handle_api_versions
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import RequestContext, Services
 from kbroker.apis.kafka_apis import KafkaApis
-from kbroker.apis.large_requests import LARGE_BYTES, Parts
+from kbroker.apis.large_requests import LARGE_BYTES
 from kbroker.apis.registry import Api, registered
+from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.declaration import field_specs

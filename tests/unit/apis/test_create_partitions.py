@@ -6,10 +6,10 @@ import pytest
 
 from kbroker.apis.create_partitions import handle
 from kbroker.apis.create_topics import handle as handle_create
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.admin_context import AdminClient
 
 
@@ -38,7 +38,7 @@ async def test_a_topic_named_twice_is_refused(client: AdminClient) -> None:
 
 
 async def test_others_are_answered_while_many_topics_are_looked_for(client: AdminClient) -> None:
-    names = [f"none-{number}" for number in range(8 * PART_ENTRIES)]
+    names = [f"none-{number}" for number in range(8 * ENTRIES)]
 
     response, turns = await client.counting_turns(
         handle, request(*((name, 2) for name in names)), 1

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from kbroker.apis.delete_records import handle
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.replication_cluster import partition_metadata, stop_replica, update_metadata
 
 TWO = {"isr": (0, 1), "replicas": (0, 1)}
@@ -146,7 +146,7 @@ def test_others_are_answered_while_records_of_many_partitions_are_deleted(filled
             for _, number, _ in names[1:]
         ),
     ]
-    assert turns >= 2 * count // PART_ENTRIES
+    assert turns >= 2 * count // ENTRIES
 
 
 def test_nothing_asked_for_is_nothing_answered(filled, call):

@@ -8,11 +8,11 @@ import pytest
 
 from kbroker.apis.create_topics import handle as handle_create
 from kbroker.apis.delete_topics import handle
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.admin_context import AdminClient
 
 
@@ -123,7 +123,7 @@ async def test_others_are_answered_while_many_topics_are_looked_for(
     version: int, client: AdminClient
 ) -> None:
     await create(client, "T")
-    names = ["T", *(f"none-{number}" for number in range(1, 8 * PART_ENTRIES))]
+    names = ["T", *(f"none-{number}" for number in range(1, 8 * ENTRIES))]
     request = DeleteTopicsRequest(
         topic_names=names,
         topics=[DeleteTopicsRequest.DeleteTopicState(name=name) for name in names],

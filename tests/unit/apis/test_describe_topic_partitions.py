@@ -10,10 +10,10 @@ import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.describe_topic_partitions import handle
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.denying_authorizer import ask, services_without
 from tests.fakes.replication_cluster import topic_id_of
 
@@ -177,7 +177,7 @@ def test_the_first_of_many_names_are_told_with_other_requests_in_between(
 
     assert [topic.name for topic in response.topics] == [f"t{n:05}" for n in range(3, 12)]
     assert (response.next_cursor.topic_name, response.next_cursor.partition_index) == ("t00012", 0)
-    assert turns >= len(names) // PART_ENTRIES
+    assert turns >= len(names) // ENTRIES
 
 
 def test_what_may_not_be_seen_is_refused_where_named_and_left_out_of_all(

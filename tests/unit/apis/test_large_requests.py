@@ -14,18 +14,9 @@ import pytest
 from kbroker.apis import large_requests, registry
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
-from kbroker.apis.large_requests import (
-    AS_A_WHOLE,
-    LARGE_BYTES,
-    LARGEST_BYTES,
-    MOST_UNDECLARED,
-    PART_ENTRIES,
-    Again,
-    Parts,
-    most_elements,
-)
+from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, MOST_UNDECLARED, most_elements
 from kbroker.apis.registry import Api
-from kbroker.apis.request_parts import AnswerInParts
+from kbroker.apis.request_parts import AS_A_WHOLE, Again, AnswerInParts, Parts
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.memory_room import REQUESTS_BYTES
 from kbroker.protocol.codec import decode, encode
@@ -38,6 +29,7 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
+from kbroker.turns import ENTRIES
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import request_of
@@ -81,7 +73,7 @@ async def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> N
     answers = await describer.describe(MANY)
 
     assert answers == [(name, 0) for name in MANY]
-    assert max(describer.asked) == PART_ENTRIES
+    assert max(describer.asked) == ENTRIES
     assert sum(describer.asked) == len(MANY)
 
 
@@ -104,7 +96,7 @@ async def test_others_are_answered_between_the_parts(call: Any) -> None:
         await describer.describe(["other"])
         others += 1
 
-    assert others > len(MANY) // PART_ENTRIES
+    assert others > len(MANY) // ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -185,7 +177,7 @@ async def test_names_that_are_all_the_same_are_answered_in_parts_too(
 
     times = len(MANY) if again is Again.ANSWERED else 1
     assert answers == [("same", 0)] * times
-    assert max(describer.asked) <= PART_ENTRIES
+    assert max(describer.asked) <= ENTRIES
     assert sum(describer.asked) == times
 
 

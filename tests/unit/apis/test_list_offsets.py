@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.apis.list_offsets import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.replication_cluster import batch
 
 T = 1_000_000
@@ -177,7 +177,7 @@ def test_version_0_gives_no_offset_when_none_is_wanted(filled, call, number):
 def test_others_are_answered_while_one_topic_is_asked_for_many_partitions(filled, call, version):
     asked = ask(-1, max_num_offsets=1)
     (topic,) = asked.topics
-    count = 8 * PART_ENTRIES
+    count = 8 * ENTRIES
     topic.partitions += [
         ListOffsetsRequest.ListOffsetsPartition(partition_index=max(index, 2), timestamp=-1)
         for index in range(1, count)

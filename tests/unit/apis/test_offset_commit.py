@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.group_broker import TOPIC_ID
 from tests.fakes.group_caller import GroupCaller
 from tests.fakes.loop_turns import counting_turns
@@ -129,7 +129,7 @@ async def test_others_are_answered_while_many_offsets_are_committed() -> None:
     answer, turns = await counting_turns(call.answer(many, 8))
 
     assert codes(answer) == [0] * count
-    assert turns > count // PART_ENTRIES
+    assert turns > count // ENTRIES
 
 
 def test_unknown_topic_id_is_refused() -> None:

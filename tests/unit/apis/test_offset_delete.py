@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.offset_commits import Committer
@@ -15,6 +14,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
+from kbroker.turns import ENTRIES
 from tests.fakes.denying_authorizer import services_without
 from tests.fakes.group_broker import GroupBroker, metadata_of
 from tests.fakes.group_caller import GroupCaller
@@ -102,7 +102,7 @@ async def test_others_are_answered_while_many_offsets_are_asked_for() -> None:
 
     found = codes(answer)
     assert (found.pop("t-0"), len(found)) == (ErrorCode.NONE, count)
-    assert turns > count // PART_ENTRIES
+    assert turns > count // ENTRIES
     assert committed(group, "old") == ["other-0", "other-1", "t-1"]
 
 

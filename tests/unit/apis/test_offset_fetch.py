@@ -7,13 +7,13 @@ import uuid
 
 import pytest
 
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kbroker.turns import ENTRIES
 from tests.fakes.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.group_caller import GroupCaller
 from tests.fakes.loop_turns import counting_turns
@@ -118,7 +118,7 @@ def test_version_0_reads_the_tree() -> None:
 
 
 async def test_others_are_answered_while_the_tree_is_read_for_many_partitions() -> None:
-    call, count = caller(), 2 * 8 * PART_ENTRIES
+    call, count = caller(), 2 * 8 * ENTRIES
     await call.broker.legacy_offsets.put("g", T0, 7)
 
     answer, turns = await counting_turns(call.answer(of_one("g", *range(count)), 0))
@@ -132,7 +132,7 @@ async def test_others_are_answered_while_the_tree_is_read_for_many_partitions() 
 def test_others_are_answered_while_offsets_of_very_many_partitions_are_read(
     version: int, leads: bool
 ) -> None:
-    call, count = caller() if leads else GroupCaller(GroupBroker(lead=False)), 80 * PART_ENTRIES
+    call, count = caller() if leads else GroupCaller(GroupBroker(lead=False)), 80 * ENTRIES
     request = of_one("g", *range(count))
     if version >= 8:
         request = of_groups(group("g", TOPIC_ID, *range(count)))

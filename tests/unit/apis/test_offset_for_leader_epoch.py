@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.apis.offset_for_leader_epoch import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kbroker.replication.offset_lookup import ANY_REPLICA_ID
+from kbroker.turns import ENTRIES
 from tests.fakes.replication_cluster import batch
 
 
@@ -65,7 +65,7 @@ def test_an_unknown_partition_is_told(led, call):
 
 
 def test_others_are_answered_while_one_topic_is_asked_for_many_partitions(led, call):
-    count = 8 * PART_ENTRIES
+    count = 8 * ENTRIES
     partitions = [
         OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=index, leader_epoch=0)
         for index in range(count)

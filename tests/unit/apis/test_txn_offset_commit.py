@@ -8,7 +8,6 @@ from unittest.mock import patch
 import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
-from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.coordinator.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.transaction.transaction import Producer
@@ -17,6 +16,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.record_batch import ControlRecord
+from kbroker.turns import ENTRIES
 from tests.fakes.denying_authorizer import services_without
 from tests.fakes.group_caller import GroupCaller
 
@@ -160,9 +160,9 @@ def test_of_a_partition_that_is_named_twice_the_last_offset_counts() -> None:
 def test_a_long_request_is_answered_as_a_short_one() -> None:
     call = GroupCaller()
     asked = request()
-    asked.topics *= PART_ENTRIES
+    asked.topics *= ENTRIES
 
-    assert codes(call(asked, 3)) == [0] * PART_ENTRIES
+    assert codes(call(asked, 3)) == [0] * ENTRIES
 
 
 def test_the_coordinator_is_asked_whether_the_group_takes_part() -> None:
