@@ -110,7 +110,8 @@ def test_a_large_answer_is_written_in_little_more_memory_than_its_bytes(
 
     data = b"".join(pieces)
     assert data == encode(answer, VERSION, b"head")
-    assert most_bytes < len(data) + 500_000
+    # 0.5 MB beside the bytes; pieces that are not joined as they come would take 8 to 17.
+    assert most_bytes < len(data) + 2_000_000
 
 
 def test_what_comes_after_the_arrays_is_in_the_last_part() -> None:
