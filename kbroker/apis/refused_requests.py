@@ -29,7 +29,7 @@ from kbroker.config.topic_config import TopicConfig, topic_config_key
 from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo, NoResponse, shown_client
+from kbroker.protocol.request import OWN_SOFTWARE, ConnectionInfo, NoResponse, shown_client
 from kbroker.protocol.schema import Message
 from kbroker.told_lines import ToldLines
 
@@ -75,7 +75,9 @@ class RefusedRequests:
         if connection.is_forwarded:
             return  # the broker that the client asked tells it
         for refused in entries:
-            if is_told(header.api_key, refused.code):
+            if is_told(header.api_key, refused.code) and not _only_looks(
+                header, connection, refused.code
+            ):
                 self._tell(header, connection, refused, name)
 
     def tell_whole(
@@ -131,6 +133,15 @@ class RefusedRequests:
         if name == "auto.create.topics.enable" and value:
             return "the client asked not to create it"
         return f"{name}={to_text(value)}"
+
+
+def _only_looks(header: RequestHeader, connection: ConnectionInfo, code: int) -> bool:
+    """Whether a command of ours looks for a topic: most go on without it, and the others say so."""
+    return (
+        header.api_key == ApiKey.METADATA
+        and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        and connection.client_software_name == OWN_SOFTWARE
+    )
 
 
 _TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})

@@ -53,15 +53,15 @@ class SendReport:
             self._line.show(self._acknowledged(), now_s)
 
     def _acknowledged(self) -> str:
-        return f"{self._sender.acknowledged} of {counted(self.read, 'record')}"
+        return f"{self._sender.acknowledged:,} of {counted(self.read, 'record')}"
 
     def _failure(self, reason: str, trouble: Trouble | None = None) -> CommandError:
         uncertain = self._sender.uncertain
         missing = self.read - self._sender.acknowledged - uncertain
-        said = f"{missing or uncertain} of {counted(self.read, 'record')}"
+        said = f"{missing or uncertain:,} of {counted(self.read, 'record')}"
         if missing:
             said += f" {'was' if missing == 1 else 'were'} not written"
-            said += f", {uncertain} may or may not be written" if uncertain else ""
+            said += f", {uncertain:,} may or may not be written" if uncertain else ""
         else:
             said += " may or may not be written"
         return CommandError(

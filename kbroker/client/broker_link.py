@@ -27,6 +27,7 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE
 from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 from kbroker.protocol.schema import Message, Versions, response_class
 
 _ANSWER_BYTES_MAX = 100 * 1024 * 1024
@@ -179,7 +180,9 @@ class BrokerLink:
             raise ConnectionResetError(f"{self.name}: TLS fails: {_reason(error)}") from error
 
     def _negotiate(self) -> None:
-        ask = ApiVersionsRequest(client_software_name="kbroker", client_software_version="unknown")
+        ask = ApiVersionsRequest(
+            client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION
+        )
         # Who does not know the version says so in the form of version 0 (KIP-511).
         for version in (_ASKED_VERSION, 0):
             self._send(ask, version, None, is_answered=True)

@@ -20,6 +20,7 @@ from kbroker.model import SupportedFeature
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 
 _TIMEOUT_MS = 20_000  # less than the client waits for an answer
 _WITH_ONE_CODE = 2  # version of UpdateFeatures
@@ -66,7 +67,7 @@ def features_of(links: ClusterLinks) -> ClusterFeatures:
     Raises OSError and ClientError where none answers.
     """
     answers: dict[int, ApiVersionsResponse] = {}
-    ask = ApiVersionsRequest(client_software_name="kbroker", client_software_version="unknown")
+    ask = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION)
     for broker in links.describe([]).brokers:
         with suppress(OSError, ClientError):
             answers[broker.node_id] = links.ask(broker.node_id, ask)

@@ -230,6 +230,11 @@ class LogManager:
         self._segment_deletion.look(self._open.online(), now_ms)
         self._deletions.remove_due(now_ms, self._config().log_segment_delete_delay_ms)
 
+    def remove_due_files(self, now_ms: int) -> Iterator[None]:
+        """The steps in which files whose delay is over go, also between two looks of retention."""
+        self._deletions.remove_due(now_ms, self._config().log_segment_delete_delay_ms)
+        return self._segment_deletion.remove_due(self._open.online(), now_ms)
+
     def forget_idle_producers(self, now_ms: int) -> None:
         """Begin to forget the idempotent producers that have written nothing for long."""
         self._producer_expiry.look(self._open.online(), now_ms)

@@ -27,12 +27,11 @@ from kbroker.protocol.header import (
     encode_request_header,
 )
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 from kbroker.protocol.schema import Message, Versions
 
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _SMALL_BYTES = 32 * 1024  # of the buffer that all answers begin in
-_SOFTWARE_NAME = "kbroker"
-_SOFTWARE_VERSION = "unknown"  # as Kafka says where nobody knows it
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
 
 Answer = tuple[memoryview, int]
@@ -113,7 +112,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     async def negotiate(self) -> None:
         """Learn what the other side serves. Raises what ends the connection, or ProtocolError."""
         ask = ApiVersionsRequest(
-            client_software_name=_SOFTWARE_NAME, client_software_version=_SOFTWARE_VERSION
+            client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION
         )
         version = _ASKED_VERSION
         body, offset = await self.ask(ask, version)

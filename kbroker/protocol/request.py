@@ -33,6 +33,9 @@ class FileSlice(Protocol):
 
 Piece = bytes | bytearray | memoryview | FileSlice
 
+OWN_SOFTWARE = "kbroker"  # what our commands and brokers call themselves (KIP-511)
+NO_VERSION = "unknown"  # as Kafka says where nobody knows it
+
 _NO_FRAME = memoryview(b"")
 
 
@@ -49,7 +52,7 @@ class ConnectionInfo:
     peer_port: int
     principal: str = "User:ANONYMOUS"
     client_software_name: str = "unknown"
-    client_software_version: str = "unknown"
+    client_software_version: str = NO_VERSION
     is_forwarded: bool = False  # of a client that asked another broker
     number: int = 0  # rises with each connection of this process
     is_closed: bool = False
@@ -64,8 +67,9 @@ def shown_client(connection: ConnectionInfo, client_id: str | None, address: str
     software = connection.client_software_name
     if software == "unknown":
         return f"{name} at {address}"
-    shown = f"{software} {connection.client_software_version}"[:_SHOWN_CHARACTERS]
-    return f"{name} at {address} ({shown})"
+    version = connection.client_software_version
+    shown = software if version == NO_VERSION else f"{software} {version}"
+    return f"{name} at {address} ({shown[:_SHOWN_CHARACTERS]})"
 
 
 class Request(NamedTuple):

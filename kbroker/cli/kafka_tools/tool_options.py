@@ -145,7 +145,8 @@ def read(tool: Tool, arguments: Sequence[str]) -> Given:
         name, sign, value = word.removeprefix("--").partition("=")
         if name not in known:
             dashes = "" if name.startswith("-") else "--"
-            raise ToolError(f"{dashes}{name} is not served here{did_you_mean(name, known)}")
+            hint = did_you_mean(f"--{name}", [f"--{each}" for each in known])
+            raise ToolError(f"{dashes}{name} is not served here{hint}")
         values.setdefault(name, []).extend(
             _values(name, known[name], value if sign else None, rest)
         )

@@ -54,6 +54,13 @@ class SegmentDeletion:
         self._is_looking = True
         self._upkeep.add_steps(self._look(logs, now_ms))
 
+    def remove_due(self, logs: Iterable[Log], now_ms: int) -> Iterator[None]:
+        """Begin to remove the files whose delay is over, a step for each log."""
+        for log in logs:
+            if log.failure is None and not log.is_deleted:
+                self._remove_files(log, now_ms)
+            yield
+
     def stop(self) -> None:
         """Drop the work that has not begun."""
         self._upkeep.stop()

@@ -19,6 +19,7 @@ from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRe
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 
 _NEEDED = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest)
 
@@ -27,7 +28,7 @@ def has_transactions(links: ClusterLinks) -> bool:
     """Whether a cluster serves the requests of transactions. Raises ClientError, KafkaError and
     OSError.
     """
-    ask = ApiVersionsRequest(client_software_name="kbroker", client_software_version="unknown")
+    ask = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION)
     answer = links.ask_any(ask)
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code), "the versions that the target serves")

@@ -8,6 +8,8 @@ from kbroker.log.log_manager import LogManager
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_work import Duty
 
+_DELETED_FILES_MS = 10_000  # at most so long after file.delete.delay.ms their space is free
+
 
 def broker_duties(
     config: KafkaConfig, logs: LogManager, replicas: ReplicaManager, clock: Clock
@@ -32,6 +34,11 @@ def broker_duties(
             log.log_retention_check_interval_ms,
             lambda: logs.cleanup(clock.now_ms()),
             initial_ms,
+        ),
+        Duty(
+            "deleted files",
+            _DELETED_FILES_MS,
+            lambda: logs.remove_due_files(clock.now_ms()),
         ),
         Duty(
             "idle producers",

@@ -26,7 +26,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kbroker.protocol.request import NoResponse
+from kbroker.protocol.request import OWN_SOFTWARE, NoResponse
 from kbroker.protocol.schema import Message
 from kbroker.told_lines import TOLD_EACH_MS
 from tests.fakes.api_context import ApiCaller
@@ -163,6 +163,23 @@ def test_what_clients_send_can_neither_break_a_line_nor_make_it_long(log: Log) -
 
     assert line.isprintable()
     assert len(line) < 2_500
+
+
+def test_a_topic_that_one_of_our_own_commands_looks_for_is_not_told(log: Log) -> None:
+    log.connection.client_software_name = OWN_SOFTWARE
+    absent = described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")
+
+    assert log.tell(MetadataRequest(allow_auto_topic_creation=False), absent) == []
+    assert log.tell(MetadataRequest(), described(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b"))
+    assert log.tell(ProduceRequest(), produced(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0))
+
+
+def test_software_without_a_version_is_told_by_its_name(log: Log) -> None:
+    log.connection.client_software_name = OWN_SOFTWARE
+
+    (line,) = log.tell(ProduceRequest(), produced(ErrorCode.MESSAGE_TOO_LARGE, 3))
+
+    assert f" at 127.0.0.1:50000 ({OWN_SOFTWARE}): MESSAGE_TOO_LARGE" in line
 
 
 @pytest.mark.parametrize("client_id", [None, ""])

@@ -169,9 +169,9 @@ def test_a_deleted_log_is_renamed_and_removed_after_the_delay(tmp_path: Path) ->
     renamed = list(tmp_path.glob("t-0.*-delete"))
     assert len(renamed) == 1
     assert logs.get_log(PARTITION) is None
-    logs.cleanup(NOW_MS + 999)
+    list(logs.remove_due_files(NOW_MS + 999))
     assert renamed[0].exists()
-    logs.cleanup(NOW_MS + 1000)
+    list(logs.remove_due_files(NOW_MS + 1000))
     assert not renamed[0].exists()
 
 

@@ -55,7 +55,7 @@ def test_options_have_their_values(line: str, values: dict[str, list[str]]) -> N
     ("line", "sentence"),
     [
         ("--bogus", "--bogus is not served here"),
-        ("--lis", "--lis is not served here, did you mean list?"),
+        ("--lis", "--lis is not served here, did you mean --list?"),
         ("-l", "-l is not served here"),
         ("--", " is not served here"),
         ("--topic", "Option topic requires an argument"),
