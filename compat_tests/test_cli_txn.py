@@ -217,6 +217,11 @@ def test_a_hanging_transaction_is_found_and_aborted_and_readers_go_on(
     assert f"Error: a transaction hangs in {topic}-0 ({command} ends it)\n" in found.err
     assert row["topic"] in {each["topic"] for each in rows(everywhere.out)}
     assert (younger.code, younger.out) == (FINE, "")
+    assert younger.err == (
+        f"producer {PRODUCER_ID} has an open transaction in {topic}-0 at offset 1 that no "
+        "coordinator knows: it was written to 60 min ago, and hangs when nothing is written for "
+        "2.0 h\n0 hanging transactions in 1 partition\n"
+    )
     assert aborted.err == f"{topic}-0: transaction of producer {PRODUCER_ID} aborted\n"
     assert aborted.code == FINE
     assert again.refused(ITEM_FAILED) == (

@@ -15,7 +15,7 @@ from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_broker, no_such_partition, refuse
 from kbroker.cli.time_argument import duration
-from kbroker.cli.txn_owners import owned_sentences
+from kbroker.cli.txn_owners import owned_sentences, unowned_sentences
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, Search
 from kbroker.client.hanging_transactions import find_hanging as search
@@ -58,8 +58,8 @@ def find_hanging(
     stops there.
 
     All coordinators are asked. Transactions that one of them will end are not among the rows:
-    sentences say which broker ends them, and when. Exit code 1 when one hangs; `kbroker txn abort`
-    ends it.
+    sentences say which broker ends them, and when. Others tell of those that no coordinator knows,
+    but that were written to lately. Exit code 1 when one hangs; `kbroker txn abort` ends it.
     """
     if numbers and len(topics) != 1:
         raise click.UsageError("--partition needs one TOPIC")
@@ -73,7 +73,10 @@ def find_hanging(
     tell_silent(links)
     if found.unknown_owners is not None:
         say(f"who will end open transactions is not known: {found.unknown_owners}")
-    for sentence in owned_sentences(found.owned, now_ms):
+    for sentence in (
+        *owned_sentences(found.owned, now_ms),
+        *unowned_sentences(found.unowned, now_ms, max_transaction_timeout),
+    ):
         say(sentence)
     failures = [
         untold(place, at, found.refused.get(place))

@@ -1,4 +1,6 @@
-"""Sentences about open transactions that their coordinators will end: by whom, how, and when."""
+"""Sentences about open transactions that do not hang: by whom their coordinators will end them, how
+and when; and how old those are that no coordinator knows.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Sequence
 
 from kbroker.cli.output import counted, duration_text, named
 from kbroker.cli.refusals import shown
-from kbroker.client.hanging_transactions import OwnedTransaction
+from kbroker.client.hanging_transactions import OpenTransaction, OwnedTransaction
 from kbroker.client.transactions import DescribedTransaction
 
 _MOST_TOLD = 10
@@ -24,6 +26,26 @@ def owned_sentences(owned: Sequence[OwnedTransaction], now_ms: int) -> list[str]
         told.append(
             f"{counted(more, 'more open transaction')}, younger ones, will be ended by their "
             "coordinators (`kbroker txn list --longer-than 1s`)"
+        )
+    return told
+
+
+def unowned_sentences(
+    unowned: Sequence[OpenTransaction], now_ms: int, hangs_after_s: float
+) -> list[str]:
+    """As `owned_sentences`, for those that will hang if they stay as they are."""
+    oldest_first = sorted(unowned, key=lambda each: each.last_timestamp_ms)
+    told = [
+        f"producer {each.producer_id} has an open transaction in {each.place} at offset "
+        f"{each.start_offset} that no coordinator knows: it was written to "
+        f"{duration_text(max(0, now_ms - each.last_timestamp_ms) / 1000)} ago, and hangs when "
+        f"nothing is written for {duration_text(hangs_after_s)}"
+        for each in oldest_first[:_MOST_TOLD]
+    ]
+    more = len(unowned) - len(told)
+    if more:
+        told.append(
+            f"{counted(more, 'more open transaction')}, younger ones, that no coordinator knows"
         )
     return told
 

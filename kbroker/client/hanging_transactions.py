@@ -49,14 +49,16 @@ class OwnedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What hangs; what coordinators will end, the oldest first; and the partitions that could not
-    be searched, with the reason where a broker gave one.
+    """What hangs; what coordinators will end, the oldest first; what no coordinator knows, but is
+    too young to be called hanging; and the partitions that could not be searched, with the reason
+    where a broker gave one.
 
     `unknown_owners`: why coordinators could not be asked, where nothing was old enough to hang.
     """
 
     hanging: list[OpenTransaction]
     owned: list[OwnedTransaction]
+    unowned: list[OpenTransaction]
     refused: Mapping[TopicPartition, KafkaError | None]
     unknown_owners: ClientError | KafkaError | None = None
 
@@ -68,8 +70,8 @@ def find_hanging(
     idle_ms: int,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Search:
-    """The open transactions of these partitions: those that coordinators will end, and those that
-    hang and wrote nothing for so long; `now_ms` is Unix time.
+    """The open transactions of these partitions: those that coordinators will end, and the others,
+    which hang when they wrote nothing for so long; `now_ms` is Unix time.
 
     Raises ClientError where one may hang and not all coordinators can be heard, OSError,
     KafkaError.
@@ -81,16 +83,19 @@ def find_hanging(
         if isinstance(producers, list)
         for each in open_transactions(place, producers)
     ]
-    # A producer may name a time that is to come: that does not say when it wrote.
-    candidates = [each for each in is_open if abs(now_ms - each.last_timestamp_ms) > idle_ms]
+
+    def is_old(each: OpenTransaction) -> bool:
+        # A producer may name a time that is to come: that does not say when it wrote.
+        return abs(now_ms - each.last_timestamp_ms) > idle_ms
+
     try:
         owners = _owners(links, {each.producer_id for each in is_open}, sleep)
     except (ClientError, KafkaError) as error:
-        if candidates:
+        if any(map(is_old, is_open)):
             raise
         refused = _refusals(leaders, found)
-        return Search(hanging=[], owned=[], refused=refused, unknown_owners=error)
-    unknown = [each for each in candidates if (each.producer_id, each.place) not in owners]
+        return Search(hanging=[], owned=[], unowned=[], refused=refused, unknown_owners=error)
+    unknown = [each for each in is_open if (each.producer_id, each.place) not in owners]
     again = producers_of(links, {each.place: leaders[each.place] for each in unknown})
     still_open = {
         _identity(each)
@@ -98,10 +103,14 @@ def find_hanging(
         if isinstance(producers, list)
         for each in open_transactions(place, producers)
     }
-    hanging = [each for each in unknown if _identity(each) in still_open]
+    unowned = sorted(
+        (each for each in unknown if _identity(each) in still_open),
+        key=lambda each: (each.place, each.start_offset),
+    )
     return Search(
-        hanging=sorted(hanging, key=lambda each: (each.place, each.start_offset)),
+        hanging=[each for each in unowned if is_old(each)],
         owned=_owned(is_open, owners),
+        unowned=[each for each in unowned if not is_old(each)],
         refused=_refusals(leaders, found) | _refusals({each.place for each in unknown}, again),
     )
 

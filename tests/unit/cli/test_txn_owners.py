@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.cli.txn_owners import ending, owned_sentences
-from kbroker.client.hanging_transactions import OwnedTransaction
+from kbroker.cli.txn_owners import ending, owned_sentences, unowned_sentences
+from kbroker.client.hanging_transactions import OpenTransaction, OwnedTransaction
 from kbroker.client.transactions import DescribedTransaction
 from kbroker.model import TopicPartition
 
@@ -58,3 +58,32 @@ def test_many_are_counted() -> None:
         "1,002 more open transactions, younger ones, will be ended by their coordinators "
         "(`kbroker txn list --longer-than 1s`)"
     )
+
+
+def unowned(last_timestamp_ms: int, place: TopicPartition = P0) -> OpenTransaction:
+    return OpenTransaction(
+        place=place, producer_id=7, producer_epoch=3, coordinator_epoch=-1, start_offset=5,
+        last_timestamp_ms=last_timestamp_ms,
+    )  # fmt: skip
+
+
+def test_what_no_coordinator_knows_is_told_with_its_age_the_oldest_first() -> None:
+    found = [unowned(START_MS - 12_000), unowned(START_MS + 1, P1), unowned(START_MS - 400_000)]
+
+    assert unowned_sentences(found, START_MS, 900.0) == [
+        "producer 7 has an open transaction in t-0 at offset 5 that no coordinator knows: it was "
+        "written to 7 min ago, and hangs when nothing is written for 15 min",
+        "producer 7 has an open transaction in t-0 at offset 5 that no coordinator knows: it was "
+        "written to 12 s ago, and hangs when nothing is written for 15 min",
+        "producer 7 has an open transaction in t-1 at offset 5 that no coordinator knows: it was "
+        "written to 0 s ago, and hangs when nothing is written for 15 min",
+    ]
+
+
+def test_many_that_no_coordinator_knows_are_counted() -> None:
+    found = [unowned(START_MS - number) for number in range(12)]
+
+    *told, last = unowned_sentences(found, START_MS, 900.0)
+
+    assert len(told) == 10
+    assert last == "2 more open transactions, younger ones, that no coordinator knows"

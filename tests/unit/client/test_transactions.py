@@ -345,10 +345,13 @@ def test_where_nothing_is_open_no_coordinator_is_asked() -> None:
         (NOW_MS + IDLE_MS + 1, [5]),  # no clock was that fast: it does not say when it was written
     ],
 )
-def test_what_was_written_to_lately_does_not_hang(
+def test_what_was_written_to_lately_does_not_hang_and_is_told_apart(
     last_timestamp_ms: int, hanging: list[int]
 ) -> None:
-    assert offsets(searched(producers(0, (7, 5, last_timestamp_ms)))) == hanging
+    found = search(searched(producers(0, (7, 5, last_timestamp_ms))))
+
+    assert [each.start_offset for each in found.hanging] == hanging
+    assert [each.start_offset for each in found.unowned] == [5][len(hanging) :]
 
 
 @pytest.mark.parametrize(
@@ -368,12 +371,13 @@ def test_what_a_coordinator_will_end_does_not_hang(described: Any, hanging: list
 
 
 @pytest.mark.parametrize("again", [(7, -1, 1), (7, 9, 1)])
+@pytest.mark.parametrize("last_timestamp_ms", [1, YOUNG_MS])
 def test_what_was_ended_while_coordinators_were_asked_does_not_hang(
-    again: tuple[int, int, int],
+    again: tuple[int, int, int], last_timestamp_ms: int
 ) -> None:
-    cluster = searched(producers(0, (7, 5, 1)), producers(0, again))
+    found = search(searched(producers(0, (7, 5, last_timestamp_ms)), producers(0, again)))
 
-    assert offsets(cluster) == []
+    assert found.hanging + found.unowned == []
 
 
 def test_partitions_that_do_not_answer_are_told() -> None:
@@ -437,6 +441,7 @@ def test_what_a_coordinator_will_end_is_told_once_with_the_partitions_where_it_i
     found = search(cluster)
 
     assert found.hanging == []
+    assert [each.producer_id for each in found.unowned] == [9]
     assert [(each.owner.transactional_id, each.places) for each in found.owned] == [
         ("x", (P0, P1)), ("y", (P0,)),
     ]  # fmt: skip
