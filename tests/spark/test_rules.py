@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests.clients import create_topic
+from compat_tests.command_line import run
 from compat_tests.conftest import BrokerProcess
 from examples.rules.events import Event
 from examples.rules.run import HERE, differences, load_generator, read
@@ -30,6 +31,8 @@ from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.lost_java import quiet_query_errors
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
+from tests.fakes.spoiled_topic import broker_with
+from tests.fakes.unreadable_batches import unreadable_batch
 
 SHOP = """
 name = "shop"
@@ -127,6 +130,18 @@ emit = "update"
 to = "times"
 """
 
+PLAIN = """
+name = "n"
+
+[inputs.t]
+topics = ["t"]
+schema = "a BIGINT"
+
+[rules.r]
+from = "t"
+to = "r"
+"""
+
 VALUES = {
     '{"a": 1}': "ok",
     '\n\t{"a": 1} \n': "ok",
@@ -142,6 +157,8 @@ VALUES = {
     "": "broken",
 }
 
+NANOSECONDS = 1_795_266_000_000_000_000  # a time that a producer took for milliseconds
+
 Look = Callable[[Mapping[str, int]], PartitionsLook | None]
 
 
@@ -155,7 +172,7 @@ def job_of(
     topics = tuple(topic for each in spec.inputs.values() for topic in each.topics)
     source = KafkaSource(bootstrap=bootstrap, topics=topics)
     tables = LookupTables(spec.tables.values(), source.of_topic)
-    rules = RulesJob(spec, bootstrap, folder, tables, look or partial(look_at, source))
+    rules = RulesJob(spec, source, folder, tables, look or partial(look_at, source))
     settings = JobSettings(kind="rules", batch_records=150)
     return rules, StreamJob(spec.name, source, Checkpoint(folder), settings, rules.work)
 
@@ -165,10 +182,11 @@ def run_to_end(spark: Any, spec: RulesSpec, bootstrap: str, folder: Path) -> tup
     return rules, job.run(spark).job_id
 
 
-def write(bootstrap: str, events: list[Event]) -> None:
+def write(bootstrap: str, events: list[Event], time_ms: int = 0) -> None:
+    """The records have this time, or that of now."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for event in events:
-        producer.produce(event.topic, event.value, event.key, event.partition)
+        producer.produce(event.topic, event.value, event.key, event.partition, timestamp=time_ms)
     assert producer.flush(30) == 0
 
 
@@ -276,7 +294,7 @@ def test_keys_are_kept_points_summed_tables_loaded_again_and_broken_records_put_
         create_topic(bootstrap, topic, 1)
     levels = (("ann", 1), ("bob", 7), ("ann", 2))
     people = [(user, json.dumps({"user": user, "level": level})) for user, level in levels]
-    write(bootstrap, [Event("levels", 0, user, text, None) for user, text in people])
+    write(bootstrap, [Event("levels", 0, user, text, None) for user, text in people], NANOSECONDS)
     checkpoint = tmp_path / "checkpoint"
 
     codes.write_text("code,region\n49,north\n")
@@ -339,29 +357,44 @@ def test_no_record_however_strange_ends_a_job_or_moves_its_time(
     )
     reading = PartitionsLook(("seen-0", "bought-0", "bought-1"), ("bought-1",))
 
+    write(bootstrap, [Event("bought", 1, "k", text, None) for text in ("[", "]")], NANOSECONDS)
+
     rules, job = job_of(spec, bootstrap, tmp_path / "checkpoint", lambda _ends: reading)
-    job.run(spark)
-    assert rules.counts == {"accepted": 3, "broken": 3}
+    report = job.run(spark)
+    aside = run("consume", "bought-broken", "--output", "jsonl", bootstrap=bootstrap)
+    assert rules.counts == {"accepted": 3, "broken": 5}
+    assert report.notes == (
+        "bought-1: the record at offset 1, and 1 more of this batch, has a time that a TIMESTAMP "
+        f"cannot hold, {NANOSECONDS} ms (are these nanoseconds?): its _timestamp is null",
+    )
+    assert aside.out.count(json.dumps(str(NANOSECONDS))) == 2
     assert [row["user"] for row in rows_of(bootstrap, "unseen")] == ["ann"]
     assert sorted(read(bootstrap, "times")) == [
         ("ann", '{"user":"ann","last":1000000}'),
         ('{"user":null}', '{"user":null,"last":1030000}'),
     ]
     broken = [value for _, value in read(bootstrap, "bought-broken")]
-    assert sorted(broken) == sorted([*strange, "{"])
+    assert sorted(broken) == sorted([*strange, *"{[]"])
+
+
+def test_a_batch_that_cannot_be_unpacked_ends_a_job_with_its_place(
+    spark: Any, kafka_connector: str, tmp_path: Path
+) -> None:
+    with broker_with(tmp_path / "data", {"t-0": [unreadable_batch(0, 3)]}) as bootstrap:
+        rules, job = job_of(parse_rules(PLAIN, "n.toml"), bootstrap, tmp_path / "checkpoint")
+        with pytest.raises(PipelineError, match="t-0: the batch of offsets 0 to 2 cannot be read"):
+            job.run(spark)
+
+    assert rules.counts == {}
 
 
 def test_a_value_is_one_object_of_the_schema_or_broken(spark: Any) -> None:
-    text = (
-        'name = "n"\n[inputs.t]\ntopics = ["t"]\nschema = "a BIGINT"\n'
-        '[rules.r]\nfrom = "t"\nto = "r"\n'
-    )
     rows = [(value.encode(),) for value in VALUES]
     frame = spark.createDataFrame(rows, "value BINARY").selectExpr(
         "*", "'t' topic", "0 partition", "0L offset", "now() timestamp",
         "CAST(NULL AS BINARY) key", "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) headers",
     )  # fmt: skip
-    inputs = InputRows(parse_rules(text, "n.toml").inputs["t"], spark)
+    inputs = InputRows(parse_rules(PLAIN, "n.toml").inputs["t"], spark)
 
     told = inputs.told_apart(frame, None, {}, 0).select("_raw.value", "_class").collect()
     assert {bytes(value).decode(): kind for value, kind in told} == VALUES

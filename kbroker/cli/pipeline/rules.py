@@ -102,7 +102,7 @@ def rules(
     if options.is_dry_run:
         return print_rules_plan(spec, options)
     tables = LookupTables(spec.tables.values(), source.of_topic)
-    job = RulesJob(spec, source.cluster, options.checkpoint, tables, partial(look_at, source))
+    job = RulesJob(spec, source, options.checkpoint, tables, partial(look_at, source))
     around = AroundRun(
         before=lambda spark: _begin(spark, spec, rules_file, source, tables),
         at_end=job.close_windows if close_windows else AroundRun().at_end,

@@ -13,13 +13,14 @@ from typing import Any
 
 from kbroker.pipeline.rules.rule_spec import RECORD_COLUMNS, InputSpec
 from kbroker.pipeline.rules.watermarks import PartitionTime
+from kbroker.pipeline.sources.connector_or_exact import time_ms_of
 
 OK, BROKEN, LATE = "ok", "broken", "late"
 TIME_US = "_us"  # the event's time in Unix microseconds
 _CORRUPT = "_corrupt"
 _OBJECT = r"^\s*\{"
 _TIMES_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # of the years 1 to 9999
-_RAW = ("key", "value", "headers", "timestamp")
+_RAW = ("key", "value", "headers")
 
 
 class InputRows:
@@ -78,7 +79,7 @@ class InputRows:
     def _parsed(self, rows: Any) -> Any:
         from pyspark.sql import functions as F  # noqa: N812
 
-        text = F.col("value").cast("string")
+        text, time_ms = F.col("value").cast("string"), time_ms_of(rows)
         if self.spec.pattern is None:
             rows = rows.withColumn("_row", self._json(text))
             columns = [F.col(f"_row.row.`{f.name}`").alias(f.name) for f in self.schema.fields]
@@ -95,7 +96,7 @@ class InputRows:
             F.col("partition").alias("_partition"),
             F.col("offset").alias("_offset"),
             F.col("timestamp").alias("_timestamp"),
-            F.struct(*_RAW).alias("_raw"),
+            F.struct(*_RAW, time_ms.alias("timestamp_ms")).alias("_raw"),
         )
         rows = rows.withColumn("_time", self._time(rows))
         return rows.withColumn(TIME_US, F.unix_micros("_time"))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.rules.input_rows import schema_of
 from kbroker.pipeline.rules.rule_spec import TableSpec
+from kbroker.pipeline.sources.connector_or_exact import worked
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -125,8 +127,6 @@ class _Table:
         return reader.options(**options).format(self._spec.form).load(f"file://{path}").toArrow()
 
     def _read_topic(self, spark: Any, topic: str) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
         source = self._source_of(topic)
         starts, ends = source.earliest(), source.latest()
         ranges = {
@@ -137,8 +137,14 @@ class _Table:
         schema = schema_of(spark, self._spec.schema)
         if not ranges:
             return spark.createDataFrame([], schema).toArrow()
-        newest = F.max_by("value", "offset").alias("value")
-        rows = source.batch(spark, ranges).groupBy("key", "partition").agg(newest)
-        rows = rows.filter("value IS NOT NULL")
-        parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "FAILFAST"})
-        return rows.select(parsed.alias("row")).select("row.*").toArrow()
+        return worked(source, spark, ranges, partial(_newest_rows, schema=schema))
+
+
+def _newest_rows(frame: Any, schema: Any) -> Any:
+    """The newest record of each key, as rows of Arrow."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    newest = F.max_by("value", "offset").alias("value")
+    rows = frame.groupBy("key", "partition").agg(newest).filter("value IS NOT NULL")
+    parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "FAILFAST"})
+    return rows.select(parsed.alias("row")).select("row.*").toArrow()

@@ -23,7 +23,10 @@ from kbroker.pipeline.rules.rule_spec import RulesSpec
 from kbroker.pipeline.rules.step_journal import BEGINNING, Step, StepJournal
 from kbroker.pipeline.rules.step_making import StepMaking
 from kbroker.pipeline.rules.step_writer import StepWriter
+from kbroker.pipeline.sources.connector_or_exact import is_beyond_connector
+from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 
@@ -37,7 +40,7 @@ class RulesJob:
     def __init__(
         self,
         spec: RulesSpec,
-        bootstrap: str,
+        source: KafkaSource,
         checkpoint: str | Path,
         tables: LookupTables,
         look: Callable[[Mapping[str, int]], PartitionsLook | None],
@@ -46,7 +49,8 @@ class RulesJob:
         self.written: Counter[str] = Counter()  # records of this run, by topic
         self.journal = StepJournal(checkpoint)
         self._spec = spec
-        self._bootstrap = bootstrap
+        self._source = source
+        self._is_exact = False  # the connector has failed at a record: who writes one, writes more
         self._tables = tables
         self._look = look
         self._writer: StepWriter | None = None
@@ -73,18 +77,12 @@ class RulesJob:
                 f"{self.journal.directory} at {latest.batch}: restore the checkpoint from a copy, "
                 "or begin with a new --checkpoint"
             )
-        frame = self._rest_of(batch, latest)
+        rest = self._rest_of(batch, latest)
         self._settle(batch.job_id, latest, is_new=False)
-        if frame is None:
+        if rest is None:
             return BatchResult(rows=0, notes=(f"batch {batch.number} was done before",))
-        spark = batch.frame.sparkSession
-        making = self._making(spark, latest)
         with _one_sentence():
-            ends = dict(making.ends)
-            for partition, within in batch.ranges.items():
-                ends[str(partition)] = max(within.end, ends.get(str(partition), 0))
-            number = max(batch.number, latest.batch)
-            step = making.of_batch(frame, number, ends, self._look(ends))
+            step, making = self._made(batch, rest, latest)
         self._publish(batch.job_id, step)
         self.counts += making.counts
         return BatchResult(
@@ -93,8 +91,28 @@ class RulesJob:
             notes=tuple(making.notes),
         )
 
-    def _rest_of(self, batch: Batch, latest: Step) -> Any:
-        """The records of a batch that the state has not taken in; None where it has them all.
+    def _made(self, batch: Batch, rest: Ranges, latest: Step) -> tuple[Step, StepMaking]:
+        """The next step, and what was counted as it was made."""
+        frame, spark = _left(batch, rest), batch.frame.sparkSession
+        if not self._is_exact:
+            try:
+                return self._made_of(frame, batch, latest)
+            except Exception as error:
+                if not is_beyond_connector(error):
+                    raise
+            self._is_exact = True
+        return self._made_of(self._source.exact_batch(spark, rest), batch, latest)
+
+    def _made_of(self, frame: Any, batch: Batch, latest: Step) -> tuple[Step, StepMaking]:
+        making = self._making(batch.frame.sparkSession, latest)
+        ends = dict(making.ends)
+        for partition, within in batch.ranges.items():
+            ends[str(partition)] = max(within.end, ends.get(str(partition), 0))
+        number = max(batch.number, latest.batch)
+        return making.of_batch(frame, number, ends, self._look(ends)), making
+
+    def _rest_of(self, batch: Batch, latest: Step) -> Ranges | None:
+        """Which records of a batch the state has not taken in; None where it has them all.
 
         Spark does not sync its notes of batches: after a power loss they may be older than the
         state, as they are in a copy that was made while the job ran. It then plans other batches of
@@ -116,11 +134,10 @@ class RulesJob:
         is_known = latest.batch >= batch.number
         if is_known and all(within.end <= ends[each] for each, within in batch.ranges.items()):
             return None
-        frame = batch.frame
-        for partition, within in batch.ranges.items():
-            if within.start < ends[partition]:
-                frame = records_from(frame, partition, ends[partition])
-        return frame
+        return {
+            each: OffsetRange(max(within.start, ends[each]), within.end)
+            for each, within in batch.ranges.items()
+        }
 
     def close_windows(self, spark: Any, job_id: str) -> None:
         """End all windows that are open, as a step of its own."""
@@ -155,8 +172,17 @@ class RulesJob:
         if self._writer is None:
             group = f"kbroker-rules-{self._spec.name}-{job_id}"
             place = TopicPartition(self._spec.place_topic(), 0)
-            self._writer = StepWriter(self._bootstrap, group, place)
+            self._writer = StepWriter(self._source.cluster, group, place)
         return self._writer
+
+
+def _left(batch: Batch, rest: Ranges) -> Any:
+    """The frame of a batch without what is not in these ranges of it."""
+    frame = batch.frame
+    for partition, within in batch.ranges.items():
+        if within.start < rest[partition].start:
+            frame = records_from(frame, partition, rest[partition].start)
+    return frame
 
 
 def records_from(frame: Any, partition: TopicPartition, start_offset: int) -> Any:

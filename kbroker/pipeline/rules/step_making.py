@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow.parquet as pq
 
 from kbroker.model import TopicPartition
+from kbroker.pipeline.rules.far_times import FarTimes, far_time_facts
 from kbroker.pipeline.rules.input_rows import BROKEN, LATE, OK, TIME_US, InputRows
 from kbroker.pipeline.rules.partitions_look import PartitionsLook
 from kbroker.pipeline.rules.rule_results import Results, RowsOfStep, evaluate
@@ -50,6 +51,7 @@ class StepMaking:
         self._outputs = OutputFiles(self._staging)
         self._inputs = {name: InputRows(each, spark) for name, each in spec.inputs.items()}
         self._partitions = {name: dict(found) for name, found in before.partitions.items()}
+        self._far_times = FarTimes()
         self._timeless: dict[str, set[str]] = {}  # read in this step, nothing ever accepted
         self._rows = dict(before.rows)
         self._new: dict[str, RowFiles] = {}
@@ -58,12 +60,16 @@ class StepMaking:
         self, frame: Any, number: int, ends: Mapping[str, int], look: PartitionsLook | None
     ) -> Step:
         """The step of a batch of records."""
-        if len(self._inputs) > 1:
+        is_shared = len(self._inputs) > 1
+        if is_shared:
             frame = frame.persist()
-        for name in self._inputs:
-            self._take_in(name, frame)
-        if len(self._inputs) > 1:
-            frame.unpersist()
+        try:
+            for name in self._inputs:
+                self._take_in(name, frame)
+        finally:
+            if is_shared:
+                frame.unpersist()
+        self.notes += self._far_times.notes()
         watermarks = self._watermarks(look)
         return self._made(number, ends, watermarks)
 
@@ -93,13 +99,14 @@ class StepMaking:
         try:
             facts = (
                 told.groupBy("_topic", "_partition", "_class")
-                .agg(F.count("*").alias("rows"), F.min(TIME_US), F.max(TIME_US))
+                .agg(F.count("*").alias("rows"), F.min(TIME_US), F.max(TIME_US), *far_time_facts())
                 .collect()
             )
             counts: Counter[str] = Counter()
-            for topic, partition, kind, count, _, newest_us in facts:
+            for topic, partition, kind, count, _, newest_us, *far in facts:
                 counts[kind] += count
                 place = TopicPartition(topic, partition)
+                self._far_times.take(name, place, far)
                 self.rows_by_partition[place] = self.rows_by_partition.get(place, 0) + count
                 if kind == OK and newest_us is not None:
                     former = known.get(str(place))

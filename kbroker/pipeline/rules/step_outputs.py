@@ -71,7 +71,7 @@ def put_aside(rows: Any, spec: InputSpec) -> Any:
         "rules-topic": F.col("_topic"),
         "rules-partition": F.col("_partition"),
         "rules-offset": F.col("_offset"),
-        "rules-timestamp": F.unix_millis("_raw.timestamp"),
+        "rules-timestamp": F.col("_raw.timestamp_ms"),
     }
     added = F.array(
         *[

@@ -8,7 +8,6 @@ the connector cannot.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -36,9 +35,6 @@ from kbroker.record.default_record import Record, in_64_bits
 
 _SCHEMA: Final = arrow_schema(record_columns(ARCHIVE_COLUMNS))
 _PLACES_DDL: Final = "topic STRING, partition INT, start BIGINT, end BIGINT"
-_BEYOND_CONNECTOR: Final = re.compile(
-    r"ArithmeticException: long overflow|exception when fetching the next record"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +44,6 @@ class ExactReading:
     bootstrap: str  # with the settings of the connection
     only_committed: bool
     leaves_out: bool
-
-
-def is_beyond_connector(error: Exception) -> bool:
-    """Whether a failure of Spark is one that `exact_frame` has not."""
-    return _BEYOND_CONNECTOR.search(str(error)) is not None
 
 
 def exact_frame(spark: Any, reading: ExactReading, ranges: Ranges) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from kbroker.pipeline.archive.tasks.spark_tasks import FactRow, run_on_directories, run_on_frame
 from kbroker.pipeline.archive.tasks.task_facts import Fact, TroubleFact, decode_fact
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.sources.exact_kafka_rows import is_beyond_connector
+from kbroker.pipeline.sources.connector_or_exact import is_beyond_connector
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.spark_job.batch import Batch

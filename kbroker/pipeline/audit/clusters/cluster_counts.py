@@ -5,6 +5,7 @@ Kafka source; and whether its logs hold as many.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from kbroker.model import TopicPartition
@@ -12,8 +13,7 @@ from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
-from kbroker.pipeline.sources.exact_kafka_rows import is_beyond_connector
-from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.sources.connector_or_exact import time_ms_of, worked
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -41,12 +41,7 @@ def _rows(
     spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
 ) -> list[Any]:
     try:
-        try:
-            return _counted(source.batch(spark, ranges), window_ms)
-        except Exception as error:
-            if not (isinstance(source, KafkaSource) and is_beyond_connector(error)):
-                raise
-            return _counted(source.exact_batch(spark, ranges), window_ms)
+        return worked(source, spark, ranges, partial(_counted, window_ms=window_ms))
     except Exception as error:
         if is_of_spark(error):
             raise sentence_of_failure(error) from error
@@ -56,9 +51,7 @@ def _rows(
 def _counted(frame: Any, window_ms: int) -> list[Any]:
     from pyspark.sql import functions as f
 
-    time_ms = f.unix_millis(f.col("timestamp"))
-    if "timestampMs" in frame.columns:
-        time_ms = f.coalesce(f.col("timestampMs"), time_ms)
+    time_ms = time_ms_of(frame)
     start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
     rows: list[Any] = (
         frame.select("topic", "partition", time_ms.alias("ms"), start.alias("start"))

@@ -13,6 +13,7 @@ from kbroker.pipeline.rules.lookup_tables import LookupTables
 from kbroker.pipeline.rules.rule_reading import parse_rules
 from kbroker.pipeline.rules.rules_job import RulesJob
 from kbroker.pipeline.rules.step_journal import Step, StepJournal
+from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.batch import Batch
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
@@ -41,7 +42,8 @@ def job_at(checkpoint: Path, step: Step) -> RulesJob:
     journal.publish(step)
     spec = parse_rules(RULES, "rules.toml")
     tables = LookupTables((), lambda _: pytest.fail("there is no table"))
-    return RulesJob(spec, "h:1", checkpoint, tables, lambda _: None)
+    source = KafkaSource(bootstrap="h:1", topics=("t",))
+    return RulesJob(spec, source, checkpoint, tables, lambda _: None)
 
 
 class Frame:
