@@ -96,7 +96,7 @@ class _Served:
         handler = handler_of(api)
         self.sender = sender_of(api.key, version)
         if self.sender is Sender.ANYBODY:
-            handler = told(api.key, handler)
+            handler = told(api.key, response_class(api.request_class), handler)
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
         self.handler: Handler = heard_only_from(self.sender, handler)

@@ -19,6 +19,7 @@ from kbroker.apis.refusal_table import (
     Refused,
     deciding_settings,
     is_told,
+    look_for_codes,
     name_in,
     refused_entries,
 )
@@ -147,21 +148,26 @@ def _only_looks(header: RequestHeader, connection: ConnectionInfo, code: int) ->
 _TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
 
-def told(api_key: int, handler: Callable[..., Any]) -> Callable[..., Any]:
+def told(
+    api_key: int, answer_class: type[Message], handler: Callable[..., Any]
+) -> Callable[..., Any]:
     """The handler of an API that clients ask, whose refusals are told."""
     if api_key in _TELL_THEMSELVES:
         return handler
+    look = look_for_codes(answer_class)
+
+    def tell(answer: Any, ctx: Any, request: Message) -> Any:
+        if not isinstance(answer, NoResponse) and look(answer):
+            ctx.tell_refusals(request, answer)
+        return answer
 
     def handle(ctx: Any, request: Message) -> Any:
-        return then(handler(ctx, request), _tell, ctx, request)
+        answer = handler(ctx, request)
+        if type(answer) is answer_class:
+            return tell(answer, ctx, request)
+        return then(answer, tell, ctx, request)
 
     return handle
-
-
-def _tell(answer: Any, ctx: Any, request: Message) -> Any:
-    if not isinstance(answer, NoResponse):
-        ctx.tell_refusals(request, answer)
-    return answer
 
 
 def _code_name(code: int) -> str:

@@ -11,7 +11,13 @@ import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.refusal_table import LOOKED_AT_MAX, deciding_settings, is_told, refused_entries
+from kbroker.apis.refusal_table import (
+    LOOKED_AT_MAX,
+    deciding_settings,
+    is_told,
+    look_for_codes,
+    refused_entries,
+)
 from kbroker.apis.refused_requests import RefusedRequests, told
 from kbroker.apis.registry import registered
 from kbroker.config.kafka_config import KafkaConfig, config_key
@@ -231,6 +237,15 @@ def test_entries_are_looked_at_up_to_a_bound() -> None:
     assert sum(1 for _ in refused_entries(answer)) == LOOKED_AT_MAX - 1  # one for the topic
 
 
+def test_a_code_at_the_end_of_any_answer_is_seen() -> None:
+    look = look_for_codes(ProduceResponse)
+
+    for size in (1, 2, 32, 33, 100):
+        answer = produced(0, *range(size))
+        answer.responses[0].partition_responses[-1].error_code = 10
+        assert look(answer)
+
+
 def test_a_topic_without_a_name_is_told_by_its_id() -> None:
     answer = produced(100, 4, topic="")
     answer.responses[0].topic_id = UUID(int=7)
@@ -263,6 +278,9 @@ def test_a_refusal_of_everything_is_found_in_the_answers_of_every_api(key: int) 
         answer = request.error_response(ErrorCode.INVALID_REQUEST, version)
         codes = [code for code in error_codes(answer) if code]
         assert [refused.code for refused in refused_entries(answer)] == codes
+        assert bool(look_for_codes(type(answer))(answer)) == bool(codes)
+        granted = request.error_response(ErrorCode.NONE, version)
+        assert not look_for_codes(type(granted))(granted)
 
 
 @pytest.mark.parametrize(("key", "code"), CASES)
@@ -273,16 +291,20 @@ def test_settings_that_decide_are_those_of_told_codes_and_exist(key: ApiKey, cod
 
 
 def test_a_handler_is_told_of_when_its_answer_is_there(log: Log) -> None:
-    answers: list[Any] = [described(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b"), NoResponse()]
+    answers: list[Any] = [
+        described(ErrorCode.INVALID_TOPIC_EXCEPTION, "a b"),
+        described(ErrorCode.NONE, "a"),
+        NoResponse(),
+    ]
     heard: list[Any] = []
 
     class Context:
         def tell_refusals(self, request: Message, answer: Message) -> None:
             heard.append(answer)
 
-    handler = told(ApiKey.METADATA, lambda ctx, request: answers[request])
+    handler = told(ApiKey.METADATA, MetadataResponse, lambda ctx, request: answers[request])
 
-    assert [handler(Context(), number) for number in (0, 1)] == answers
+    assert [handler(Context(), number) for number in range(3)] == answers
     assert heard == answers[:1]
 
 
@@ -290,8 +312,8 @@ def test_produce_and_fetch_tell_themselves() -> None:
     def handler(ctx: RequestContext, request: Message) -> None:
         """Answer."""
 
-    assert told(ApiKey.PRODUCE, handler) is handler
-    assert told(ApiKey.FETCH, handler) is handler
+    assert told(ApiKey.PRODUCE, ProduceResponse, handler) is handler
+    assert told(ApiKey.FETCH, ProduceResponse, handler) is handler
 
 
 def appended_told(
