@@ -14,18 +14,22 @@ exists. Where everybody may do everything this stage is absent.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES
 
 Handler = Callable[..., Any]
 OfRequest = Callable[[RequestContext, Any], Resource | None]
@@ -83,40 +87,59 @@ class ForEach:
         def handle(ctx: RequestContext, request: Message) -> Any:
             if self.unless is not None and ctx.is_authorized(self.unless, CLUSTER):
                 return handler(ctx, request)
+            entries = getattr(request, self.asked) or ()
             kept: list[Any] = []
-            refused: dict[ErrorCode, list[Any]] = {}
-            for entry in getattr(request, self.asked) or ():
-                resource = self.resource(ctx, request, entry)
-                if resource is None or ctx.is_authorized(self.operation, resource):
-                    kept.append(entry)
-                else:
-                    refused.setdefault(REFUSALS[resource.type], []).append(entry)
-            if not refused:
-                return handler(ctx, request)
-            answer: NowOrLater[Any] = handler(ctx, self._only(request, kept))
-            return then(answer, self._with_refused, ctx, request, refused)
+            refusals: list[Any] = []
+            sorting = self._sort(ctx, request, kept, refusals)
+            return worked(
+                sorting, len(entries), self._answer, handler, ctx, request, kept, refusals
+            )
 
         return handle
+
+    def _sort(
+        self, ctx: RequestContext, request: Message, kept: list[Any], refusals: list[Any]
+    ) -> Iterator[None]:
+        """Find the entries that are authorized, and the answers of the others; yields for each."""
+        refused: dict[ErrorCode, list[Any]] = {}
+        for entry in getattr(request, self.asked) or ():
+            resource = self.resource(ctx, request, entry)
+            if resource is None or ctx.is_authorized(self.operation, resource):
+                kept.append(entry)
+            else:
+                refused.setdefault(REFUSALS[resource.type], []).append(entry)
+            yield
+        for code, entries in refused.items():
+            for some in slices(entries, ENTRIES):
+                part = self._only(request, some)
+                refusal = part.error_response(code, ctx.api_version, self.text)
+                ctx.tell_refusals(request, refusal)
+                refusals += getattr(refusal, self.answered)
+                yield from repeat(None, len(some))
+
+    def _answer(
+        self,
+        handler: Handler,
+        ctx: RequestContext,
+        request: Message,
+        kept: list[Any],
+        refusals: list[Any],
+    ) -> Any:
+        if not refusals:
+            return handler(ctx, request)
+        answer: NowOrLater[Any] = handler(ctx, self._only(request, kept))
+        return then(answer, self._with_refused, refusals)
 
     def _only(self, request: Message, entries: list[Any]) -> Message:
         part = copy.copy(request)
         setattr(part, self.asked, entries)
         return part
 
-    def _with_refused(
-        self,
-        answer: Any,
-        ctx: RequestContext,
-        request: Message,
-        refused: Mapping[ErrorCode, list[Any]],
-    ) -> Any:
-        for code, entries in refused.items():
-            refusal = self._only(request, entries).error_response(code, ctx.api_version, self.text)
-            ctx.tell_refusals(request, refusal)
-            if isinstance(answer, NoResponse):
-                answer.close = True  # all that a producer with acks=0 can notice
-            else:
-                getattr(answer, self.answered).extend(getattr(refusal, self.answered))
+    def _with_refused(self, answer: Any, refusals: list[Any]) -> Any:
+        if isinstance(answer, NoResponse):
+            answer.close = True  # all that a producer with acks=0 can notice
+        else:
+            getattr(answer, self.answered).extend(refusals)
         return answer
 
 

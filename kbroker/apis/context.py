@@ -34,10 +34,11 @@ from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.memory_room import Share
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
+from kbroker.protocol.request import Accepted, ConnectionInfo, NoResponse, Request, Response
 from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
@@ -45,7 +46,8 @@ from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.unserved import Unserved
 
 Result = Response | NoResponse
-AnswerRequest = Callable[[Request], Result | Awaitable[Result]]
+Later = Awaitable[Result | Accepted[Result]]
+AnswerRequest = Callable[[Request], Result | Later]
 NameUnserved = Callable[[ConnectionInfo, str | None, Unserved], None]
 """(connection, client id, what): the log tells who asks for what this broker does not serve."""
 _NOTHING: frozenset[str] = frozenset()
@@ -143,6 +145,20 @@ class RequestContext:
                 operation for operation in supported if self.is_authorized(operation, resource)
             )
         )
+
+
+class LargeContext(RequestContext):
+    """That of a request of many entries, whose handler gives others their turn. `share` is what it
+    takes of the memory until it is answered.
+    """
+
+    __slots__ = ("share",)
+
+    def __init__(
+        self, header: RequestHeader, connection: ConnectionInfo, services: Services, share: Share
+    ) -> None:
+        super().__init__(header, connection, services)
+        self.share = share
 
 
 class PartContext(RequestContext):

@@ -12,7 +12,7 @@ from functools import partial
 
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
-from kbroker.apis.context import RequestContext
+from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.fetch_answers import (
     FIRST_VERSION_WITH_STORAGE_ERROR,
     Answers,
@@ -149,6 +149,9 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
     isolation = _ISOLATION.get(request.isolation_level)
     if isolation is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"No isolation level {request.isolation_level}")
+    wait_ms = request.max_wait_ms
+    if isinstance(ctx, LargeContext):
+        wait_ms = min(wait_ms, LONGEST_WAIT_MS)
     is_follower = replica_id >= 0
     if is_follower:
         isolation = FetchIsolation.LOG_END
@@ -158,7 +161,7 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         isolation=isolation,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
-        max_wait_ms=request.max_wait_ms,
+        max_wait_ms=wait_ms,
         replica_id=replica_id,
         replica_epoch=request.replica_state.replica_epoch,
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,

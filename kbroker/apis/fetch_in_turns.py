@@ -1,15 +1,14 @@
 """A Fetch of thousands of partitions, named in the request or kept by its session: each step of it
 is done for some of them at a time, with other requests in between.
 
-Law: what it holds of the memory others may wait for, so one that names them all waits a second for
-records and no longer.
+Law: what it holds of the memory others may wait for, so one that names them all, or is large for
+another reason, waits half a second for records and no longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
-from typing import TypeVar
 
 from kbroker.apis.authorizer import ALLOW_ALL
 from kbroker.apis.context import RequestContext
@@ -28,16 +27,14 @@ from kbroker.rare_collections import collecting_all_rarely
 from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_params import FetchPartition
 from kbroker.replication.fetch_session import forgotten_keys
+from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import turn
 
 Read = Callable[[FetchContext, list[FetchPartition]], NowOrLater[Answers]]
-T = TypeVar("T")
 
 FEW = 1_000
 SLICE = 250
-LONGEST_WAIT_MS = 1_000
-
-FetchTopic = FetchRequest.FetchTopic
+LONGEST_WAIT_MS = 500
 
 
 def named(request: FetchRequest) -> int:
@@ -70,7 +67,7 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
     context.begin_response()
     leaders: set[int] = set()
     allowed = iter(answers)
-    for some in _slices(asked_for):
+    for some in slices(asked_for, SLICE):
         told = with_refused(allowed, some, hidden) if hidden else list(islice(allowed, len(some)))
         if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
             settle_codes(told)
@@ -89,7 +86,7 @@ async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
     context = ctx.services.replicas.fetch_sessions.begin(
         request, ctx.api_version, is_follower=False, connection=ctx.connection
     )
-    for topics in _topics_in_slices(request.topics):
+    for topics in slices_of_topics(request.topics, "partitions", SLICE):
         context.add_topics(topics, topic_name)
         await turn()
     keys = forgotten_keys(request.forgotten_topics_data, context.origin)
@@ -98,38 +95,16 @@ async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
         await turn()
     context.ready(request)
     if context.session is not None and context.origin.uses_topic_ids:
-        for asked_for in _slices(context.asked_for):
+        for asked_for in slices(context.asked_for, SLICE):
             context.find_names(asked_for, topic_name)
             await turn()
     return context
 
 
-def _topics_in_slices(topics: list[FetchTopic]) -> Iterator[list[FetchTopic]]:
-    """The topics with no more than SLICE partitions at a time."""
-    some: list[FetchTopic] = []
-    size = 0
-    for topic in topics:
-        for partitions in _slices(topic.partitions):
-            some.append(
-                FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
-            )
-            size += len(partitions)
-            if size >= SLICE:
-                yield some
-                some, size = [], 0
-    if some:
-        yield some
-
-
 async def _hidden(ctx: RequestContext, asked_for: list[FetchPartition]) -> set[str]:
     hidden: set[str] = set()
     if ctx.services.authorizer is not ALLOW_ALL:
-        for some in _slices(asked_for):
+        for some in slices(asked_for, SLICE):
             hidden |= hidden_topics(ctx, some)
             await turn()
     return hidden
-
-
-def _slices(entries: list[T]) -> Iterator[list[T]]:
-    for start in range(0, len(entries), SLICE):
-        yield entries[start : start + SLICE]

@@ -28,13 +28,16 @@ from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
 from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.client_quotas import Usage
-from kbroker.apis.context import PartContext, RequestContext, Result, Services
+from kbroker.apis.context import LargeContext, Later, PartContext, RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
     LARGE_IN_PARTS_BYTES,
+    MOST_PRODUCED_AT_ONCE,
     answered_in_parts,
     bytes_as_a_whole,
+    bytes_in_memory,
+    bytes_of_produce,
     check_size,
     decoded,
     encoded,
@@ -60,9 +63,7 @@ from kbroker.zk.tree import TreeUnavailableError
 _log = logging.getLogger(__name__)
 
 PRODUCE_KEY = 0
-FETCH_KEY = 1
 ENVELOPE_KEY = 58
-_LARGE_FETCH_WAIT_MS = 500
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
 _LARGE_ANSWER_BYTES = 1024 * 1024  # is what an answer may take that is not made yet
 _WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
@@ -82,6 +83,7 @@ class _Served:
         "handler",
         "has_code",
         "header",
+        "is_produce",
         "large_bytes",
         "most_elements",
         "name",
@@ -104,8 +106,7 @@ class _Served:
         declared = parts_in(api.parts, api.request_class, version)
         self.parts = None if declared is AS_A_WHOLE else declared
         self.large_bytes = LARGE_BYTES if self.parts is None else LARGE_IN_PARTS_BYTES
-        if api.key == PRODUCE_KEY:  # records are not read: it is large without being long to read
-            self.large_bytes = sys.maxsize
+        self.is_produce = api.key == PRODUCE_KEY
         self.name = api.name
         self.exempt = api.exempt
         self.request_class = api.request_class
@@ -115,7 +116,10 @@ class _Served:
             self.most_elements = most_elements(declared, api.request_class)
         fields = field_specs(self.response_class)
         self.has_code = any(f.name == "error_code" and version in f.versions for f in fields)
-        self.decode = decoder_of(api.request_class, version, self.most_elements)
+        elements = self.most_elements
+        if self.is_produce:  # records are not read: it is large when it has many entries
+            self.large_bytes, elements = sys.maxsize, MOST_PRODUCED_AT_ONCE
+        self.decode = decoder_of(api.request_class, version, elements)
         self.encode = encoder_of(self.response_class, version)
         self.version = version
 
@@ -159,7 +163,7 @@ class KafkaApis:
         counters.add(named("Bugs"), self.errors)
         counters.add(named("RequestsWithTrailingBytes"), self.trailing_bytes)
 
-    def handle(self, request: Request) -> Result | Awaitable[Result]:
+    def handle(self, request: Request) -> Result | Later:
         """Answer a request, directly where the handler need not wait. Raises ProtocolError."""
         header = request.header
         self.requests.value += 1
@@ -181,15 +185,19 @@ class KafkaApis:
         await share.take(_LARGE_ANSWER_BYTES)
         try:
             result = self._handle_small(served, request)
-            return result if isinstance(result, Response | NoResponse) else await result
+            while not isinstance(result, Response | NoResponse):
+                result = await result
+            return result
         finally:
             share.give_back()
 
-    def _handle_small(self, served: _Served, request: Request) -> Result | Awaitable[Result]:
+    def _handle_small(self, served: _Served, request: Request) -> Result | Later:
         header, frame = request.header, request.frame
         try:
             message, end = served.decode(frame, request.body_offset)
         except TooManyElementsError as error:
+            if served.is_produce:
+                return self._handle_large(served, request)
             return self._refuse_many(served, request, error)
         if end != len(frame):
             self.trailing_bytes.value += 1
@@ -208,52 +216,68 @@ class KafkaApis:
             return self._refuse(served, request, message, error)
         return self._later(served, request, message, answer)
 
-    async def _handle_large(self, served: _Served, request: Request) -> Result:
+    async def _handle_large(self, served: _Served, request: Request) -> Result | Accepted[Result]:
         """As `handle`, with other requests in between. Raises ProtocolError."""
         listener_name = request.connection.listener_name
         is_of_client = served.sender is Sender.ANYBODY
-        if is_of_client or not self._services.peers.are_heard_on(listener_name):
+        if not served.is_produce and (
+            is_of_client or not self._services.peers.are_heard_on(listener_name)
+        ):
             check_size(served.name, len(request.frame))
         share = (self.room if is_of_client else self._brokers_room).share()
-        ctx = RequestContext(request.header, request.connection, self._services)
+        ctx = LargeContext(request.header, request.connection, self._services, share)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         try:
             with collecting_all_rarely():
                 result = await answer(served, request, ctx, share)
-            await share.take(_bytes_in_memory(result.pieces))
+            if isinstance(result, Response):
+                await share.take(bytes_in_memory(result.pieces))
+                return result._replace(share=share)
         except BaseException:
             share.give_back()  # before the error, which holds it, is gone
             raise
-        return result._replace(share=share)
+        share.give_back()
+        return result
 
     async def _answer_whole(
         self, served: _Served, request: Request, ctx: RequestContext, share: Share
-    ) -> Response:
-        if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
-            await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
+    ) -> Result | Accepted[Result]:
         try:
-            message, end = await decoded(served.decode, request.frame, request.body_offset)
+            message = await self._read_whole(served, request, share)
         except TooManyElementsError as error:
             return self._refuse_many(served, request, error)
-        self._count_trailing(request, end)
-        if request.header.api_key == FETCH_KEY:  # others wait for the memory that it takes
-            message.max_wait_ms = min(message.max_wait_ms, _LARGE_FETCH_WAIT_MS)
         if request.header.api_key in _WAIT_FOR_OTHERS:
             share.give_back()  # or those whom it waits for may wait for that memory
         try:
             response = served.handler(ctx, message)
             if not isinstance(response, served.response_class):
                 response = await response
+            if isinstance(response, Accepted):
+                answering = self._finish(served, request.without_frame(), message, response)
+                task = asyncio.get_running_loop().create_task(answering, name="accepted")
+                return Accepted(task, task.result)
+            if isinstance(response, NoResponse):
+                return self._unanswered(served, request, response)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
+            if served.is_produce:  # few go wrong as a whole
+                return self._refuse(served, request, message, error)
             told = self._told(served, request, message, error)
             response = await asyncio.to_thread(
                 message.error_response, told[0], served.version, told[1]
             )
-        head = _head(served, request)
-        pieces = await encoded(response, served.version, head)
+        pieces = await encoded(response, served.version, _head(served, request))
         return self._throttled(served, request, response, pieces, message)
+
+    async def _read_whole(self, served: _Served, request: Request, share: Share) -> Any:
+        if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
+            takes = bytes_of_produce if served.is_produce else bytes_as_a_whole
+            await share.take(takes(len(request.frame), served.most_elements))
+        decode = decoder_of(served.request_class, served.version, served.most_elements)
+        message, end = await decoded(decode, request.frame, request.body_offset)
+        self._count_trailing(request, end)
+        return message
 
     async def _answer_in_parts(
         self, served: _Served, request: Request, ctx: RequestContext, share: Share
@@ -293,7 +317,7 @@ class KafkaApis:
 
     def _later(
         self, served: _Served, request: Request, message: Message, answer: Any
-    ) -> Result | Awaitable[Result]:
+    ) -> Result | Later:
         """The rest of `handle` for a request that waits, or gets no answer."""
         if isinstance(answer, NoResponse):
             return self._unanswered(served, request, answer)
@@ -325,7 +349,7 @@ class KafkaApis:
         await share.take(_LARGE_ANSWER_BYTES)  # before it is there: others may be many
         with collecting_all_rarely():
             pieces = await encoded(response, served.version, _head(served, request))
-        await share.take(_bytes_in_memory(pieces))
+        await share.take(bytes_in_memory(pieces))
         result = self._throttled(served, request, response, pieces, message)
         return result._replace(share=share)
 
@@ -472,8 +496,3 @@ class KafkaApis:
 def _head(served: _Served, request: Request) -> bytes:
     """Return the first bytes of an answer."""
     return served.header.pack(request.header.correlation_id)
-
-
-def _bytes_in_memory(pieces: list[Piece]) -> int:
-    """Return what they take; slices of files take nothing."""
-    return sum(len(piece) for piece in pieces if isinstance(piece, bytes | bytearray | memoryview))

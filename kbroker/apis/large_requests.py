@@ -32,8 +32,11 @@ LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics
 
 MOST_AS_A_WHOLE = 350_000  # elements: more than the largest cluster has partitions
 MOST_UNDECLARED = 10_000
+MOST_PRODUCED_AT_ONCE = 1_000  # topics and partitions; more are worked in turns
 _BYTES_READ = 40  # what a byte of a request takes when it is read as a whole, and answered
 _BYTES_OF_ELEMENT = 250
+_BYTES_READ_OF_PRODUCE = 160  # a partition without records takes six bytes
+_BYTES_OF_PRODUCED = 900  # what is asked, appended and answered for a partition
 
 
 def check_size(name: str, size_bytes: int) -> None:
@@ -51,6 +54,16 @@ def most_elements(parts: Any, cls: type[Message]) -> int:
 def bytes_as_a_whole(size_bytes: int, most: int) -> int:
     """Return what a request of at most `most` elements takes of the memory until its answer."""
     return min(size_bytes * _BYTES_READ, size_bytes + most * _BYTES_OF_ELEMENT)
+
+
+def bytes_of_produce(size_bytes: int, most: int) -> int:
+    """As `bytes_as_a_whole`, for a Produce request, whose records are where they were received."""
+    return min(size_bytes * _BYTES_READ_OF_PRODUCE, most * _BYTES_OF_PRODUCED)
+
+
+def bytes_in_memory(pieces: list[Piece]) -> int:
+    """Return what an answer takes; slices of files take nothing."""
+    return sum(len(piece) for piece in pieces if isinstance(piece, bytes | bytearray | memoryview))
 
 
 async def decoded(decode: Decoder, frame: memoryview, offset: int) -> tuple[Any, int]:

@@ -30,5 +30,5 @@ def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> No
     return shape(outcome, *args)
 
 
-async def _later(outcome: Awaitable[Any], shape: Callable[..., R], *args: Any) -> R:
-    return shape(await outcome, *args)
+async def _later(outcome: Awaitable[Any], shape: Callable[..., Any], *args: Any) -> Any:
+    return then(await outcome, shape, *args)  # which may be accepted by then

@@ -10,41 +10,38 @@ acks=0 has no answer; an error closes the connection, which is all the producer 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation, Resource
-from kbroker.apis.context import RequestContext
-from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.context import LargeContext, RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.produce_answers import (
+    FIRST_VERSION_WITH_LEADER_HINTS,
+    add_addresses,
+    check_producer,
+    name_leaders,
+    origin_of,
+    refused_batches,
+)
+from kbroker.apis.produce_in_turns import produce_in_turns
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.add_partitions_to_txn_manager import Codes
-from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append import message_set_append  # noqa: F401  with its handler: see the registry
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.producers.verification import TransactionalBatch
-from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.produce_request import ProduceWork
+from kbroker.replication.produce_request import ProduceWork, transactional_batches
 from kbroker.replication.produce_result import PartitionProduceResult
 from kbroker.replication.produce_validation import is_transactional
-
-FIRST_VERSION_WITH_BATCHES = 3
-FIRST_VERSION_WITH_LEADER_HINTS = 10
-FIRST_VERSION_WITH_ABORTABLE = 11
-FIRST_VERSION_THAT_ADDS = 12
-
-# A look into the class of an enum costs 70 ns.
-_CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
 
 Answer = ProduceResponse | NoResponse
 
 
 def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Resource | None:
     """The transactional id, where records of its transaction are written."""
+    if request.transactional_id is None:
+        return None
     is_written = any(
         is_transactional(data.records)
         for topic in request.topic_data
@@ -61,33 +58,23 @@ def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Re
     ),
     parts=AS_A_WHOLE,
 )
-def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
+def handle(
+    ctx: RequestContext, request: ProduceRequest
+) -> Answer | Awaitable[Answer | Accepted[Answer]]:
     """Append; answered at once unless followers have to store the records first."""
+    if isinstance(ctx, LargeContext):
+        return produce_in_turns(ctx, request)
     work = ProduceWork(request, ctx.api_version, ctx.services.metadata.topic_name)
-    if request.transactional_id is not None and (batches := work.transactional_batches()):
-        refused = _refused(ctx, request.transactional_id, batches)
+    if not work.sort(request.topic_data):
+        work.refuse_all(request.topic_data)
+    transactional_id = request.transactional_id
+    if transactional_id is not None and (batches := transactional_batches(work.entries)):
+        check_producer(batches)
+        refused = refused_batches(ctx, transactional_id, batches)
         if not isinstance(refused, dict):
             return _append_later(refused, ctx, request, work)
         work.refuse_entries(refused, ctx.api_version)
     return _append(ctx, request, work)
-
-
-def _refused(
-    ctx: RequestContext,
-    transactional_id: str,
-    batches: Mapping[TopicPartition, TransactionalBatch],
-) -> NowOrLater[Codes]:
-    """Say where transactional batches are not to be appended.
-
-    KafkaError INVALID_PRODUCER_ID_MAPPING where more than one producer writes.
-    """
-    if len({batch[:2] for batch in batches.values()}) > 1:
-        raise KafkaError(
-            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            "Transactional records contained more than one producer ID",
-        )
-    how = Joining.of(ctx.api_version, FIRST_VERSION_WITH_ABORTABLE, FIRST_VERSION_THAT_ADDS)
-    return refused_partitions(ctx, transactional_id, batches, how)
 
 
 async def _append_later(
@@ -99,12 +86,8 @@ async def _append_later(
 
 
 def _append(ctx: RequestContext, request: ProduceRequest, work: ProduceWork) -> NowOrLater[Answer]:
-    is_new = ctx.api_version >= FIRST_VERSION_WITH_BATCHES
     results = ctx.services.replicas.appends.append_records(
-        work.entries,
-        request.acks,
-        request.timeout_ms,
-        _CLIENT if is_new else _OLD_CLIENT,
+        work.entries, request.acks, request.timeout_ms, origin_of(ctx.api_version)
     )
     if isinstance(results, list):
         return _answer(results, ctx, request, work)
@@ -126,20 +109,5 @@ def _answer(
     if request.acks == 0:
         return NoResponse(close=work.has_error)
     if work.not_led_here and ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
-        _add_leader_hints(ctx, work)
+        add_addresses(ctx, work, name_leaders(ctx, work.not_led_here))
     return response
-
-
-def _add_leader_hints(ctx: RequestContext, work: ProduceWork) -> None:
-    leaders = set()
-    for topic_partition, answer in work.not_led_here:
-        leader_id, leader_epoch = leader_hint(ctx.services.metadata, topic_partition)
-        answer.current_leader.leader_id = leader_id
-        answer.current_leader.leader_epoch = leader_epoch
-        leaders.add(leader_id)
-    work.response.node_endpoints = [
-        ProduceResponse.NodeEndpoint(
-            node_id=broker.broker_id, host=host, port=port, rack=broker.rack
-        )
-        for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)
-    ]

@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 _KEPT_UNTIL_LOOKED_THROUGH = 256  # then those of closed connections go
 
 Result = Response | NoResponse
-Handle = Callable[[Request], Result | Awaitable[Result]]
+Later = Awaitable[Result | Accepted[Result]]
+Handle = Callable[[Request], Result | Later]
 
 
 class KafkaRequestHandlerPool:
@@ -103,9 +104,7 @@ class KafkaRequestHandlerPool:
             return
         self.waited.value += 1
         if isinstance(result, Accepted):
-            outcome = result.outcome
-            self._waiting.add(outcome)
-            outcome.add_done_callback(partial(self._answer, replier.accept(outcome), result))
+            self._accept(replier, result)
             return
         header = request.header
         task = asyncio.get_running_loop().create_task(
@@ -114,6 +113,11 @@ class KafkaRequestHandlerPool:
         )
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
+
+    def _accept(self, replier: Replier, accepted: Accepted[Result]) -> None:
+        outcome = accepted.outcome
+        self._waiting.add(outcome)
+        outcome.add_done_callback(partial(self._answer, replier.accept(outcome), accepted))
 
     def _answer(self, replier: Replier, accepted: Accepted[Result], outcome: Outcome) -> None:
         self._waiting.discard(outcome)
@@ -126,9 +130,13 @@ class KafkaRequestHandlerPool:
         except Exception as error:
             _fail(replier, error)
 
-    async def _finish(self, replier: Replier, result: Awaitable[Result]) -> None:
+    async def _finish(self, replier: Replier, answer: Later) -> None:
         try:
-            replier.complete(await result)
+            result = await answer
+            if isinstance(result, Accepted):
+                self._accept(replier, result)
+            else:
+                replier.complete(result)
         except Exception as error:
             _fail(replier, error)
 

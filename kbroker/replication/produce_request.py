@@ -7,7 +7,7 @@ every client can match answers to what it sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
@@ -18,6 +18,7 @@ from kbroker.protocol.schema import maker
 from kbroker.replication.produce_result import PartitionProduceResult
 from kbroker.replication.produce_validation import refusal, transactional_batch
 
+TopicProduceData = ProduceRequest.TopicProduceData
 TopicProduceResponse = ProduceResponse.TopicProduceResponse
 PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
@@ -48,10 +49,29 @@ _appended = maker(
 )
 
 
+def transactional_batches(
+    entries: Iterable[tuple[TopicPartition, memoryview]],
+) -> dict[TopicPartition, TransactionalBatch]:
+    """Those of the batches to append that are of a transaction."""
+    found = ((name, transactional_batch(records)) for name, records in entries)
+    return {name: batch for name, batch in found if batch is not None}
+
+
 class ProduceWork:
     """Sorts the partitions of a request into those to append and those refused at once."""
 
-    __slots__ = ("_answers", "_entries", "_refused", "has_error", "not_led_here", "response")
+    __slots__ = (
+        "_answers",
+        "_entries",
+        "_refused",
+        "_topic_name",
+        "_topics",
+        "_transactional_id",
+        "_version",
+        "has_error",
+        "not_led_here",
+        "response",
+    )
 
     def __init__(
         self, request: ProduceRequest, version: int, topic_name: Callable[[UUID], str | None]
@@ -59,30 +79,34 @@ class ProduceWork:
         self.response = _response([])
         self.has_error = False
         self.not_led_here: list[tuple[TopicPartition, PartitionProduceResponse]] = []
+        self._version = version
+        self._transactional_id = request.transactional_id
+        self._topic_name = topic_name
+        self._topics: dict[UUID | str, TopicProduceResponse] = {}
         self._entries: dict[TopicPartition, memoryview] = {}
         # Where the answer of each entry belongs, in their order.
         self._answers: list[list[PartitionProduceResponse]] = []
         self._refused: dict[TopicPartition, PartitionProduceResponse] = {}
+
+    def sort(self, topics: Iterable[TopicProduceData]) -> bool:
+        """Take on some topics of the request; False, and it takes no more, where nobody may write
+        what one of them has: then see `refuse_all`.
+        """
         entries = self._entries
+        version, transactional_id = self._version, self._transactional_id
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topics: dict[UUID | str, TopicProduceResponse] = {}
-        for topic in request.topic_data:
+        for topic in topics:
             if not topic.partition_data:
                 continue
-            key = topic.topic_id if by_id else topic.name
-            name = topic_name(topic.topic_id) if by_id else topic.name
-            answer = topics.get(key)
-            if answer is None:
-                answer = topics[key] = _topic_response(topic.name, topic.topic_id, [])
-                self.response.responses.append(answer)
-            answers = answer.partition_responses
+            name = self._topic_name(topic.topic_id) if by_id else topic.name
+            answers = self._answers_of(topic)
             for data in topic.partition_data:
                 if name is None:
                     answers.append(self._refusal(data.index, ErrorCode.UNKNOWN_TOPIC_ID))
                     continue
                 records = data.records
                 topic_partition = _new_tuple(TopicPartition, (name, data.index))
-                why = refusal(records, version, request.transactional_id)
+                why = refusal(records, version, transactional_id)
                 if why is None:
                     assert records is not None, "null records are refused"
                     known = len(entries)
@@ -90,20 +114,19 @@ class ProduceWork:
                     if len(entries) > known:
                         self._answers.append(answers)
                 elif why is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                    self._refuse_all(request, why)
-                    return
+                    self._entries.clear()
+                    self._answers.clear()
+                    self._topics.clear()
+                    self.response.responses.clear()
+                    return False
                 else:
                     self._refuse(topic_partition, why, records, answers)
+        return True
 
     @property
     def entries(self) -> Collection[tuple[TopicPartition, memoryview]]:
         """Partitions with the records to append, each once."""
         return self._entries.items()
-
-    def transactional_batches(self) -> dict[TopicPartition, TransactionalBatch]:
-        """Those of the batches to append that are of a transaction."""
-        found = ((name, transactional_batch(records)) for name, records in self.entries)
-        return {name: batch for name, batch in found if batch is not None}
 
     def refuse_entries(self, refused: Mapping[TopicPartition, ErrorCode], version: int) -> None:
         """Do not append these transactional records (KIP-890).
@@ -139,9 +162,12 @@ class ProduceWork:
             for data in topic.partition_data:
                 data.records = None
 
-    def fill(self, results: list[PartitionProduceResult]) -> ProduceResponse:
-        """Enter what the appends came to: one result per entry, in their order."""
-        for result, answers in zip(results, self._answers, strict=True):
+    def fill(self, results: list[PartitionProduceResult], first: int = 0) -> ProduceResponse:
+        """Enter what the appends came to: one result per entry, in their order, from the entry
+        with the number `first` on.
+        """
+        answers_of = self._answers[first : first + len(results)]
+        for result, answers in zip(results, answers_of, strict=True):
             topic_partition = result.topic_partition
             if self._refused and topic_partition in self._refused:
                 continue
@@ -190,17 +216,21 @@ class ProduceWork:
         self.has_error = True
         return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
-    def _refuse_all(self, request: ProduceRequest, code: ErrorCode) -> None:
-        """Nobody may write this transaction, and the request is the transaction's as a whole."""
-        self._entries.clear()
-        self._answers.clear()
-        self.response.responses = [
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
+    def refuse_all(self, topics: Iterable[TopicProduceData]) -> None:
+        """Answer some topics of a request that nobody may write: it is its transaction's as a
+        whole.
+        """
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        for topic in topics:
+            if topic.partition_data:
+                self._answers_of(topic).extend(
                     self._refusal(data.index, code) for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
+                )
+
+    def _answers_of(self, topic: TopicProduceData) -> list[PartitionProduceResponse]:
+        key = topic.topic_id if self._version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
+        answer = self._topics.get(key)
+        if answer is None:
+            answer = self._topics[key] = _topic_response(topic.name, topic.topic_id, [])
+            self.response.responses.append(answer)
+        return answer.partition_responses

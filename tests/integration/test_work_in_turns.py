@@ -22,7 +22,6 @@ from tests.faults.loop_holds import Calls, Case, cases, say
 IN_PARTS_BYTES, AS_A_WHOLE_BYTES = 20_000, 70_000  # a little above what makes a request large
 MOST_CALLS = 50_000  # 5 to 10 ms
 MOST_GARBAGE = 100  # objects in cycles, whatever the number of entries
-AT_ONCE = {"Produce": 250_000}  # what a small one may name is bounded by its bytes
 
 
 @contextmanager
@@ -93,7 +92,7 @@ async def test_no_turn_works_all_entries_of_a_request(port: int) -> None:
                     await asyncio.to_thread(answered, port, frame)
                 garbage = gc.collect()
                 name = f"{case} {'same' if same else 'apart'}"
-                if calls.most > AT_ONCE.get(case.api.name, MOST_CALLS):
+                if calls.most > MOST_CALLS:
                     too_busy[name] = calls.most
                 if garbage > MOST_GARBAGE:
                     littered[name] = garbage

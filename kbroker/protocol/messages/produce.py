@@ -46,7 +46,7 @@ class ProduceRequest(Message):
         )
 
     error_values: ClassVar[Mapping[str, Any]] = {"base_offset": -1}
-    # Read and answered in one piece: more partitions than a broker leads, in less than 0.2 s.
+    # More partitions than a broker leads.
     max_elements: ClassVar[int] = 32_768
 
     transactional_id: str | None = wire("string", "3+", nullable="3+", default=None)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from kbroker.errors import ErrorCode, ProtocolError
@@ -44,6 +44,7 @@ from kbroker.replication.controller_requests.request_shapes import (
     with_topics,
     without_unsound,
 )
+from kbroker.slices import slices
 from kbroker.turns import turn
 from kbroker.zk.tree import TreeUnavailableError
 
@@ -205,7 +206,7 @@ class ControlRequests:
                 else:
                     merged.partition_errors.append(_unsound(topic.topic_name, state))
             whole.partition_errors.extend(merged.partition_errors)
-            for states in _slices(sound):
+            for states in slices(sound, _SLICE_PARTITIONS):
                 part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
                     topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
                 )
@@ -230,7 +231,7 @@ class ControlRequests:
                         error_code=ErrorCode.INVALID_REQUEST,
                     )
                     whole.partition_errors.append(error)
-            for states in _slices(sound):
+            for states in slices(sound, _SLICE_PARTITIONS):
                 part = StopReplicaRequest.StopReplicaTopicState(
                     topic_name=topic.topic_name, partition_states=states
                 )
@@ -283,8 +284,3 @@ def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrRespo
             )
         )
     return response
-
-
-def _slices(items: list[T]) -> Iterator[list[T]]:
-    for start in range(0, len(items), _SLICE_PARTITIONS):
-        yield items[start : start + _SLICE_PARTITIONS]

@@ -1,0 +1,73 @@
+"""What an answer to Produce has besides the outcome of the appends: refusals of transactions, who
+leads instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.transaction_verification import Joining, refused_partitions
+from kbroker.coordinator.add_partitions_to_txn_manager import Codes
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.verification import TransactionalBatch
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.produce import ProduceResponse
+from kbroker.replication.produce_request import ProduceWork
+
+FIRST_VERSION_WITH_BATCHES = 3
+FIRST_VERSION_WITH_LEADER_HINTS = 10
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
+
+Batches = Mapping[TopicPartition, TransactionalBatch]
+NotLedHere = list[tuple[TopicPartition, ProduceResponse.PartitionProduceResponse]]
+
+# A look into the class of an enum costs 70 ns.
+_CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
+
+
+def origin_of(version: int) -> AppendOrigin:
+    """Who appends the records of a request."""
+    return _CLIENT if version >= FIRST_VERSION_WITH_BATCHES else _OLD_CLIENT
+
+
+def check_producer(batches: Batches) -> None:
+    """KafkaError INVALID_PRODUCER_ID_MAPPING where more than one producer writes."""
+    if len({batch[:2] for batch in batches.values()}) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            "Transactional records contained more than one producer ID",
+        )
+
+
+def refused_batches(
+    ctx: RequestContext, transactional_id: str, batches: Batches
+) -> NowOrLater[Codes]:
+    """Say where transactional batches of one producer are not to be appended."""
+    how = Joining.of(ctx.api_version, FIRST_VERSION_WITH_ABORTABLE, FIRST_VERSION_THAT_ADDS)
+    return refused_partitions(ctx, transactional_id, batches, how)
+
+
+def name_leaders(ctx: RequestContext, not_led_here: NotLedHere) -> set[int]:
+    """Put into some answers who leads instead; return these leaders."""
+    leaders = set()
+    for topic_partition, answer in not_led_here:
+        leader_id, leader_epoch = leader_hint(ctx.services.metadata, topic_partition)
+        answer.current_leader.leader_id = leader_id
+        answer.current_leader.leader_epoch = leader_epoch
+        leaders.add(leader_id)
+    return leaders
+
+
+def add_addresses(ctx: RequestContext, work: ProduceWork, leaders: set[int]) -> None:
+    """Tell where the leaders are."""
+    work.response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.broker_id, host=host, port=port, rack=broker.rack
+        )
+        for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)
+    ]
