@@ -129,6 +129,32 @@ def test_the_number_of_partitions_must_be_positive(
     assert refused == [f"37 INVALID_PARTITIONS ({reason})"]
 
 
+TOO_MANY = "44 POLICY_VIOLATION (Excessively large number of partitions per request.)"
+TOO_LARGE = "44 POLICY_VIOLATION (Unable to perform excessively large batch operation.)"
+
+
+@pytest.mark.parametrize(
+    ("counts", "kbroker", "kafka"),
+    [
+        ([9_999], ["0"], ["0"]),
+        ([10_000], ["0"], [TOO_LARGE]),  # with the topic's own, too many records of metadata
+        ([10_001], [TOO_MANY], [TOO_MANY]),
+        ([200_001], [TOO_MANY], [TOO_MANY]),
+        ([1, 10_001, 1], ["0", TOO_MANY, "0"], [TOO_MANY] * 3),
+        ([5_000, 5_001], ["0", "0"], [TOO_MANY] * 2),
+        ([10_000] * 20, ["0"] * 20, [TOO_MANY] * 20),
+        ([10_000] * 20 + [1], ["0"] * 20 + [TOO_MANY], [TOO_MANY] * 21),
+    ],
+    ids=lambda value: f"{sum(value)} in {len(value)}" if isinstance(value[0], int) else "",
+)
+def test_a_request_makes_so_many_partitions_and_no_more(
+    wire: WireClient, topic: str, either: Either, counts: list[int], kbroker: str, kafka: str
+) -> None:
+    wanted = [{"name": f"{topic}-{n}", "num_partitions": each} for n, each in enumerate(counts)]
+
+    assert wire.create_topics(*wanted, validate_only=True) == either(kbroker, kafka)
+
+
 @pytest.mark.row(186, 187)
 @pytest.mark.parametrize("version", [3, 5])
 def test_minus_one_partitions_are_the_default(wire: WireClient, topic: str, version: int) -> None:
