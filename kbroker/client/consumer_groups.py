@@ -7,13 +7,13 @@ a request of its own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import ask_coordinator
+from kbroker.client.cluster_requests import ask_coordinator, ask_coordinator_by_id
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode
@@ -56,13 +56,16 @@ class GroupMember:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
     """A group: state, members, and the next offset to read of each partition that it reads or has
-    offsets of (None: nothing is committed).
+    offsets of (None: nothing is committed). `coordinator` is the id of a broker; `strategy` says
+    how partitions are given to members, and is empty where nothing is.
     """
 
     name: str
     state: str
     members: tuple[GroupMember, ...] = ()
     committed: Mapping[TopicPartition, int | None]
+    coordinator: int = -1
+    strategy: str = ""
 
     @property
     def is_unknown(self) -> bool:
@@ -95,11 +98,9 @@ def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
 
     Raises OSError and KafkaError.
     """
-    state, members = _members(links, name)
-    owned = dict.fromkeys(place for member in members for place in member.partitions)
-    return ConsumerGroup(
-        name=name, state=state, members=members, committed=owned | committed_offsets(links, name)
-    )
+    found = _described(links, name)
+    owned = dict.fromkeys(place for member in found.members for place in member.partitions)
+    return replace(found, committed=owned | committed_offsets(links, name))
 
 
 def commit_offsets(
@@ -151,26 +152,62 @@ def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
     return found
 
 
+def delete_offsets(
+    links: ClusterLinks, name: str, places: Iterable[TopicPartition]
+) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+    """Delete what a group has committed of these partitions: what came of it as a whole, and for
+    each where that is fine. Raises OSError, KafkaError.
+    """
+    from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
+
+    by_topic: defaultdict[str, list[OffsetDeleteRequest.OffsetDeleteRequestPartition]]
+    by_topic = defaultdict(list)
+    for topic, number in places:
+        by_topic[topic].append(
+            OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number)
+        )
+    request = OffsetDeleteRequest(
+        group_id=name,
+        topics=[
+            OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=partitions)
+            for topic, partitions in by_topic.items()
+        ],
+    )
+    answer = ask_coordinator(links, name, request, lambda answer: [answer.error_code])
+    return ErrorCode(answer.error_code), {
+        TopicPartition(topic.name, entry.partition_index): ErrorCode(entry.error_code)
+        for topic in answer.topics
+        for entry in topic.partitions
+    }
+
+
 def lag(committed: int | None, end: int | None) -> int | None:
     """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
     return None if committed is None or end is None else max(0, end - committed)
 
 
-def _members(links: ClusterLinks, name: str) -> tuple[str, tuple[GroupMember, ...]]:
-    answer = ask_coordinator(
+def _described(links: ClusterLinks, name: str) -> ConsumerGroup:
+    """A group without what is committed."""
+    coordinator, answer = ask_coordinator_by_id(
         links,
         name,
         DescribeGroupsRequest(groups=[name]),
         lambda answer: [answer.groups[0].error_code],
     )
     (group,) = answer.groups
+    unknown = ConsumerGroup(name=name, state=_UNKNOWN_STATE, committed={}, coordinator=coordinator)
     if group.group_state == _UNKNOWN_STATE:
-        return _members_of_new_protocol(links, name) or (_UNKNOWN_STATE, ())
+        return _of_new_protocol(links, name) or unknown
     if group.error_code:
         raise KafkaError(ErrorCode(group.error_code), f"group {name}")
     reads_topics = group.protocol_type in _CONSUMER_PROTOCOLS
-    return group.group_state, tuple(
-        _classic_member(member, reads_topics=reads_topics) for member in group.members
+    return replace(
+        unknown,
+        state=group.group_state,
+        strategy=group.protocol_data,
+        members=tuple(
+            _classic_member(member, reads_topics=reads_topics) for member in group.members
+        ),
     )
 
 
@@ -199,18 +236,25 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
     )
 
 
-def _members_of_new_protocol(
-    links: ClusterLinks, name: str
-) -> tuple[str, tuple[GroupMember, ...]] | None:
-    """State and members of a group of KIP-848; None where there is none."""
+def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
+    """As `_described`, of a group of KIP-848; None where there is none."""
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     request = ConsumerGroupDescribeRequest(group_ids=[name])
     with suppress(KafkaError):  # the broker has no such groups
-        answer = ask_coordinator(links, name, request, lambda answer: [answer.groups[0].error_code])
+        coordinator, answer = ask_coordinator_by_id(
+            links, name, request, lambda answer: [answer.groups[0].error_code]
+        )
         (group,) = answer.groups
         if group.error_code == ErrorCode.NONE:
-            return group.group_state, tuple(_new_member(member) for member in group.members)
+            return ConsumerGroup(
+                name=name,
+                state=group.group_state,
+                members=tuple(_new_member(member) for member in group.members),
+                committed={},
+                coordinator=coordinator,
+                strategy=group.assignor_name,
+            )
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbroker.client.cluster_links import ClusterLinks
@@ -19,8 +19,10 @@ def create_topics(
     *,
     partitions: int = BROKERS_DEFAULT,
     replication_factor: int = BROKERS_DEFAULT,
+    replicas: Sequence[Sequence[int]] = (),
 ) -> list[Any]:
-    """A result for each topic: `name`, `error_code` and `error_message`.
+    """A result for each topic: `name`, `error_code` and `error_message`. `replicas`: the brokers of
+    each partition, in place of both numbers.
 
     Raises ClientError and OSError where no controller answers.
     """
@@ -31,6 +33,12 @@ def create_topics(
             name=name,
             num_partitions=partitions,
             replication_factor=replication_factor,
+            assignments=[
+                CreateTopicsRequest.CreatableReplicaAssignment(
+                    partition_index=number, broker_ids=list(brokers)
+                )
+                for number, brokers in enumerate(replicas)
+            ],
             configs=[
                 CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
                 for key, value in settings.items()
@@ -42,12 +50,26 @@ def create_topics(
     return list(ask_controller(links, request).topics)
 
 
-def grow_topic(links: ClusterLinks, name: str, partitions: int) -> Any:
-    """The result of a topic that is to have so many partitions; raises as `create_topics`."""
+def grow_topic(
+    links: ClusterLinks,
+    name: str,
+    partitions: int,
+    replicas: Sequence[Sequence[int]] | None = None,
+) -> Any:
+    """The result of a topic that is to have so many partitions; `replicas`: the brokers of each new
+    one, where the cluster does not choose them. Raises as `create_topics`.
+    """
     from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 
     wanted = CreatePartitionsRequest.CreatePartitionsTopic(
-        name=name, count=partitions, assignments=None
+        name=name,
+        count=partitions,
+        assignments=None
+        if replicas is None
+        else [
+            CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=list(brokers))
+            for brokers in replicas
+        ],
     )
     request = CreatePartitionsRequest(topics=[wanted], timeout_ms=TIMEOUT_MS)
     (result,) = ask_controller(links, request).results

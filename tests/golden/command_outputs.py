@@ -216,6 +216,7 @@ class Player:
             text = re.sub(r"\bin [\d.]+ s, [\d.]+ s of CPU", "in N s, N s of CPU", text)
             text = re.sub(r"\b\d{8}\.\d\b", "31536000.5", text)
             text = re.sub(r"\btime is up, in \d+ (s|min)\b", "time is up, in 15 min", text)
+            text = re.sub(r"\bwritten to [\d.]+ h ago", "written to 8760.5 h ago", text)
             text = text.replace(self._cluster_id, _CLUSTER_ID)
             text = re.sub(rf"\bcluster (?!{_CLUSTER_ID})[\w-]{{22}}", f"cluster {_OTHER_ID}", text)
             text = re.sub(r"^1\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$", f"1| {_NOW}", text)

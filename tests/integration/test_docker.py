@@ -221,6 +221,7 @@ def test_the_image_has_all_of_kafkas_tools_that_are_served() -> None:
         "/opt/kafka/bin/kafka-$tool",
         "/opt/kafka/bin/kafka-$tool.sh",
     ]
+    assert "ln -s /opt/kafka/bin /opt/bitnami/kafka/bin" in text  # where compose files look, too
 
 
 def test_arguments_are_variables(tmp_path: Path) -> None:

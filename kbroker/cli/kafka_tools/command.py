@@ -24,6 +24,17 @@ TOOLS: Mapping[str, str] = {  # the module of each, in which it is TOOL
     "storage": "storage",
     "topics": "topics",
 }
+INSTEAD: Mapping[str, str] = {  # our command for what a tool does that is not here
+    "cluster": "kbroker cluster status",
+    "delete-records": "kbroker topic trim",
+    "dump-log": "kbroker log dump",
+    "features": "kbroker cluster features",
+    "groups": "kbroker group list",
+    "leader-election": "kbroker cluster elect",
+    "log-dirs": "kbroker log stats",
+    "reassign-partitions": "kbroker cluster reassign",
+    "transactions": "kbroker txn",
+}
 
 
 @click.command("kafka-tool", context_settings={"allow_interspersed_args": False})
@@ -39,6 +50,10 @@ def kafka_tool(name: str, arguments: Sequence[str]) -> None:
     error, as in Kafka.
     """
     short = name.removesuffix(".sh").removeprefix("kafka-")
+    if short in INSTEAD:
+        raise click.UsageError(
+            f"kafka-{short} is not served: `{INSTEAD[short]}` does what it is for"
+        )
     if short not in TOOLS:
         raise click.UsageError(
             f"no such tool: {name}{did_you_mean(short, TOOLS)} (there are {', '.join(TOOLS)})"

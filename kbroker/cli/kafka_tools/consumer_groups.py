@@ -1,4 +1,4 @@
-"""kafka-consumer-groups: lists, describes, resets and deletes groups.
+"""kafka-consumer-groups: lists, describes, resets and deletes groups, and deletes their offsets.
 
 As in Kafka, what a group does not let happen is a line on standard output, and the exit code is 0.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import click
 
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.group_reset import planned_reset
 from kbroker.cli.kafka_tools.group_tables import (
+    deletion_table,
     list_table,
     members_table,
     offsets_table,
     reset_table,
+    state_table,
+    verbose_members_table,
 )
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError
 from kbroker.cli.output import say
@@ -27,7 +31,9 @@ from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
     commit_offsets,
+    committed_entries,
     delete_group,
+    delete_offsets,
     listed_groups,
     read_group,
 )
@@ -41,6 +47,14 @@ _REASONS = {
         f"{_EXCEPTIONS}GroupIdNotFoundException: The group id does not exist."
     ),
     ErrorCode.NON_EMPTY_GROUP: f"{_EXCEPTIONS}GroupNotEmptyException: The group is not empty.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        f"{_EXCEPTIONS}GroupSubscribedToTopicException: Deleting offsets of a topic is forbidden "
+        "while the consumer group is actively subscribed to it."
+    ),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
+        f"{_EXCEPTIONS}UnknownTopicOrPartitionException: This server does not host this "
+        "topic-partition."
+    ),
 }
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
@@ -52,7 +66,7 @@ _DRY = (
 
 
 def _run(given: Given) -> int:
-    action = given.action("list", "describe", "delete", "reset-offsets")
+    action = given.action(*_ACTIONS)
     with cluster_links(given.bootstrap()) as links:
         _ACTIONS[action](links, given)
     return 0
@@ -60,19 +74,23 @@ def _run(given: Given) -> int:
 
 def _list(links: ClusterLinks, given: Given) -> None:
     groups = listed_groups(links)
-    if given.has("state"):
-        wanted = {text.strip().lower() for text in given.needed("state").split(",") if text}
-        rows = [(str(each.group_id), str(each.group_state)) for each in groups]
-        shown = [row for row in rows if not wanted or row[1].lower() in wanted]
-        click.echo(list_table(shown, "STATE"))
+    heads = [head for head in _LISTED if given.has(head)]
+    for head in heads:
+        wanted = {text.strip().lower() for text in given.needed(head).split(",") if text}
+        known = [word.lower() for word in _WORDS[head]]
+        if not wanted.issubset(known):
+            raise ToolError(f"--{head} takes {', '.join(_WORDS[head])}")
+        groups = [each for each in groups if not wanted or _LISTED[head](each).lower() in wanted]
+    if heads:
+        rows = [[str(each.group_id), *(_LISTED[head](each) for head in heads)] for each in groups]
+        click.echo(list_table(rows, [head.upper() for head in heads]))
         return
     for each in groups:
         click.echo(each.group_id)
 
 
 def _describe(links: ClusterLinks, given: Given) -> None:
-    if given.has("state"):
-        raise ToolError("--state is not served here with --describe")
+    table = _table_of(given)
     for name in _names(links, given):
         group = read_group(links, name)
         if group.is_unknown:
@@ -82,15 +100,45 @@ def _describe(links: ClusterLinks, given: Given) -> None:
             )
             continue
         _tell_state(group)
-        table = members_table(group) if given.has("members") else _offsets(links, group)
-        if table:
-            click.echo(table)
+        text = table(links, group)
+        if text:
+            click.echo(text)
 
 
-def _offsets(links: ClusterLinks, group: ConsumerGroup) -> str:
+def _table_of(given: Given) -> Callable[[ClusterLinks, ConsumerGroup], str]:
+    """Return what prints a group. ToolError where several are asked for."""
+    kinds = [name for name in ("offsets", "members", "state") if given.has(name)]
+    if len(kinds) > 1:
+        raise ToolError(f"Only one of {', '.join(f'--{kind}' for kind in kinds)} can be given")
+    is_verbose = given.has("verbose")
+    if kinds == ["members"]:
+        made = verbose_members_table if is_verbose else members_table
+        return lambda _, group: made(group)
+    if kinds == ["state"]:
+        return lambda links, group: state_table(
+            group, _address(links, group.coordinator), is_verbose=is_verbose
+        )
+    return _offsets_and_epochs if is_verbose else _offsets
+
+
+def _address(links: ClusterLinks, node_id: int) -> str:
+    brokers = links.describe([]).brokers
+    found = (f"{each.host}:{each.port}" for each in brokers if each.node_id == node_id)
+    return next(found, "-")
+
+
+def _offsets(
+    links: ClusterLinks, group: ConsumerGroup, epochs: Mapping[TopicPartition, int] | None = None
+) -> str:
     topics = sorted({place.topic for place in group.committed})
     leaders = leaders_of(links.describe(topics).topics) if topics else {}
-    return offsets_table(group, offsets_at(links, leaders, LATEST))
+    return offsets_table(group, offsets_at(links, leaders, LATEST), epochs)
+
+
+def _offsets_and_epochs(links: ClusterLinks, group: ConsumerGroup) -> str:
+    entries = committed_entries(links, group.name)
+    epochs = {place: entry.committed_leader_epoch for place, entry in entries.items()}
+    return _offsets(links, group, epochs)
 
 
 def _tell_state(group: ConsumerGroup) -> None:
@@ -110,11 +158,48 @@ def _delete(links: ClusterLinks, given: Given) -> None:
     _tell_error("Deletion of some consumer groups failed:")
     for name, code in codes.items():
         if code != ErrorCode.NONE:
-            reason = _REASONS.get(code, code.name)
-            click.echo(f"* Group '{name}' could not be deleted due to: {reason}")
+            click.echo(f"* Group '{name}' could not be deleted due to: {_reason(code)}")
     if done:
         names = "', '".join(done)
         click.echo(f"\nThese consumer groups were deleted successfully: '{names}'")
+
+
+def _delete_offsets(links: ClusterLinks, given: Given) -> None:
+    if given.has("all-groups"):
+        raise ToolError("--all-groups is not for --delete-offsets")
+    given.needed("topic")
+    (name,) = _names(links, given)
+    places, missing = _places(links, parse_topics(given.all("topic")))
+    code, codes = delete_offsets(links, name, places)
+    if code != ErrorCode.NONE:
+        codes = dict.fromkeys(places, code)
+        _tell_error(_reason(code).partition(": ")[2] or code.name)
+    elif any(codes.values()):
+        _tell_error("Encountered some partition-level error, see the follow-up details.")
+    else:
+        click.echo(f"Request succeeded for deleting offsets from group {name}.")
+    rows = [
+        (place.topic, str(place.partition), f"Error: {_reason(each)}" if each else "Successful")
+        for place, each in sorted(codes.items())
+    ]
+    unknown = f"Error: {_reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}"
+    click.echo(deletion_table([*rows, *((topic, "-", unknown) for topic in missing)]))
+
+
+def _places(
+    links: ClusterLinks, wanted: Mapping[str, Collection[int]]
+) -> tuple[list[TopicPartition], list[str]]:
+    """The partitions that are meant: of a topic all, where none is named; and unknown topics."""
+    there = {str(topic.name): topic for topic in links.describe(sorted(wanted)).topics}
+    places: list[TopicPartition] = []
+    for name, numbers in wanted.items():
+        known = [each.partition_index for each in there[name].partitions] if name in there else []
+        places += [TopicPartition(name, number) for number in sorted(numbers or known)]
+    return places, [name for name in wanted if name not in {place.topic for place in places}]
+
+
+def _reason(code: ErrorCode) -> str:
+    return _REASONS.get(code, code.name)
 
 
 def _reset(links: ClusterLinks, given: Given) -> None:
@@ -211,9 +296,19 @@ _ACTIONS = {
     "describe": _describe,
     "delete": _delete,
     "reset-offsets": _reset,
+    "delete-offsets": _delete_offsets,
+}
+_LISTED: Mapping[str, Callable[[Any], str]] = {
+    "type": lambda group: str(group.group_type).capitalize(),
+    "state": lambda group: str(group.group_state),
+}
+_WORDS = {
+    "type": ("Classic", "Consumer"),
+    "state": ("Dead", "Empty", "Stable", *_REBALANCING),
 }
 _RESET = ("reset-offsets",)
-_OF_GROUPS = ("describe", "delete", *_RESET)
+_DELETE_OFFSETS = ("delete-offsets",)
+_OF_GROUPS = ("describe", "delete", *_RESET, *_DELETE_OFFSETS)
 _SCENARIOS = {
     "to-earliest": Option("Reset to the first record.", of=_RESET),
     "to-latest": Option("Reset to the end.", of=_RESET),
@@ -225,26 +320,40 @@ _SCENARIOS = {
     "from-file": Option("Reset to what lines of topic,partition,offset say.", "FILE", of=_RESET),
 }
 TOOL = Tool(
-    summary="lists, describes, resets and deletes groups.",
+    summary="lists, describes, resets and deletes groups, and deletes their offsets.",
     options={
         **BOOTSTRAP,
         "list": Option("Print the names of groups."),
         "describe": Option("Print offsets and lag of groups."),
         "delete": Option("Delete groups."),
         "reset-offsets": Option("Show, and with --execute change, where groups go on reading."),
+        "delete-offsets": Option("Delete the offsets of a group in topics."),
         "group": Option("A group; may be repeated.", "NAME", of=_OF_GROUPS),
         "all-groups": Option("All groups.", of=_OF_GROUPS),
         "topic": Option(
-            "A topic, or partitions of it, to reset; may be repeated.", "TOPIC[:0,1]", of=_RESET
+            "A topic, or partitions of it; may be repeated.",
+            "TOPIC[:0,1]",
+            of=(*_RESET, *_DELETE_OFFSETS),
         ),
         "all-topics": Option("All that the group has offsets of.", of=_RESET),
         "offsets": Option("Describe offsets, which is what happens without it.", of=("describe",)),
         "members": Option("Describe members.", of=("describe",)),
         "state": Option(
-            "With --list: print states, or list groups of these alone.",
+            "With --list: print states, or list groups of these alone. With --describe: print the "
+            "state, strategy and coordinator of groups.",
             "STATE,...",
             "",
             of=("list", "describe"),
+        ),
+        "type": Option(
+            "Print types (classic, consumer), or list groups of these.",
+            "TYPE,...",
+            "",
+            of=("list",),
+        ),
+        "verbose": Option(
+            "Print epochs, too, and with --members what each of them reads.",
+            of=("describe",),
         ),
         **_SCENARIOS,
         "execute": Option("Change offsets."),

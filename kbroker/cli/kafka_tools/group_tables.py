@@ -19,19 +19,29 @@ _OFFSETS = (
 _MEMBERS = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
 _STATIC_MEMBERS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS")
 _RESET = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-_WIDTHS = {"PARTITION": 10, "GROUP-INSTANCE-ID": 17}
+_WIDTHS = {
+    "PARTITION": 10, "GROUP-INSTANCE-ID": 17, "COORDINATOR (ID)": 25, "ASSIGNMENT-STRATEGY": 20,
+    "STATE": 20, "TARGET-ASSIGNMENT-EPOCH": 25,
+}  # fmt: skip
 _NARROW = 15  # what has no name in it never grows
 _NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#PARTITIONS")
 
 
-def offsets_table(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> str:
-    """Return the partitions of a group; nothing where it has none, and no members."""
+def offsets_table(
+    group: ConsumerGroup,
+    ends: Mapping[TopicPartition, int],
+    epochs: Mapping[TopicPartition, int] | None = None,
+) -> str:
+    """Return the partitions of a group; nothing where it has none, and no members. `epochs`: to be
+    shown, too, of the leaders under which offsets were committed; a negative one is not known.
+    """
     owners = {place: member for member in group.members for place in member.partitions}
     rows = [
         [
             group.name,
             place.topic,
             str(place.partition),
+            *([] if epochs is None else [_epoch(epochs.get(place))]),
             _text(committed),
             _text(ends.get(place)),
             _text(lag(committed, ends.get(place))),
@@ -40,11 +50,12 @@ def offsets_table(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> s
         for place, committed in sorted(group.committed.items())
     ]
     rows += [
-        [group.name, *[_NONE] * 5, *_who(member)]
+        [group.name, *[_NONE] * (5 if epochs is None else 6), *_who(member)]
         for member in group.members
         if not member.partitions
     ]
-    return _table(_OFFSETS, rows, ends_open=True) if rows else ""
+    heads = _OFFSETS if epochs is None else (*_OFFSETS[:3], "LEADER-EPOCH", *_OFFSETS[3:])
+    return _table(heads, rows, ends_open=True) if rows else ""
 
 
 def members_table(group: ConsumerGroup) -> str:
@@ -64,6 +75,49 @@ def members_table(group: ConsumerGroup) -> str:
     return _table(_STATIC_MEMBERS if is_static else _MEMBERS, rows, ends_open=False)
 
 
+def verbose_members_table(group: ConsumerGroup) -> str:
+    """As `members_table`, with what each of them reads."""
+    given = [_assignment(member.partitions) for member in group.members]
+    width = max([20, *map(len, given)])
+    more = [[_NONE, text.ljust(width), _NONE, _NONE] for text in given]
+    cells = [
+        ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT".ljust(width), "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+    ]
+    lines = members_table(group).removeprefix("\n").split("\n")
+    return "".join(
+        f"\n{line}{epoch.ljust(15)} {text} {target.ljust(15)} {wanted.ljust(20)}"
+        for line, (epoch, text, target, wanted) in zip(lines, cells + more, strict=True)
+    )
+
+
+def _assignment(places: Iterable[TopicPartition]) -> str:
+    """Return what a member reads: `clicks:0,1;views:3`."""
+    by_topic: dict[str, list[str]] = {}
+    for topic, number in places:
+        by_topic.setdefault(topic, []).append(str(number))
+    return ";".join(f"{topic}:{','.join(found)}" for topic, found in by_topic.items()) or _NONE
+
+
+def state_table(group: ConsumerGroup, address: str, *, is_verbose: bool) -> str:
+    """Return the state of a group, whose coordinator is at this address."""
+    more = {"GROUP-EPOCH": _NONE, "TARGET-ASSIGNMENT-EPOCH": _NONE} if is_verbose else {}
+    row = {
+        "GROUP": group.name,
+        "COORDINATOR (ID)": f"{address}  ({group.coordinator})",
+        "ASSIGNMENT-STRATEGY": group.strategy or _NONE,
+        "STATE": group.state,
+        **more,
+        "#MEMBERS": str(len(group.members)),
+    }
+    return _table(list(row), [list(row.values())], ends_open=True)
+
+
+def deletion_table(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Return what came of deleted offsets: topic, partition, and a word or sentence."""
+    filled = [(topic, number, status.ljust(_NARROW)) for topic, number, status in rows]
+    return _table(("TOPIC", "PARTITION", "STATUS".ljust(_NARROW)), filled, ends_open=True)
+
+
 def reset_table(group: str, rows: Iterable[Mapping[str, object]]) -> str:
     """Return the rows of a reset, by `topic`, `partition` and `new_offset`."""
     found = [
@@ -72,15 +126,21 @@ def reset_table(group: str, rows: Iterable[Mapping[str, object]]) -> str:
     return _table(_RESET, found, ends_open=True)
 
 
-def list_table(groups: Sequence[tuple[str, str]], head: str) -> str:
-    """Return names of groups, each with another word, under this head."""
-    width = max((max(_LEAST, len(name)) for name, _ in groups), default=_LEAST) + 10
-    rows = [("GROUP", head), *groups]
-    return "\n".join(f"{name.ljust(width)} {word.ljust(20)}" for name, word in rows)
+def list_table(groups: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
+    """Return names of groups, each with other words, under these heads."""
+    width = max((max(_LEAST, len(name)) for name, *_ in groups), default=_LEAST) + 10
+    return "\n".join(
+        " ".join([name.ljust(width), *(word.ljust(20) for word in words)])
+        for name, *words in (("GROUP", *heads), *groups)
+    )
 
 
 def _who(member: GroupMember | None) -> list[str]:
     return [_NONE] * 3 if member is None else [member.member_id, member.host, member.client_id]
+
+
+def _epoch(number: int | None) -> str:
+    return _text(None if number is None or number < 0 else number)
 
 
 def _text(number: int | None) -> str:

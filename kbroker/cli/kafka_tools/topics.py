@@ -66,12 +66,16 @@ def _create(links: ClusterLinks, given: Given) -> None:
     if "." in name or "_" in name:
         click.echo(_COLLISION)
     partitions, factor = given.number("partitions"), given.number("replication-factor")
+    replicas = _replicas(given)
+    if replicas and not (partitions is None and factor is None):
+        raise ToolError("--replica-assignment says both --partitions and --replication-factor")
     (result,) = create_topics(
         links,
         [name],
         pairs("config", given.all("config")),
         partitions=BROKERS_DEFAULT if partitions is None else partitions,
         replication_factor=BROKERS_DEFAULT if factor is None else factor,
+        replicas=replicas,
     )
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
         return
@@ -84,8 +88,33 @@ def _alter(links: ClusterLinks, given: Given) -> None:
     partitions = given.number("partitions")
     if partitions is None:
         raise ToolError('Missing required argument "[partitions]"')
+    replicas = _replicas(given)
     for topic in _existing(links, given):
-        _check(grow_topic(links, str(topic.name), partitions))
+        new = replicas[len(topic.partitions) :] if replicas else None
+        _check(grow_topic(links, str(topic.name), partitions, new))
+
+
+def _replicas(given: Given) -> list[list[int]]:
+    """The brokers of each partition, as `0:1,1:2` says them; none where they are not said."""
+    found = []
+    for number, text in enumerate((given.one("replica-assignment") or "").split(",")):
+        words = [word.strip() for word in text.split(":")]
+        if not text:
+            continue
+        wrong = [word for word in words if not word.isdecimal()]
+        if wrong:
+            raise _RefusedError(f'For input string: "{wrong[0]}"')
+        brokers = [int(word) for word in words]
+        twice = sorted({each for each in brokers if brokers.count(each) > 1})
+        if twice:
+            names = ",".join(map(str, twice))
+            raise _RefusedError(
+                f"Partition replica lists may not contain duplicate entries: {names}"
+            )
+        found.append(brokers)
+        if len(brokers) != len(found[0]):
+            raise _RefusedError(f"Partition {number} has different replication factor: {brokers}")
+    return found
 
 
 def _delete(links: ClusterLinks, given: Given) -> None:
@@ -144,6 +173,11 @@ TOOL = Tool(
         ),
         "partitions": Option("How many the topic has, or gets.", "NUMBER", of=("create", "alter")),
         "replication-factor": Option("Replicas of each partition.", "NUMBER", of=("create",)),
+        "replica-assignment": Option(
+            "The brokers of each partition, in place of both numbers.",
+            "0:1,1:2,...",
+            of=("create", "alter"),
+        ),
         "config": Option(
             "A setting of the topic to create; may be repeated.", "KEY=VALUE", of=("create",)
         ),

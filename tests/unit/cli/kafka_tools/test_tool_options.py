@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from click.testing import CliRunner
 
-from kbroker.cli.kafka_tools.command import TOOLS, tool_of
+from kbroker.cli.__main__ import cli
+from kbroker.cli.kafka_tools.command import INSTEAD, TOOLS, tool_of
 from kbroker.cli.kafka_tools.tool_options import (
     Given,
     Option,
@@ -131,3 +133,14 @@ def test_every_tool_tells_its_options(name: str) -> None:
     assert told.startswith(f"kafka-{name} ")
     assert all(f"  --{option}" in told for option in tool.options)
     assert max(map(len, told.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", sorted(INSTEAD))
+def test_of_a_tool_that_is_not_there_the_command_that_does_the_same_is_named(name: str) -> None:
+    done = CliRunner().invoke(cli, ["kafka-tool", f"kafka-{name}.sh", "--help"])
+    named = INSTEAD[name].removeprefix("kbroker ").split()
+    there = CliRunner().invoke(cli, [*named, "--help"])
+
+    assert done.exit_code == 2
+    assert f"kafka-{name} is not served: `{INSTEAD[name]}` does" in done.output
+    assert there.exit_code == 0
