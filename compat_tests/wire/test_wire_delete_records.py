@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -117,4 +119,19 @@ def test_the_newest_record_is_told_though_it_is_deleted(wire: WireClient, offset
     assert wire.list_offsets(topic, -3) == "0 offset=0 ts=3000 epoch=0"
     assert wire.list_offsets(topic, 2_500).split()[1] == (
         "offset=1" if offset == 1 else "offset=-1"
+    )
+
+
+def test_a_record_is_found_by_time_behind_deleted_ones_of_that_time(
+    wire: WireClient, either: Callable[[str, str], str]
+) -> None:
+    topic = wire.create_topic(configs={"segment.ms": "1000", "retention.ms": "-1"})
+    at_ms = int(time.time() * 1000) - 120_000
+    wire.produce(topic, batch(timestamp_ms=at_ms))
+    wire.produce(topic, batch(timestamp_ms=at_ms + 60_000))  # in a segment of its own
+    delete(wire, topic, 1)
+
+    # Kafka looks into the first segment that may have one alone, be all of it deleted.
+    assert wire.list_offsets(topic, at_ms) == either(
+        f"0 offset=1 ts={at_ms + 60_000} epoch=0", "0 offset=-1 ts=-1 epoch=-1"
     )
