@@ -43,11 +43,15 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
             click.echo(json_text(_picked(row, columns)))
     elif output == "csv":
         lines = [csv_line([_csv_text(row.get(name)) for name in columns]) for row in rows]
-        text = "\n".join([csv_line(columns), *lines])
-        # Elsewhere than on a terminal fields are what they are: click would take escapes out.
-        click.echo(plain(text) if sys.stdout.isatty() else text, color=True)
+        print_text("\n".join([csv_line(columns), *lines]))
     elif rows:  # heads above nothing say nothing
         _print_table(rows, columns)
+
+
+def print_text(text: str) -> None:
+    """Print text with names in it: escapes for control characters on a terminal alone."""
+    # Elsewhere names are what they are: click would take escapes out.
+    click.echo(plain(text) if sys.stdout.isatty() else text, color=True)
 
 
 def say(message: str) -> None:

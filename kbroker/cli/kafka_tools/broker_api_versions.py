@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Tool
+from kbroker.cli.output import print_text
 from kbroker.protocol.api_keys import ApiKey
 
 _KEYS = frozenset(ApiKey)
@@ -18,7 +17,7 @@ def _run(given: Given) -> int:
             at = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {rack} isFenced: false)"
             served = sorted(links.link(broker.node_id).served.items())
             lines = [_line(key, versions.lowest, versions.highest) for key, versions in served]
-            click.echo(f"{at} -> (\n\t" + ",\n\t".join(lines) + "\n)")
+            print_text(f"{at} -> (\n\t" + ",\n\t".join(lines) + "\n)")
     return 0
 
 

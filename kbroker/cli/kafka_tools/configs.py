@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import click
-
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
+from kbroker.cli.output import print_text
 from kbroker.client.cluster_configs import (
     AlterableConfig,
     Resource,
@@ -79,7 +78,7 @@ def _run(given: Given) -> int:
     with cluster_links(given.bootstrap()) as links:
         if action == "describe":
             for line in _described(links, entity, shows_all=given.has("all")):
-                click.echo(line)
+                print_text(line)
             return 0
         changes = changes_of(given)
         if entity.name is None:
@@ -92,9 +91,9 @@ def _run(given: Given) -> int:
                 f"Error while executing config command: {error.message or error.code.name}"
             ) from error
     if entity.name:
-        click.echo(f"Completed updating config for {entity.kind.word} {entity.name}.")
+        print_text(f"Completed updating config for {entity.kind.word} {entity.name}.")
     else:
-        click.echo(f"Completed updating default config for {entity.kind.word}s in the cluster.")
+        print_text(f"Completed updating default config for {entity.kind.word}s in the cluster.")
     return 0
 
 

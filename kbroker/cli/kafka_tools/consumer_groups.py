@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import click
-
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.group_reset import planned_reset
 from kbroker.cli.kafka_tools.group_tables import (
@@ -24,7 +22,7 @@ from kbroker.cli.kafka_tools.group_tables import (
     verbose_members_table,
 )
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError
-from kbroker.cli.output import say
+from kbroker.cli.output import print_text, say
 from kbroker.cli.reset_target import Target, parse_target, parse_topics
 from kbroker.cli.time_argument import timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
@@ -83,10 +81,10 @@ def _list(links: ClusterLinks, given: Given) -> None:
         groups = [each for each in groups if not wanted or _LISTED[head](each).lower() in wanted]
     if heads:
         rows = [[str(each.group_id), *(_LISTED[head](each) for head in heads)] for each in groups]
-        click.echo(list_table(rows, [head.upper() for head in heads]))
+        print_text(list_table(rows, [head.upper() for head in heads]))
         return
     for each in groups:
-        click.echo(each.group_id)
+        print_text(str(each.group_id))
 
 
 def _describe(links: ClusterLinks, given: Given) -> None:
@@ -102,7 +100,7 @@ def _describe(links: ClusterLinks, given: Given) -> None:
         _tell_state(group)
         text = table(links, group)
         if text:
-            click.echo(text)
+            print_text(text)
 
 
 def _table_of(given: Given) -> Callable[[ClusterLinks, ConsumerGroup], str]:
@@ -153,15 +151,15 @@ def _delete(links: ClusterLinks, given: Given) -> None:
     done = [name for name, code in codes.items() if code == ErrorCode.NONE]
     if len(done) == len(codes):
         names = ", ".join(done)
-        click.echo(f"Deletion of requested consumer groups ('{names}') was successful.")
+        print_text(f"Deletion of requested consumer groups ('{names}') was successful.")
         return
     _tell_error("Deletion of some consumer groups failed:")
     for name, code in codes.items():
         if code != ErrorCode.NONE:
-            click.echo(f"* Group '{name}' could not be deleted due to: {_reason(code)}")
+            print_text(f"* Group '{name}' could not be deleted due to: {_reason(code)}")
     if done:
         names = "', '".join(done)
-        click.echo(f"\nThese consumer groups were deleted successfully: '{names}'")
+        print_text(f"\nThese consumer groups were deleted successfully: '{names}'")
 
 
 def _delete_offsets(links: ClusterLinks, given: Given) -> None:
@@ -177,13 +175,13 @@ def _delete_offsets(links: ClusterLinks, given: Given) -> None:
     elif any(codes.values()):
         _tell_error("Encountered some partition-level error, see the follow-up details.")
     else:
-        click.echo(f"Request succeeded for deleting offsets from group {name}.")
+        print_text(f"Request succeeded for deleting offsets from group {name}.")
     rows = [
         (place.topic, str(place.partition), f"Error: {_reason(each)}" if each else "Successful")
         for place, each in sorted(codes.items())
     ]
     unknown = f"Error: {_reason(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}"
-    click.echo(deletion_table([*rows, *((topic, "-", unknown) for topic in missing)]))
+    print_text(deletion_table([*rows, *((topic, "-", unknown) for topic in missing)]))
 
 
 def _places(
@@ -225,10 +223,10 @@ def _reset(links: ClusterLinks, given: Given) -> None:
             _commit(links, name, rows)
         if given.has("export"):
             for row in rows:
-                click.echo(f"{row['topic']},{row['partition']},{row['new_offset']}")
-            click.echo()
+                print_text(f"{row['topic']},{row['partition']},{row['new_offset']}")
+            print_text("")
         else:
-            click.echo(reset_table(name, rows))
+            print_text(reset_table(name, rows))
 
 
 def _commit(links: ClusterLinks, name: str, rows: Sequence[dict[str, object]]) -> None:
@@ -288,7 +286,7 @@ def _names(links: ClusterLinks, given: Given) -> list[str]:
 
 
 def _tell_error(sentence: str) -> None:
-    click.echo(f"\nError: {sentence}")
+    print_text(f"\nError: {sentence}")
 
 
 _ACTIONS = {

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import click
-
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError
-from kbroker.cli.output import say
+from kbroker.cli.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.model import TopicPartition
@@ -42,7 +40,7 @@ def _run(given: Given) -> int:
         )
     for place in wanted:
         if found.get(place, _NONE) != _NONE:
-            click.echo(f"{place.topic}:{place.partition}:{found[place]}")
+            print_text(f"{place.topic}:{place.partition}:{found[place]}")
         elif place not in found:
             say(f"{place}: no leader tells its offset")
     return 0

@@ -21,7 +21,7 @@ _STATIC_MEMBERS = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-
 _RESET = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
 _WIDTHS = {
     "PARTITION": 10, "GROUP-INSTANCE-ID": 17, "COORDINATOR (ID)": 25, "ASSIGNMENT-STRATEGY": 20,
-    "STATE": 20, "TARGET-ASSIGNMENT-EPOCH": 25,
+    "STATE": 20, "TARGET-ASSIGNMENT-EPOCH": 25, "CURRENT-ASSIGNMENT": 20,
 }  # fmt: skip
 _NARROW = 15  # what has no name in it never grows
 _NUMBERS = ("PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "#PARTITIONS")
@@ -60,6 +60,21 @@ def offsets_table(
 
 def members_table(group: ConsumerGroup) -> str:
     """Return the members of a group; the heads alone where it has none."""
+    return _table(*_members(group), ends_open=False)
+
+
+def verbose_members_table(group: ConsumerGroup) -> str:
+    """As `members_table`, with what each of them reads."""
+    heads, rows = _members(group)
+    more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT".ljust(20))
+    given = (_assignment(member.partitions) for member in group.members)
+    found = [
+        [*row, _NONE, text, _NONE, _NONE.ljust(20)] for row, text in zip(rows, given, strict=True)
+    ]
+    return _table((*heads, *more), found, ends_open=True)
+
+
+def _members(group: ConsumerGroup) -> tuple[tuple[str, ...], list[list[str]]]:
     is_static = any(member.instance_id for member in group.members)
     rows = [
         [
@@ -72,22 +87,7 @@ def members_table(group: ConsumerGroup) -> str:
         ]
         for member in group.members
     ]
-    return _table(_STATIC_MEMBERS if is_static else _MEMBERS, rows, ends_open=False)
-
-
-def verbose_members_table(group: ConsumerGroup) -> str:
-    """As `members_table`, with what each of them reads."""
-    given = [_assignment(member.partitions) for member in group.members]
-    width = max([20, *map(len, given)])
-    more = [[_NONE, text.ljust(width), _NONE, _NONE] for text in given]
-    cells = [
-        ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT".ljust(width), "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
-    ]
-    lines = members_table(group).removeprefix("\n").split("\n")
-    return "".join(
-        f"\n{line}{epoch.ljust(15)} {text} {target.ljust(15)} {wanted.ljust(20)}"
-        for line, (epoch, text, target, wanted) in zip(lines, cells + more, strict=True)
-    )
+    return _STATIC_MEMBERS if is_static else _MEMBERS, rows
 
 
 def _assignment(places: Iterable[TopicPartition]) -> str:

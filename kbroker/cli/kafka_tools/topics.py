@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
 from kbroker.cli.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import (
     BOOTSTRAP,
@@ -18,6 +16,7 @@ from kbroker.cli.kafka_tools.tool_options import (
     pairs,
 )
 from kbroker.cli.kafka_tools.topic_description import FILTERS, OVERRIDES, description
+from kbroker.cli.output import print_text
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.topic_figures import Described
 from kbroker.client.topic_requests import (
@@ -44,13 +43,13 @@ def _run(given: Given) -> int:
         try:
             _ACTIONS[action](links, given)
         except _RefusedError as error:
-            click.echo(f"Error while executing topic command : {error}")
+            print_text(f"Error while executing topic command : {error}")
             return 1
     return 0
 
 
 def _list(links: ClusterLinks, given: Given) -> None:
-    click.echo("\n".join(str(topic.name) for topic in _chosen(links, given)))
+    print_text("\n".join(str(topic.name) for topic in _chosen(links, given)))
 
 
 def _describe(links: ClusterLinks, given: Given) -> None:
@@ -58,13 +57,13 @@ def _describe(links: ClusterLinks, given: Given) -> None:
     if len(filters) > 1:
         raise ToolError(f"Only one of {', '.join(f'--{name}' for name in filters)} can be given")
     for line in description(links, _existing(links, given), *filters):
-        click.echo(line)
+        print_text(line)
 
 
 def _create(links: ClusterLinks, given: Given) -> None:
     name = given.needed("topic")
     if "." in name or "_" in name:
-        click.echo(_COLLISION)
+        print_text(_COLLISION)
     partitions, factor = given.number("partitions"), given.number("replication-factor")
     replicas = _replicas(given)
     if replicas and not (partitions is None and factor is None):
@@ -80,7 +79,7 @@ def _create(links: ClusterLinks, given: Given) -> None:
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.has("if-not-exists"):
         return
     _check(result)
-    click.echo(f"Created topic {name}.")
+    print_text(f"Created topic {name}.")
 
 
 def _alter(links: ClusterLinks, given: Given) -> None:

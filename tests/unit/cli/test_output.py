@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kbroker.cli.output import duration_text, filled, print_rows, say
+from kbroker.cli.output import duration_text, filled, print_rows, print_text, say
 
 ROWS = [{"group": "a-rather-long-name-of-a-group", "committed_offset": 12, "lag_s": None}]
 COLUMNS = ("group", "committed_offset", "lag_s")
@@ -94,22 +94,26 @@ def test_long_times_are_in_larger_units(seconds: float, text: str) -> None:
 STEERING = "a\x1b[31m\x9b1m\nb"
 
 
-def test_csv_for_a_program_has_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_and_text_for_a_program_have_names_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     print_rows([{"group": STEERING}], ("group",), "csv")
+    print_text(STEERING)
 
-    assert capsys.readouterr().out == f'group\n"{STEERING}"\n'
+    assert capsys.readouterr().out == f'group\n"{STEERING}"\n{STEERING}\n'
 
 
-def test_csv_on_a_terminal_and_sentences_have_escapes(
+def test_csv_and_text_on_a_terminal_and_sentences_have_escapes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     print_rows([{"group": STEERING}], ("group",), "csv")
+    print_text(STEERING)
     say(f"{STEERING}: deleted")
 
     said = capsys.readouterr()
-    assert said.out == 'group\n"a\\x1b[31m\\x9b1m\nb"\n'
+    assert said.out == 'group\n"a\\x1b[31m\\x9b1m\nb"\na\\x1b[31m\\x9b1m\nb\n'
     assert said.err == "a\\x1b[31m\\x9b1m\nb: deleted\n"
 
 
