@@ -225,7 +225,7 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/connection_quotas.py": {"total"},
     "network/response_writer.py": {"bytes_out"},
     "protocol/part_encoder.py": {"size_bytes"},
-    "record/record_stream.py": {"at"},
+    "record/piece_stream.py": {"at"},
     "replication/fetch_session.py": {"weight"},
     "replication/fetch_session_cache.py": {"weight"},
     "replication/fetches.py": {"waiting_partitions"},

@@ -15,7 +15,6 @@ from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
-from kbroker.inspection.batch_check import MAX_DECOMPRESSED_BYTES
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.log.batch_audit import BatchAudit, ReadableFile
 from kbroker.log.file_system import FileSystem
@@ -105,7 +104,7 @@ def record_rows(
             continue
         try:
             data = scan.read(batch)
-            for record in readable_records(batch.header, data, MAX_DECOMPRESSED_BYTES):
+            for record in readable_records(batch.header, data):
                 if isinstance(record, KafkaError):
                     options.fail(f"{where}: a record cannot be read: {record.message}")
                 elif options.wants_offset(record.offset):

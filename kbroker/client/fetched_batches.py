@@ -7,18 +7,16 @@ partition and offsets. No socket, no clock.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
-from kbroker.record import record_batch
 from kbroker.record.bulk_records import read_records
-from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.record.old_messages import OldMessages
 from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import MAGIC, BatchHeader, record_stream
 from kbroker.record.stream_walk import walk_stream
@@ -128,10 +126,10 @@ def record_lists(
         tell_unreadable(error.reason)
         if is_whole:
             with suppress(KafkaError):  # what came before an error stays
-                yield from _in_lists(batch, readable_records(header, data, READER_MAX_BYTES))
+                yield from _in_lists(batch, readable_records(header, data))
         return
     if held is None:
-        yield from _in_lists(batch, record_batch.records(data, 0, sys.maxsize))
+        yield from _in_lists(batch, any_records(data))
     elif header.magic == MAGIC and batch.is_wanted_whole:
         yield held
     else:
@@ -143,7 +141,8 @@ def _held_records(batch: FetchedBatch) -> list[Record] | None:
     header, data = batch.header, batch.data
     try:
         if header.magic < MAGIC:
-            return list(any_records(data, 0, READER_MAX_BYTES))
+            walked = OldMessages.of(header, data).walk()
+            return list(any_records(data)) if walked.size_bytes <= HELD_BYTES else None
         if header.is_control:
             return []
         try:

@@ -132,7 +132,7 @@ def _records_of_message(
     header: BatchHeader, data: bytes | memoryview, unpacked: Unpacked
 ) -> Iterator[Problem]:
     last_offset = -1
-    for record in any_records(data, 0, MAX_DECOMPRESSED_BYTES):
+    for record in any_records(data):
         unpacked.timestamps.append(record.timestamp)
         if not last_offset < record.offset <= header.last_offset:
             yield Problem(

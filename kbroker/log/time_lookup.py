@@ -13,8 +13,8 @@ from kbroker.errors import KafkaError
 from kbroker.log.append.append_rules import AT_ONCE_RECORDS
 from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.local_log import LocalLog
-from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, record_stream
+from kbroker.record.old_messages import OldMessages
+from kbroker.record.record_batch import MAGIC, BatchHeader, record_stream
 from kbroker.record.record_stream import Pace
 from kbroker.record.stream_walk import first_record_at
 
@@ -41,15 +41,14 @@ class TimedBatch(NamedTuple):
 
     def search(self, pace: Pace | None = None) -> TimestampAndOffset | None:
         """The first such record; may run on a worker thread. KafkaError(INVALID_RECORD)."""
-        header = self.header
-        if header.magic == MAGIC and header.timestamp_type != LOG_APPEND_TIME:
-            stream = record_stream(header, self.records, pace=pace)
+        header, records = self.header, memoryview(self.records)
+        if header.magic == MAGIC:
+            stream = record_stream(header, records, pace=pace)
             found = first_record_at(header, stream, self.timestamp, self.starting_offset)
-            return self._told(*found) if found is not None else None
-        for record in any_records(self.records):
-            if record.timestamp >= self.timestamp and record.offset >= self.starting_offset:
-                return self._told(record.timestamp, record.offset)
-        return None
+        else:
+            messages = OldMessages.of(header, records, pace)
+            found = messages.first_at(self.timestamp, self.starting_offset)
+        return self._told(*found) if found is not None else None
 
     def _told(self, timestamp: int, offset: int) -> TimestampAndOffset:
         epoch = self.header.partition_leader_epoch

@@ -9,7 +9,7 @@ what is left of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kbroker.model import NO_TIMESTAMP
@@ -152,7 +152,7 @@ def empty_batch(header: BatchHeader) -> bytes:
     return join_batch(changed, b"")
 
 
-def keep_legacy_records(header: BatchHeader, kept: Sequence[Record]) -> bytes:
+def keep_legacy_records(header: BatchHeader, kept: Iterable[Record]) -> bytes:
     """A message of format 0 or 1, or one that wraps several, with only these records."""
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     return build_legacy(kept, header.magic, header.compression, append_time_ms=append_time)

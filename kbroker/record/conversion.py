@@ -1,5 +1,5 @@
-"""Records from one message format into another: up and down as a topic's format wants it at the
-append, down for fetchers that know old formats only (KIP-31, KIP-32, KIP-98, KIP-283).
+"""Batches in an older message format, for fetchers that know old formats only (KIP-31, KIP-32,
+KIP-98, KIP-283).
 
 Law: offsets stay, with the gaps that compaction left, because consumers go by them. Whatever the
 older format has no place for does not reach the fetcher: headers, producers, markers, and times in
@@ -13,32 +13,19 @@ from struct import Struct
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.record import record_batch
-from kbroker.record.compression import NONE, READER_MAX_BYTES, ZSTD
-from kbroker.record.default_record import Bytes, Record, let_go
+from kbroker.record.compression import ZSTD
+from kbroker.record.default_record import Bytes, Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    TIMESTAMP_TYPE_BIT,
     BatchHeader,
-    BatchOptions,
 )
 from kbroker.record.record_stream import Pace
 
 _LENGTH = Struct(">8xi").unpack_from  # of a message: what follows the field
 _MAGIC_POSITION = HEADER_SIZE_UP_TO_MAGIC - 1
-
-
-class TargetFormat(NamedTuple):
-    """How records are to be stored."""
-
-    magic: int
-    compression: int = NONE
-    level: int | None = None  # None: the codec's default
-    append_time_ms: int | None = None  # None: the records keep their own time
-    leader_epoch: int = -1  # format 2 alone has it
 
 
 class DownConverted(NamedTuple):
@@ -49,33 +36,6 @@ class DownConverted(NamedTuple):
     records: bytes
     next_offset: int
     unreadable: tuple[tuple[int, str], ...] = ()
-
-
-def convert(records: Iterable[Record], target: TargetFormat) -> bytes:
-    """One message set of these records (offsets absolute, rising), as `target` says.
-
-    KafkaError(UNSUPPORTED_COMPRESSION_TYPE) where the format does not have the codec.
-    """
-    if target.magic < record_batch.MAGIC:
-        return build_legacy(
-            records,
-            target.magic,
-            target.compression,
-            append_time_ms=target.append_time_ms,
-            level=target.level,
-        )
-    entries = list(records)
-    stamped = target.append_time_ms is not None
-    options = BatchOptions(
-        flags=TIMESTAMP_TYPE_BIT if stamped else 0,
-        compression=target.compression,
-        level=target.level,
-        partition_leader_epoch=target.leader_epoch,
-        max_timestamp=target.append_time_ms,
-    )
-    stored = record_batch.build(entries, base_offset=entries[0].offset, options=options)
-    let_go(entries)
-    return stored
 
 
 def down_convert(
@@ -169,11 +129,11 @@ def _in_format(
         return b""
     if header.magic <= magic:
         return view[position : position + header.size_bytes]
-    records: Iterable[Record] = any_records(view, position, READER_MAX_BYTES, pace)
+    records: Iterable[Record] = any_records(view, position, pace)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    return convert(records, TargetFormat(magic, header.compression, append_time_ms=stamped))
+    return build_legacy(records, magic, header.compression, append_time_ms=stamped)
 
 
 def _whole_messages(converted: Bytes, room: int) -> Bytes:

@@ -10,16 +10,17 @@ Headers are left out: the old formats have no place for them.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.codecs.lz4_checksum import with_format_0_checksum
-from kbroker.record.compression import LZ4, NONE, ZSTD, compress
+from kbroker.record.codecs.payload import PIECE_BYTES
+from kbroker.record.compression import LZ4, NONE, ZSTD, compress_pieces
 from kbroker.record.default_record import Bytes, Record, invalid
 from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT, BatchHeader
 
@@ -53,6 +54,11 @@ def build_legacy(
     first = next(given, None)
     if first is None:
         return b""
+    if compression >= ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Message format {magic} has no compression type id {compression}",
+        )
     attributes = 0
     entries: Iterable[Record] = chain((first,), given)
     if magic and append_time_ms is not None:
@@ -60,18 +66,13 @@ def build_legacy(
         stamp = append_time_ms
         entries = (record._replace(timestamp=stamp) for record in chain((first,), given))
     if not compression:
-        return bytes(_messages(entries, magic, attributes, 0).data)
-    if compression >= ZSTD:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Message format {magic} has no compression type id {compression}",
-        )
-    inner = _messages(entries, magic, attributes, first.offset if magic else 0)
-    wrapped = bytes(compress(compression, inner.data, level))
+        return b"".join(_Messages(magic, attributes, 0).pieces(entries))
+    inner = _Messages(magic, attributes, first.offset if magic else 0)
+    wrapped = compress_pieces(compression, inner.pieces(entries), level)
     if compression == LZ4 and not magic:
         wrapped = with_format_0_checksum(wrapped)
     wrapper = Record(inner.last_offset, inner.largest_timestamp, None, wrapped)
-    return bytes(_messages((wrapper,), magic, attributes | compression, 0).data)
+    return b"".join(_Messages(magic, attributes | compression, 0).pieces((wrapper,)))
 
 
 def place_wrapper(
@@ -93,31 +94,38 @@ def place_wrapper(
     return _HEAD.pack(last_offset, len(body) + _CRC_BYTES, zlib.crc32(body)) + body
 
 
-class _MessageSet(NamedTuple):
-    data: bytearray
-    last_offset: int
-    largest_timestamp: int
+class _Messages:
+    """A set that is written in pieces, and what it says once it is."""
 
+    def __init__(self, magic: int, attributes: int, base_offset: int) -> None:
+        self.last_offset = base_offset
+        self.largest_timestamp = NO_TIMESTAMP
+        self._magic = magic
+        self._attributes = attributes
+        self._base_offset = base_offset
 
-def _messages(
-    records: Iterable[Record], magic: int, attributes: int, base_offset: int
-) -> _MessageSet:
-    out = bytearray()
-    largest = NO_TIMESTAMP
-    offset = base_offset
-    try:
-        for offset, timestamp, key, value, _headers in records:
-            largest = max(largest, timestamp)
-            key_length = -1 if key is None else len(key)
-            if magic:
-                body = _FORMAT_1.pack(1, attributes, max(timestamp, NO_TIMESTAMP), key_length)
-            else:
-                body = _FORMAT_0.pack(0, attributes, key_length)
-            if key:
-                body += key
-            body += _NULL if value is None else _LENGTH.pack(len(value)) + value
-            out += _HEAD.pack(offset - base_offset, len(body) + _CRC_BYTES, zlib.crc32(body))
-            out += body
-    except struct_error:  # a batch may add up to times that no 64 bits hold
-        invalid("record with an offset or a time that is out of range")
-    return _MessageSet(out, offset, largest)
+    def pieces(self, records: Iterable[Record]) -> Iterator[bytearray]:
+        """The messages of these records, whole ones."""
+        magic, attributes, base_offset = self._magic, self._attributes, self._base_offset
+        out = bytearray()
+        offset, largest = base_offset, NO_TIMESTAMP
+        try:
+            for offset, timestamp, key, value, _headers in records:
+                largest = max(largest, timestamp)
+                key_length = -1 if key is None else len(key)
+                if magic:
+                    body = _FORMAT_1.pack(1, attributes, max(timestamp, NO_TIMESTAMP), key_length)
+                else:
+                    body = _FORMAT_0.pack(0, attributes, key_length)
+                if key:
+                    body += key
+                body += _NULL if value is None else _LENGTH.pack(len(value)) + value
+                out += _HEAD.pack(offset - base_offset, len(body) + _CRC_BYTES, zlib.crc32(body))
+                out += body
+                if len(out) >= PIECE_BYTES:
+                    yield out
+                    out = bytearray()
+        except struct_error:  # a batch may add up to times that no 64 bits hold
+            invalid("record with an offset or a time that is out of range")
+        self.last_offset, self.largest_timestamp = offset, largest
+        yield out

@@ -31,15 +31,10 @@ from kbroker.model import (
     NO_TIMESTAMP,
 )
 from kbroker.record import record_batch
-from kbroker.record.codecs.lz4_checksum import with_right_checksum
-from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, ZSTD, decompress
-from kbroker.record.default_record import Bytes, Record, invalid, let_go
-from kbroker.record.record_batch import (
-    ATTRIBUTES_POSITION,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    BatchHeader,
-)
+from kbroker.record.default_record import Bytes, Record, invalid
+from kbroker.record.message_stream import MIN_LENGTH
+from kbroker.record.old_messages import OldMessages
+from kbroker.record.record_batch import ATTRIBUTES_POSITION, LOG_OVERHEAD, BatchHeader
 from kbroker.record.record_stream import Pace
 
 HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
@@ -52,7 +47,6 @@ _unpack_batch = record_batch.HEADER.unpack_from
 _new_tuple = tuple.__new__  # per message: a third of the time that the class takes
 _CRC_COVERS_FROM: Final = 16
 _TIMESTAMP_POSITION: Final = 18
-_MIN_LENGTH: Final = (14, 22, 49)  # by format, after the length field
 
 
 def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
@@ -65,14 +59,14 @@ def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     """
     try:  # nearly all are batches
         header = _unpack_batch(buffer, position)
-        if header[3] == record_batch.MAGIC and header[1] >= _MIN_LENGTH[record_batch.MAGIC]:
+        if header[3] == record_batch.MAGIC and header[1] >= MIN_LENGTH[record_batch.MAGIC]:
             return _new_tuple(BatchHeader, header)
     except struct_error:
         pass  # too few bytes for one
     if len(buffer) - position < HEADER_SIZE_UP_TO_MAGIC:
         invalid(f"no whole record batch in {len(buffer) - position} bytes")
     offset, length, crc, magic = _PREFIX.unpack_from(buffer, position)
-    if not 0 <= magic <= record_batch.MAGIC or length < _MIN_LENGTH[magic]:
+    if not 0 <= magic <= record_batch.MAGIC or length < MIN_LENGTH[magic]:
         _corrupt(f"record batch with magic {magic} and length {length}")
     if magic == record_batch.MAGIC:
         return record_batch.read_header(buffer, position)
@@ -100,45 +94,20 @@ def first_offset(header: BatchHeader, batch: Bytes) -> int:
     if header.magic == record_batch.MAGIC or not header.compression:
         return header.base_offset
     try:
-        return next(any_records(batch)).offset
-    except (KafkaError, StopIteration):
+        return OldMessages.wrapped(header, memoryview(batch)).walk().first_offset
+    except KafkaError:
         return header.base_offset
 
 
-def any_records(
-    buffer: Bytes,
-    position: int = 0,
-    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-    pace: Pace | None = None,
-) -> Iterator[Record]:
-    """The records of the batch or old message at `position`, wrapped ones included. An old message
-    is unpacked at once.
+def any_records(buffer: Bytes, position: int = 0, pace: Pace | None = None) -> Iterator[Record]:
+    """The records of the batch or old message at `position`, wrapped ones included, unpacked as
+    they are read. Those of an old message come when all of them are known to be readable;
+    of a batch the first ones come before the last ones are seen.
     """
     header = read_any_header(buffer, position)
     if header.magic == record_batch.MAGIC:
-        return record_batch.records(buffer, position, max_decompressed_bytes, pace)
-    return _legacy_records(header, memoryview(buffer), position, max_decompressed_bytes)
-
-
-def produced_records(
-    header: BatchHeader, message: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
-) -> list[Record]:
-    """The records of one old message that a producer sent, as `any_records`.
-
-    The checksum of each wrapped message is checked too: CORRUPT_MESSAGE.
-    """
-    view = memoryview(message)
-    outer = _read_message(header, view, 0)
-    if not header.compression:
-        return [outer]
-    inner = []
-    for inner_header, wrapped, at in _unwrap(header, outer.value, max_decompressed_bytes):
-        if not is_intact(inner_header, wrapped, at):
-            _corrupt(f"wrapped message with a wrong checksum (stored crc = {inner_header.crc})")
-        inner.append(_read_message(inner_header, wrapped, at))
-    placed = list(_placed(header, inner))
-    let_go(inner)
-    return placed
+        return record_batch.records(buffer, position, pace=pace)
+    return _legacy_records(header, memoryview(buffer)[position:], pace)
 
 
 def _legacy_header(buffer: Bytes, position: int, prefix: tuple[int, int, int, int]) -> BatchHeader:
@@ -171,98 +140,34 @@ def _legacy_header(buffer: Bytes, position: int, prefix: tuple[int, int, int, in
 
 
 def _legacy_records(
-    header: BatchHeader, view: memoryview, position: int, max_bytes: int
+    header: BatchHeader, message: memoryview, pace: Pace | None
 ) -> Iterator[Record]:
-    message = _read_message(header, view, position)
-    if not header.compression:
-        yield message
-        return
-    inner = [
-        _read_message(inner_header, wrapped, at)
-        for inner_header, wrapped, at in _unwrap(header, message.value, max_bytes)
-    ]
-    yield from _placed(header, inner)
+    if header.compression:
+        messages = OldMessages.wrapped(header, message, pace)
+        yield from messages.records(messages.walk().record_count)
+    else:
+        yield _read_message(header, message)
 
 
-def _placed(header: BatchHeader, inner: list[Record]) -> Iterator[Record]:
-    """Wrapped records with absolute offsets and the time that counts."""
-    if not inner:
-        invalid("compressed message that wraps nothing")
-    shift = _shift(header, inner[-1].offset) if header.magic == 1 else 0
-    stamp = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
-    for offset, timestamp, key, value, _ in inner:
-        yield Record(offset + shift, timestamp if stamp is None else stamp, key, value)
-
-
-def _shift(header: BatchHeader, last_inner_offset: int) -> int:
-    """Return the number that makes relative offsets of format 1 absolute.
-
-    Some versions of librdkafka left the wrapper's offset at 0 when they produced.
-    """
-    if header.base_offset == 0:
-        return 0
-    if header.base_offset < last_inner_offset:
-        invalid(
-            f"compressed message with offset {header.base_offset} that wraps one with "
-            f"offset {last_inner_offset}"
-        )
-    return header.base_offset - last_inner_offset
-
-
-def _unwrap(
-    header: BatchHeader, value: bytes | None, max_bytes: int
-) -> Iterator[tuple[BatchHeader, memoryview, int]]:
-    """(header, buffer, position) of each message in a compressed one; none where cut off."""
-    codec = header.compression
-    if value is None:
-        invalid("compressed message without value")
-    if codec == ZSTD:
-        invalid(f"message of format {header.magic} compressed with zstd")
-    if codec == LZ4 and header.magic == 0:
-        value = with_right_checksum(value)
-    inner = memoryview(decompress(codec, value, max_bytes))
-    position = 0
-    while (end := _end_of_message(inner, position)) <= len(inner):
-        message = read_any_header(inner, position)
-        if message.magic != header.magic or message.compression:
-            invalid(f"message of format {message.magic} wrapped in format {header.magic}")
-        yield message, inner, position
-        position = end
-
-
-def _end_of_message(view: memoryview, position: int) -> int:
-    """Where the message at `position` ends, beyond the end of all if it is cut off."""
-    start = position + LOG_OVERHEAD
-    if start > len(view):
-        return start
-    (length,) = _LENGTH.unpack_from(view, start - _LENGTH.size)
-    if length < _MIN_LENGTH[0]:
-        _corrupt(f"wrapped message with the length {length}")
-    return start + int(length)
-
-
-def _read_message(header: BatchHeader, view: memoryview, position: int) -> Record:
-    end = position + header.size_bytes
-    if end > len(view):
-        invalid(f"message of {header.size_bytes} bytes, {len(view) - position} given")
-    at = position + _TIMESTAMP_POSITION + 8 * header.magic
-    key, at = _read_bytes(view, at, end)
-    value, at = _read_bytes(view, at, end)
-    if at != end:
-        invalid(f"{end - at} bytes after a message's value")
+def _read_message(header: BatchHeader, message: memoryview) -> Record:
+    end = header.size_bytes
+    if end > len(message):
+        invalid(f"message of {end} bytes, {len(message)} given")
+    key, at = _read_bytes(message, _TIMESTAMP_POSITION + 8 * header.magic, end)
+    value, _ = _read_bytes(message, at, end)  # what follows is dropped, as in Java
     return Record(header.base_offset, header.max_timestamp, key, value)
 
 
-def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+def _read_bytes(message: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
     at = position + _LENGTH.size
     if at > end:
         invalid("message cut short")
-    (length,) = _LENGTH.unpack_from(view, position)
+    (length,) = _LENGTH.unpack_from(message, position)
     if length < 0:
         return None, at
     if at + length > end:
         invalid(f"field of {length} bytes, {end - at} left in its message")
-    return bytes(view[at : at + length]), at + length
+    return bytes(message[at : at + length]), at + length
 
 
 def _corrupt(reason: str) -> NoReturn:

@@ -12,7 +12,6 @@ from typing import Final
 
 from kbroker.errors import KafkaError
 from kbroker.record.bulk_records import read_plain
-from kbroker.record.compression import DEFAULT_MAX_BYTES
 from kbroker.record.default_record import Bytes, Record
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload, record_stream
@@ -21,17 +20,15 @@ from kbroker.record.record_stream import RecordStream
 AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
 
 
-def readable_records(
-    header: BatchHeader, batch: Bytes, max_legacy_bytes: int = DEFAULT_MAX_BYTES
-) -> Iterable[Record | KafkaError]:
+def readable_records(header: BatchHeader, batch: Bytes) -> Iterable[Record | KafkaError]:
     """The records of a batch or old message, and the refusal of each that cannot be read in its
     place. The last refusal stands for the rest where a record does not tell where the next one
     begins.
 
-    Raises KafkaError where the batch cannot be unpacked, or an old message to no more than that.
+    Raises KafkaError where the batch cannot be unpacked, or of an old message anything is broken.
     """
     if header.magic < MAGIC:
-        return any_records(batch, 0, max_legacy_bytes)
+        return any_records(batch)
     try:
         return read_plain(header, bytes(payload(header, batch, 0, AT_ONCE_BYTES)))
     except KafkaError:

@@ -40,7 +40,6 @@ from kbroker.record.compression import (
     compress_pieces,
     decompress,
     plain_pieces,
-    too_large,
 )
 from kbroker.record.default_record import (
     Bytes,
@@ -288,22 +287,14 @@ def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memory
     return memoryview(buffer)[position + HEADER_SIZE : end]
 
 
-def records(
-    buffer: Bytes,
-    position: int = 0,
-    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-    pace: Pace | None = None,
-) -> Iterator[Record]:
-    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken,
-    MESSAGE_TOO_LARGE where they begin beyond that many bytes. They are unpacked as they are read:
-    the first ones come before the last ones are seen.
+def records(buffer: Bytes, position: int = 0, pace: Pace | None = None) -> Iterator[Record]:
+    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken. They
+    are unpacked as they are read: the first ones come before the last ones are seen.
     """
     header = read_header(buffer, position)
     stream = record_stream(header, buffer, position, pace)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     for _ in range(header.record_count):
-        if stream.passed > max_decompressed_bytes:
-            raise too_large(max_decompressed_bytes)
         record = stream.read(header.base_offset, header.base_timestamp)
         yield record if stamped is None else record._replace(timestamp=stamped)
     stream.check_end()

@@ -17,12 +17,12 @@ from kbroker.record.default_record import (
     read_varint,
     skim_record,
 )
+from kbroker.record.piece_stream import PieceStream
 
 Pace = Callable[[int], None]  # hears how many bytes were unpacked; may wait, or end the reading
 
 _LONGEST_VARINT: Final = 10
 _SHORT_BYTES: Final = 64 * 1024  # a record that takes more is skimmed in pieces
-_LEAST_MORE_BYTES: Final = 512 * 1024  # added at a time: pieces may be as small as a byte
 
 
 def paced(pieces: Iterator[bytes | bytearray], pace: Pace | None) -> Iterator[bytes | bytearray]:
@@ -36,44 +36,10 @@ def _paced(pieces: Iterator[bytes | bytearray], pace: Pace) -> Iterator[bytes | 
         yield piece
 
 
-class RecordStream:
-    """Records one after the other. `held` is what was unpacked and not dropped yet, `at` the
-    position of the next record in it.
-    """
+class RecordStream(PieceStream):
+    """Records one after the other; `at` is the position of the next one."""
 
-    __slots__ = ("_passed", "_pieces", "at", "held")
-
-    def __init__(self, pieces: Iterator[bytes | bytearray]) -> None:
-        self._pieces = pieces
-        self._passed = 0  # bytes that were dropped
-        self.held: bytes | bytearray = next(pieces, b"")
-        self.at = 0
-
-    @property
-    def passed(self) -> int:
-        """How many bytes the records so far took."""
-        return self._passed + self.at
-
-    @property
-    def left(self) -> int:
-        """How many bytes are held from the next record on."""
-        return len(self.held) - self.at
-
-    def more(self) -> bool:
-        """Drop the records that were passed and hold at least a byte more; False: that was all."""
-        piece = next(self._pieces, None)
-        if piece is None:
-            return False
-        held = self.held if isinstance(self.held, bytearray) else bytearray(self.held)
-        del held[: self.at]
-        self._passed += self.at
-        self.at = 0
-        self.held = held
-        enough = len(held) + _LEAST_MORE_BYTES
-        while piece is not None:
-            held += piece
-            piece = next(self._pieces, None) if len(held) < enough else None
-        return True
+    __slots__ = ()
 
     def check_end(self) -> None:
         """Refuse whatever is behind the last record; what is broken there shows itself, too."""
@@ -133,26 +99,6 @@ class RecordStream:
         size = self._varint()
         key = None if size < 0 else b"".join(self.take(size))
         return offset_delta, key, self._varint() >= 0
-
-    def take(self, size_bytes: int) -> Iterator[bytes]:
-        """So many bytes, in pieces."""
-        while size_bytes > self.left:
-            size_bytes -= self.left
-            yield bytes(self.held[self.at :])
-            self.at = len(self.held)
-            if not self.more():
-                invalid("record cut short")
-        yield bytes(self.held[self.at : self.at + size_bytes])
-        self.at += size_bytes
-
-    def skip(self, size_bytes: int) -> None:
-        """Pass over so many bytes."""
-        while size_bytes > self.left:
-            size_bytes -= self.left
-            self.at = len(self.held)
-            if not self.more():
-                invalid("record cut short")
-        self.at += size_bytes
 
     def _size_of_next(self) -> int:
         """How many bytes the next record takes, by its length."""

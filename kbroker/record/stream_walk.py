@@ -13,7 +13,7 @@ from kbroker.errors import KafkaError
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.codecs.payload import PIECE_BYTES
 from kbroker.record.default_record import write_record
-from kbroker.record.record_batch import BatchHeader
+from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     DELTAS_AT_ONCE,
@@ -122,10 +122,14 @@ def first_record_at(
     header: BatchHeader, stream: RecordStream, timestamp: int, starting_offset: int
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
+    stamp = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    if stamp is not None and stamp < timestamp:
+        return None
     least_delta = timestamp - header.base_timestamp
     least_offset_delta = starting_offset - header.base_offset
     for _ in range(header.record_count):
         delta, offset_delta, _ = stream.skim()
-        if delta >= least_delta and offset_delta >= least_offset_delta:
-            return header.base_timestamp + delta, header.base_offset + offset_delta
+        if offset_delta >= least_offset_delta and (stamp is not None or delta >= least_delta):
+            found = header.base_timestamp + delta if stamp is None else stamp
+            return found, header.base_offset + offset_delta
     return None

@@ -89,7 +89,7 @@ def test_a_batch_with_changed_bytes_gives_records_or_a_refusal(
 
     outcome(lambda: walk_batch(header, batch, LIMIT))
     outcome(lambda: tail_fits(header, batch))
-    outcome(lambda: [0 for _ in zip(range(1000), records(batch, 0, LIMIT), strict=False)])
+    outcome(lambda: [0 for _ in zip(range(1000), records(batch), strict=False)])
 
 
 @given(st.integers(0, 1), st.integers(0, 15), maybe_bytes, maybe_bytes, st.binary(max_size=3))
@@ -106,7 +106,7 @@ def test_old_messages_give_records_or_a_refusal(
     )
     message = bytes(8) + len(body).to_bytes(4, "big") + body
 
-    outcome(lambda: list(any_records(message, 0, LIMIT)))
+    outcome(lambda: list(any_records(message)))
 
 
 def walked_slowly(header: BatchHeader, batch: bytes | bytearray) -> tuple[int, int, int, int]:

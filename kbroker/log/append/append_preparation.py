@@ -60,20 +60,22 @@ class Preparation:
         if self.origin == AppendOrigin.OLD_CLIENT:
             records = whole_messages(records)
             if not holds_batch(records):
-                return self._converted(records)
+                return self._converted(records, pace)
         header = check_produced_batch(records, place.topic_partition, rules)
         records = memoryview(records)[: header.size_bytes]
         if rules.magic != MAGIC:
-            return self._converted(records)
+            return self._converted(records, pace)
         limit = WorkerThread(pace)
         return open_batch(records, header, place.topic_partition, rules, place.now_ms, limit)
 
-    def _converted(self, records: memoryview | bytearray) -> OpenedBatch | TrustedBatches:
+    def _converted(
+        self, records: memoryview | bytearray, pace: Pace | None
+    ) -> OpenedBatch | TrustedBatches:
         """Convert what is not of the topic's format; one of the new format gets one batch."""
         from kbroker.log.append.message_set_append import as_one_batch, prepare_set
 
         if self.rules.magic != MAGIC or not records:
-            return prepare_set(records, self.rules, self.place)
-        batch = as_one_batch(records, self.rules, self.place)
+            return prepare_set(records, self.rules, self.place, pace)
+        batch = as_one_batch(records, self.rules, self.place, pace)
         header = read_header(batch)
         return OpenedBatch(batch, header, header.max_timestamp)

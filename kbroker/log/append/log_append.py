@@ -11,7 +11,8 @@ UNKNOWN_SERVER_ERROR.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -43,7 +44,6 @@ from kbroker.log.append.message_set import holds_batch, size_of_next
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import (
     COMPRESSION_MASK,
-    READER_MAX_BYTES,
     ZSTD,
     bounded_pieces,
     looks_compressed,
@@ -82,7 +82,7 @@ from kbroker.record.stream_walk import (
 
 WritableBatch = bytearray | memoryview
 
-_MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
+MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
 _PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
 _LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
 
@@ -195,7 +195,7 @@ def open_batch(
     walked = _walked(header, batch, limit, RECOMPRESSION_COST if changes_codec else 0)
     if walked.keyless and rules.is_compacted:
         stream = record_stream(header, batch, pace=limit.pace)
-        indexes = keyless_indexes(header, stream, _MOST_RECORD_ERRORS)
+        indexes = keyless_indexes(header, stream, MOST_RECORD_ERRORS)
         raise without_key(indexes, walked.keyless, topic_partition)
     if not stamps:
         _check_walked_timestamps(header, batch, walked, rules, now_ms, limit.pace)
@@ -254,15 +254,8 @@ def _made_again(
     body = record_pieces(header, batch, pace=pace)
     if walked.misplaced:
         body = numbered(header, RecordStream(body))
-    most_bytes = min(READER_MAX_BYTES, most_unpacked_bytes(codec, rules.max_message_bytes))
-    body = bounded_pieces(body, most_bytes)
+    body = bounded_pieces(body, most_unpacked_bytes(codec, rules.max_message_bytes))
     return bytearray(join_pieces(changed, body, rules.compression_level))
-
-
-def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:
-    """Refuse records without key, given by their indexes: what a compacted topic does."""
-    if keyless:
-        raise without_key(keyless[:_MOST_RECORD_ERRORS], len(keyless), topic_partition)
 
 
 def check_stamps(
@@ -276,7 +269,7 @@ def check_stamps(
             "Invalid timestamp type in message. "
             "Producer should not set timestamp type to LogAppendTime."
         )
-        indexes = range(first_index, first_index + min(record_count, _MOST_RECORD_ERRORS))
+        indexes = range(first_index, first_index + min(record_count, MOST_RECORD_ERRORS))
         raise invalid_timestamps([RecordError(index, reason) for index in indexes])
 
 
@@ -285,13 +278,14 @@ def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -
     if not rules.bounds_timestamps:
         return
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    outside = [
+    outside = (
         UntimelyRecord(index, record.timestamp, record.offset)
         for index, record in enumerate(given)
         if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    ]
-    if outside:
-        raise outside_bounds(outside[:_MOST_RECORD_ERRORS], earliest, latest)
+    )
+    named = list(islice(outside, MOST_RECORD_ERRORS))
+    if named:
+        raise outside_bounds(named, earliest, latest)
 
 
 def _check_walked_timestamps(
@@ -310,7 +304,7 @@ def _check_walked_timestamps(
     if least <= walked.least_timestamp and walked.max_timestamp <= most:
         return
     stream = record_stream(header, batch, pace=pace)
-    found = timestamps_outside(header, stream, (least, most), _MOST_RECORD_ERRORS)
+    found = timestamps_outside(header, stream, (least, most), MOST_RECORD_ERRORS)
     if found:
         offset = header.base_offset
         outside = [UntimelyRecord(index, timestamp, offset + index) for index, timestamp in found]

@@ -4,40 +4,77 @@ old format (KIP-31, KIP-32, KIP-98).
 Law: codes are those of Kafka's LogValidator, because clients act on them. An unknown codec, a
 broken payload, a time before the epoch and headers that the format has no place for get
 UNKNOWN_SERVER_ERROR from Kafka, and here codes that a client can act on. A set is taken or refused
-as a whole.
+as a whole. It may unpack to any size: it is walked and then written again piece by piece.
 
 Few brokers ever see an old message: what makes an append one of these imports this module then.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_refusals import larger_than_segment, record_corrupt, too_large
+from kbroker.log.append.append_refusals import larger_than_segment, too_large, without_key
 from kbroker.log.append.append_rules import AppendRules, Place
-from kbroker.log.append.log_append import check_keys, check_stamps, check_timestamps
+from kbroker.log.append.checked_set import CheckedSet, checked_set
+from kbroker.log.append.log_append import MOST_RECORD_ERRORS, check_stamps, check_timestamps
 from kbroker.log.append.message_set import whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.model import NO_TIMESTAMP
-from kbroker.record.compression import NONE, ZSTD, unsupported
-from kbroker.record.conversion import TargetFormat, convert
-from kbroker.record.default_record import Record, let_go
-from kbroker.record.legacy_builder import place_wrapper
-from kbroker.record.legacy_record import is_intact, produced_records, read_any_header
-from kbroker.record.record_batch import MAGIC, BatchHeader, records
+from kbroker.record.codecs.payload import PIECE_BYTES
+from kbroker.record.compression import (
+    NONE,
+    READER_MAX_BYTES,
+    ZSTD,
+    bounded_pieces,
+    most_unpacked_bytes,
+    unsupported,
+)
+from kbroker.record.default_record import Record
+from kbroker.record.legacy_builder import build_legacy, place_wrapper
+from kbroker.record.legacy_record import read_any_header
+from kbroker.record.message_stream import WalkedMessages
+from kbroker.record.old_messages import OldMessages
+from kbroker.record.record_batch import (
+    LOG_APPEND_TIME,
+    MAGIC,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    BatchOptions,
+    base_time,
+    join_pieces,
+    record_stream,
+    records,
+    unsealed_header,
+)
+from kbroker.record.record_stream import Pace
+from kbroker.record.stream_walk import walk_stream
+from kbroker.record.up_conversion import record_pieces
+
+_LEAST_MESSAGE_BYTES = 26
 
 
-class Message(NamedTuple):
-    """One message of a set, and its header."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a client sent, walked: offsets and times are those that it means."""
 
-    header: BatchHeader
-    data: memoryview
+    first: CheckedSet
+    walked: WalkedMessages
+    messages: OldMessages | None  # None: a batch of format 2
+    records: Callable[[], Iterator[Record]]
+
+    @property
+    def codec(self) -> int:
+        return self.first.header.compression
 
 
-def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) -> TrustedBatches:
-    """Check whole messages of one format and put them into the topic's, with their offsets.
+def prepare_set(
+    data: memoryview | bytearray, rules: AppendRules, place: Place, pace: Pace | None = None
+) -> TrustedBatches:
+    """Check whole messages of one format and put them into the topic's, with their offsets. `pace`
+    hears of each piece.
 
     Raises KafkaError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP
     (InvalidRecordsError names the records), UNSUPPORTED_COMPRESSION_TYPE,
@@ -45,25 +82,19 @@ def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) 
     """
     if not len(data):
         return TrustedBatches(memoryview(data), [])
-    messages = _checked_messages(memoryview(data), rules, place)
-    first = messages[0].header
-    entries = _checked_records(messages, rules, place)
-    codec = first.compression if rules.compression is None else rules.compression
-    stored = _in_place(messages, entries, rules, place, codec)
+    source = _checked_source(memoryview(data), rules, place, pace)
+    stored = _in_place(source, rules, place)
     if stored is None:
-        stored = _rebuilt(entries, codec, rules, place)
-    let_go(entries)
+        stored = _rebuilt(source, rules, place)
     if len(stored) > rules.segment_bytes:
         raise larger_than_segment(len(stored), place.topic_partition, rules)
-    headers = _headers(stored)
-    for header in headers:
-        if header.size_bytes > rules.max_message_bytes:
-            raise too_large(header.size_bytes, place.topic_partition, rules)
     stamp = place.now_ms if rules.stamps_append_time else -1
-    return TrustedBatches(memoryview(stored), headers, stamp)
+    return TrustedBatches(memoryview(stored), _telling_headers(stored, rules, place, pace), stamp)
 
 
-def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place) -> bytearray:
+def as_one_batch(
+    data: memoryview | bytearray, rules: AppendRules, place: Place, pace: Pace | None = None
+) -> bytearray:
     """Check what an old client sent for a topic of format 2, and return it as the one batch that a
     new client would send; `place` has no offset and no epoch. May run on a worker thread.
 
@@ -72,65 +103,39 @@ def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place)
     whole = whole_messages(data)
     if not len(whole):
         return bytearray()
-    messages = _checked_messages(whole, rules, place)
-    entries = _checked_records(messages, rules, place)
-    codec = messages[0].header.compression if rules.compression is None else rules.compression
-    stored = _rebuilt(entries, codec, rules._replace(stamps_append_time=False), place)
-    let_go(entries)
-    return bytearray(stored)
+    source = _checked_source(whole, rules, place, pace)
+    return bytearray(_rebuilt(source, rules._replace(stamps_append_time=False), place))
 
 
-def _checked_messages(view: memoryview, rules: AppendRules, place: Place) -> list[Message]:
-    """Headers and bytes of all messages: sizes, checksums, one format, one compressed message."""
-    messages: list[Message] = []
-    position = 0
-    while position < len(view):
-        header = read_any_header(view, position)
-        message = view[position : position + header.size_bytes]
-        if header.size_bytes > rules.max_message_bytes:
-            raise too_large(header.size_bytes, place.topic_partition, rules)
-        if not is_intact(header, message):
-            raise record_corrupt(header, place.topic_partition)
-        messages.append(Message(header, message))
-        position += header.size_bytes
-    is_compressed = any(each.header.compression for each in messages)
-    is_single = is_compressed or messages[0].header.magic == MAGIC
-    if is_single and len(messages) > 1:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, "Compressed outer record has more than one batch"
-        )
-    for before, after in pairwise(messages):
-        if after.header.magic != before.header.magic:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD,
-                f"Batch magic {after.header.magic} is not the same as the first batch's magic byte "
-                f"{before.header.magic} in topic partition {place.topic_partition}",
-            )
-    return messages
+def _checked_source(
+    view: memoryview, rules: AppendRules, place: Place, pace: Pace | None
+) -> _Source:
+    first = checked_set(view, rules, place.topic_partition, pace)
+    source = _of_batch(first, rules, pace) if first.header.magic == MAGIC else _of_old(first, pace)
+    if first.stamps_error is not None:
+        raise first.stamps_error
+    if first.is_single:
+        check_stamps(first.header, rules, source.walked.record_count)
+    _check_walked(source, rules, place)
+    return source
 
 
-def _checked_records(messages: list[Message], rules: AppendRules, place: Place) -> list[Record]:
-    header, message = messages[0]
+def _of_old(first: CheckedSet, pace: Pace | None) -> _Source:
+    header = first.header
     if header.compression > ZSTD:
         raise unsupported(header.compression)
-    if header.magic == MAGIC:
-        _check_can_go_down(header, rules)
-        entries = list(records(message))
-        _check_headers(entries, rules)
-    else:
-        entries = [entry for each in messages for entry in produced_records(*each)]
-    for index, each in enumerate(messages):
-        check_stamps(each.header, rules, len(entries) if len(messages) == 1 else 1, index)
-    if rules.is_compacted:
-        keyless = [index for index, entry in enumerate(entries) if entry.key is None]
-        check_keys(keyless, place.topic_partition)
-    if not rules.stamps_append_time:
-        check_timestamps(entries, rules, place.now_ms)
-        _check_after_epoch(entries)
-    return entries
+    messages = (
+        OldMessages.wrapped(header, first.view, pace)
+        if header.compression
+        else OldMessages.in_set(header.magic, first.view, pace)
+    )
+    walked = messages.walk(checks_crc=True)
+    return _Source(first, walked, messages, lambda: messages.records(walked.record_count))
 
 
-def _check_can_go_down(header: BatchHeader, rules: AppendRules) -> None:
+def _of_batch(first: CheckedSet, rules: AppendRules, pace: Pace | None) -> _Source:
+    """A batch that goes down. It was checked as one of a producer."""
+    header = first.header
     for is_so, kind in (
         (header.is_transactional, "Transactional"),
         (header.has_producer_id, "Idempotent"),
@@ -140,59 +145,134 @@ def _check_can_go_down(header: BatchHeader, rules: AppendRules) -> None:
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
                 f"{kind} records cannot be used with magic version {rules.magic}",
             )
+    found = walk_stream(header, record_stream(header, first.view, pace=pace))
+    least, largest = found.least_timestamp, found.max_timestamp
+    if header.timestamp_type == LOG_APPEND_TIME:
+        least = largest = header.max_timestamp
+    count = header.record_count
+    walked = WalkedMessages(count, 0, count - 1, True, least, least, largest, found.keyless, 0, 0)
+    return _Source(first, walked, None, lambda: _without_headers(first.view, rules, pace))
 
 
-def _check_headers(entries: list[Record], rules: AppendRules) -> None:
-    if any(entry.headers for entry in entries):
+def _without_headers(batch: memoryview, rules: AppendRules, pace: Pace | None) -> Iterator[Record]:
+    for record in records(batch, pace=pace):
+        if record.headers:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                f"Magic v{rules.magic} does not support record headers",
+            )
+        yield record
+
+
+def _check_walked(source: _Source, rules: AppendRules, place: Place) -> None:
+    """Refuse records without key, and times, that the topic does not take."""
+    walked = source.walked
+    if rules.is_compacted and walked.keyless:
+        keyless = (index for index, each in enumerate(source.records()) if each.key is None)
+        indexes = list(islice(keyless, MOST_RECORD_ERRORS))
+        raise without_key(indexes, walked.keyless, place.topic_partition)
+    if rules.stamps_append_time:
+        return
+    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
+    if walked.least_timestamp < place.now_ms - before or (
+        walked.largest_timestamp > place.now_ms + after
+    ):
+        check_timestamps(source.records(), rules, place.now_ms)
+    if walked.least_timestamp < NO_TIMESTAMP:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"Magic v{rules.magic} does not support record headers",
+            ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {walked.least_timestamp}"
         )
 
 
-def _check_after_epoch(entries: list[Record]) -> None:
-    earliest = min((entry.timestamp for entry in entries), default=NO_TIMESTAMP)
-    if earliest < NO_TIMESTAMP:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {earliest}")
+def _codec_of(source: _Source, rules: AppendRules) -> int:
+    return source.codec if rules.compression is None else rules.compression
 
 
-def _in_place(
-    messages: list[Message], entries: list[Record], rules: AppendRules, place: Place, codec: int
-) -> bytes | None:
+def _in_place(source: _Source, rules: AppendRules, place: Place) -> bytes | None:
     """A compressed message of format 1 that needs a new offset and time only; else None.
 
     Some clients count the wrapped offsets wrongly: those are wrapped again.
     """
-    header, message = messages[0]
+    header, walked = source.first.header, source.walked
+    codec = _codec_of(source, rules)
     if header.magic != 1 or rules.magic != 1 or not codec or header.compression != codec:
         return None
-    if any(entry.offset != index for index, entry in enumerate(entries)):
+    if walked.first_offset or not walked.follow:
         return None
-    last_offset = place.first_offset + len(entries) - 1
-    largest = max(entry.timestamp for entry in entries)
+    last_offset = place.first_offset + walked.record_count - 1
     stamp = place.now_ms if rules.stamps_append_time else None
-    return place_wrapper(header, message, last_offset, largest, stamp)
+    return place_wrapper(header, source.first.view, last_offset, walked.largest_timestamp, stamp)
 
 
-def _rebuilt(entries: list[Record], codec: int, rules: AppendRules, place: Place) -> bytes:
-    target = TargetFormat(
-        rules.magic,
-        codec or NONE,
-        rules.compression_level,
-        place.now_ms if rules.stamps_append_time else None,
-        place.leader_epoch,
+def _rebuilt(source: _Source, rules: AppendRules, place: Place) -> bytes:
+    """The records in the topic's format and codec. MESSAGE_TOO_LARGE above what it allows, and for
+    more than can be held, which is 256 MiB of a record, or of records that are not compressed.
+    """
+    codec = _codec_of(source, rules)
+    stamp = place.now_ms if rules.stamps_append_time else None
+    messages = source.messages
+    if rules.magic == MAGIC and messages is not None:
+        return _as_batch(messages, source.walked, rules, place, codec)
+    if source.walked.longest_bytes > READER_MAX_BYTES:
+        raise too_large(source.walked.longest_bytes, place.topic_partition, rules)
+    most_bytes = most_unpacked_bytes(codec, rules.max_message_bytes) if codec else READER_MAX_BYTES
+    placed = _placed(source.records(), rules, place, most_bytes)
+    return build_legacy(
+        placed, rules.magic, codec or NONE, append_time_ms=stamp, level=rules.compression_level
     )
-    return convert(
-        (Record(offset, *entry[1:]) for offset, entry in enumerate(entries, place.first_offset)),
-        target,
+
+
+def _as_batch(
+    messages: OldMessages, walked: WalkedMessages, rules: AppendRules, place: Place, codec: int
+) -> bytes:
+    stamped = rules.stamps_append_time
+    newest = place.now_ms if stamped else walked.largest_timestamp
+    header = unsealed_header(
+        BatchOptions(
+            flags=TIMESTAMP_TYPE_BIT if stamped else 0,
+            compression=codec,
+            partition_leader_epoch=place.leader_epoch,
+        ),
+        base_offset=place.first_offset,
+        last_offset=place.first_offset + walked.record_count - 1,
+        base_timestamp=base_time(walked.first_timestamp, newest),
+        max_timestamp=newest,
+        record_count=walked.record_count,
     )
+    pieces = record_pieces(messages, walked.record_count, header.base_timestamp)
+    bounded = bounded_pieces(pieces, most_unpacked_bytes(codec, rules.max_message_bytes))
+    batch = join_pieces(header, bounded, rules.compression_level)
+    if len(batch) > rules.max_message_bytes:
+        raise too_large(len(batch), place.topic_partition, rules)
+    return batch
 
 
-def _headers(stored: bytes) -> list[BatchHeader]:
-    headers = []
-    position = 0
+def _placed(
+    given: Iterator[Record], rules: AppendRules, place: Place, most_bytes: int
+) -> Iterator[Record]:
+    """The records at their offsets in the log, so many bytes of them at most."""
+    left = most_bytes
+    for offset, (_, timestamp, key, value, _headers) in enumerate(given, place.first_offset):
+        left -= _LEAST_MESSAGE_BYTES + len(key or b"") + len(value or b"")
+        if left < 0:
+            raise too_large(most_bytes - left, place.topic_partition, rules)
+        yield Record(offset, timestamp, key, value)
+
+
+def _telling_headers(
+    stored: bytes, rules: AppendRules, place: Place, pace: Pace | None
+) -> list[BatchHeader]:
+    """Those that an append tells of: the first with the largest time, and the last."""
+    newest = last = read_any_header(stored)
+    position = told = 0
     while position < len(stored):
-        header = read_any_header(stored, position)
-        headers.append(header)
-        position += header.size_bytes
-    return headers
+        last = read_any_header(stored, position)
+        if last.size_bytes > rules.max_message_bytes:
+            raise too_large(last.size_bytes, place.topic_partition, rules)
+        if last.max_timestamp > newest.max_timestamp:
+            newest = last
+        position += last.size_bytes
+        if pace is not None and position - told >= PIECE_BYTES:
+            pace(position - told)
+            told = position
+    return [last] if newest is last or newest == last else [newest, last]

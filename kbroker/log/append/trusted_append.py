@@ -30,7 +30,8 @@ Markers = list[Marker | None]  # per batch
 
 
 class TrustedBatches:
-    """Whole batches in one buffer, with their headers.
+    """Whole batches in one buffer, with their headers; of messages that were converted to an old
+    format, which may be many, with the one of the largest time and the last.
 
     `log_append_time` is told to who asked for the append; -1 where records keep their own time.
     """

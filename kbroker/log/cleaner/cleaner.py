@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import compress, islice
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleaned_segment import CleanedSegment
@@ -36,11 +37,13 @@ from kbroker.record.batch_filter import (
     empty_batch,
     keep_legacy_records,
 )
-from kbroker.record.compression import READER_MAX_BYTES
 from kbroker.record.default_record import Record
 from kbroker.record.filtered_batch import batch_to_filter
 from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.old_messages import OldMessages
 from kbroker.record.record_batch import MAGIC, BatchHeader
+
+_SOME_RECORDS = 1_000  # of an old message, whose keys are held together
 
 
 class CannotCleanError(Exception):
@@ -251,14 +254,16 @@ class Cleaner:
         return [s for s in spans if s.offset_delta > bound or s.offset_delta in chosen]
 
     def _clean_legacy(self, header: BatchHeader, batch: memoryview) -> None:
-        records = list(any_records(batch, 0, READER_MAX_BYTES))
-        self._stats.records_read += len(records)
-        kept = [record for record in records if self._keeps_legacy(record)]
-        self._stats.records_written += len(kept)
-        if len(kept) == len(records):
+        messages = OldMessages.of(header, batch)
+        count = messages.walk().record_count
+        self._stats.records_read += count
+        stays = bytearray(self._keeps_legacy(record) for record in messages.records(count))
+        kept_count = sum(stays)
+        self._stats.records_written += kept_count
+        if kept_count == count:
             self._write(header, batch)
-        elif kept:
-            changed = keep_legacy_records(header, kept)
+        elif kept_count:
+            changed = keep_legacy_records(header, compress(messages.records(count), stays))
             self._write(read_any_header(changed), changed)
 
     def _keeps_legacy(self, record: Record) -> bool:
@@ -307,11 +312,10 @@ def _keys(
     other, each time with the last offset up to which they are all.
     """
     if header.magic < MAGIC:
-        records = any_records(batch, 0, READER_MAX_BYTES)
-        yield (
-            [(r.key, r.offset) for r in records if r.key is not None and r.offset >= start_offset],
-            header.last_offset,
-        )
+        records = any_records(batch)
+        while some := list(islice(records, _SOME_RECORDS)):
+            keys = [(r.key, r.offset) for r in some if r.key is not None]
+            yield [each for each in keys if each[1] >= start_offset], some[-1].offset
         return
     base_offset = header.base_offset
     first_delta = start_offset - base_offset

@@ -122,14 +122,20 @@ def test_small_batches_are_read_together() -> None:
 LARGE = [Record(n, 0, b"k", b"v" * (n * 37 % 90)) for n in range(5, 605)]
 
 
-@pytest.mark.parametrize("codec", [GZIP, ZSTD])
+LARGE_BATCHES = {
+    "gzip": build(LARGE, base_offset=5, options=BatchOptions(compression=GZIP)),
+    "zstd": build(LARGE, base_offset=5, options=BatchOptions(compression=ZSTD)),
+    "old": build_legacy(LARGE, 1, GZIP),
+}
+
+
+@pytest.mark.parametrize("large", LARGE_BATCHES.values(), ids=LARGE_BATCHES)
 @pytest.mark.parametrize(("start", "end"), [(0, None), (100, 400)])
 def test_a_large_batch_comes_in_lists(
-    monkeypatch: pytest.MonkeyPatch, codec: int, start: int, end: int | None
+    monkeypatch: pytest.MonkeyPatch, large: bytes, start: int, end: int | None
 ) -> None:
     monkeypatch.setattr(module, "HELD_BYTES", 1_000)
     monkeypatch.setattr(module, "MANY_BYTES", 2_000)
-    large = build(LARGE, base_offset=5, options=BatchOptions(compression=codec))
     data = memoryview(batch(0, 3) + large + batch(605, 1))
 
     lists = [some for _, some in records_of(fetched_batches(PLACE, data, start, end))]

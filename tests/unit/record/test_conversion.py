@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, NONE, READER_MAX_BYTES, SNAPPY, ZSTD
-from kbroker.record.conversion import TargetFormat, convert, down_convert
+from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kbroker.record.conversion import down_convert
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy, place_wrapper
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
@@ -113,7 +113,7 @@ def test_a_batch_that_unpacks_to_more_than_is_taken_of_a_producer_at_once_comes_
 
     converted = down_convert(packed, 1, 0, PLENTY)
 
-    assert list(any_records(converted.records, 0, READER_MAX_BYTES)) == records
+    assert list(any_records(converted.records)) == records
 
 
 def test_markers_stay_away() -> None:
@@ -224,34 +224,6 @@ def test_every_golden_log_comes_down_with_all_its_records(name: str) -> None:
                 walked += len(entries)
 
     assert walked > 200
-
-
-@by_name
-def test_old_records_go_up(codec: int) -> None:
-    entries = [record(5), record(6, timestamp=-1)]
-
-    stored = convert(entries, TargetFormat(2, codec, leader_epoch=3))
-
-    header = read_header(stored)
-    assert read(stored) == entries
-    assert (header.partition_leader_epoch, header.max_timestamp) == (3, NOW_MS + 5)
-
-
-def test_records_that_go_up_are_stamped_with_the_brokers_time() -> None:
-    stored = convert([record(5), record(6)], TargetFormat(2, append_time_ms=NOW_MS + 77))
-
-    header = read_header(stored)
-    assert (header.timestamp_type, header.max_timestamp) == (LOG_APPEND_TIME, NOW_MS + 77)
-    assert header.base_timestamp == NOW_MS + 5
-
-
-@pytest.mark.parametrize("magic", [1, 2])
-def test_a_level_packs_smaller(magic: int) -> None:
-    entries = [record(n, value=b"%d and %x, " % (n, n * n * 7919 % 65_521)) for n in range(500)]
-
-    low, high = (convert(entries, TargetFormat(magic, GZIP, level)) for level in (1, 9))
-
-    assert len(high) < len(low)
 
 
 def test_a_wrapper_moves_without_being_opened() -> None:

@@ -147,3 +147,13 @@ def test_a_higher_level_packs_smaller() -> None:
     quick, small = (len(build_legacy(record, 1, GZIP, level=level)) for level in (1, 9))
 
     assert small < quick
+
+
+def test_a_level_packs_smaller() -> None:
+    records = [
+        Record(n, NOW_MS, None, b"%d and %x, " % (n, n * n * 7919 % 65_521)) for n in range(500)
+    ]
+
+    low, high = (build_legacy(records, 1, GZIP, level=level) for level in (1, 9))
+
+    assert len(high) < len(low)

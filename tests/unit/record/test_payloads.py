@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from kbroker.errors import KafkaError
-from kbroker.record.legacy_record import any_records, produced_records, read_any_header
+from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.old_messages import OldMessages
 from kbroker.record.record_batch import MAGIC, plain_records
 from kbroker.record.record_walk import walk_records
 from tests.golden import payloads
@@ -22,8 +23,9 @@ def read(batch: bytes) -> str | None:
     header = read_any_header(batch)
     try:
         if header.magic < MAGIC:
-            return payloads.told(produced_records(header, batch))
-        walk_records(header, plain_records(header, batch))
+            OldMessages.wrapped(header, memoryview(batch)).walk(checks_crc=True)
+        else:
+            walk_records(header, plain_records(header, batch))
         return payloads.told(any_records(batch))
     except KafkaError:
         return None

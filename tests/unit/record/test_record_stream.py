@@ -59,7 +59,7 @@ def cut(plain: bytes, size: int) -> Iterator[bytes]:
 def test_records_in_pieces_are_those_of_the_whole(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbroker.record.record_stream._LEAST_MORE_BYTES", 1)
+    monkeypatch.setattr("kbroker.record.piece_stream._LEAST_MORE_BYTES", 1)
     monkeypatch.setattr("kbroker.record.record_stream._SHORT_BYTES", 50)
     monkeypatch.setattr("kbroker.record.stream_walk._RETRIED_BYTES", 500)
     batch = build(MANY)
@@ -77,7 +77,7 @@ def test_records_in_pieces_are_those_of_the_whole(
 def test_records_cut_short_are_refused_wherever_pieces_end(
     size: int, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbroker.record.record_stream._LEAST_MORE_BYTES", 1)
+    monkeypatch.setattr("kbroker.record.piece_stream._LEAST_MORE_BYTES", 1)
     monkeypatch.setattr("kbroker.record.record_stream._SHORT_BYTES", 50)
     batch = build(MANY)
 
@@ -140,7 +140,7 @@ def test_a_batch_with_an_80_mb_record_is_stored_found_read_and_converted(codec: 
     found = TimedBatch(header, bytes(batch), 11, 0).search()
     assert found is not None
     assert found.offset == 1
-    assert [len(record.value or b"") for record in records(batch, 0, READER_MAX_BYTES)] == [
+    assert [len(record.value or b"") for record in records(batch)] == [
         80_000_000,
         4,
     ]
@@ -154,9 +154,7 @@ def test_a_batch_with_an_80_mb_record_is_converted_for_old_clients(codec: int) -
     converted = down_convert(batch, 1, 0, 1_000_000)
 
     assert converted.next_offset == 2
-    assert [
-        len(record.value or b"") for record in any_records(converted.records, 0, READER_MAX_BYTES)
-    ] == [
+    assert [len(record.value or b"") for record in any_records(converted.records)] == [
         80_000_000,
         4,
     ]

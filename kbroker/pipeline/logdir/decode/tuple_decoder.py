@@ -16,8 +16,10 @@ from kbroker.pipeline.logdir.decode.decoded_records import DecodedRecords
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
 from kbroker.pipeline.logdir.exact_columns import header_columns_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+from kbroker.record.compression import too_large
 from kbroker.record.default_record import Record, in_64_bits
 from kbroker.record.legacy_record import any_records
+from kbroker.record.record_walk import SMALLEST_RECORD_BYTES
 
 
 class UnreadableBatchError(Exception):
@@ -64,11 +66,16 @@ class TupleDecoder:
 
     def _records(self, piece: Piece, index: int) -> list[Record]:
         batch = memoryview(piece.buffer)[piece.bounds[index] : piece.bounds[index + 1]]
-        return [
-            record._replace(timestamp=in_64_bits(record.timestamp))
-            for record in any_records(batch, 0, self._max_bytes)
-            if self._is_wanted(in_64_bits(record.timestamp), record.offset)
-        ]
+        found = []
+        left = self._max_bytes
+        for record in any_records(batch):
+            left -= SMALLEST_RECORD_BYTES + len(record.key or b"") + len(record.value or b"")
+            if left < 0:
+                raise too_large(self._max_bytes)
+            time_ms = in_64_bits(record.timestamp)
+            if self._is_wanted(time_ms, record.offset):
+                found.append(record._replace(timestamp=time_ms))
+        return found
 
     def _is_wanted(self, time_ms: int, offset: int) -> bool:
         task, options = self._task, self._options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from kbroker.log.cleaner.cleaner_worker import run_job
 from kbroker.log.cleaner.cleaning_job import CleanerLimits, CleaningFailed
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
+from kbroker.record.compression import GZIP
 from kbroker.record.legacy_builder import build_legacy
+from kbroker.record.piece_stream import PieceStream
 from kbroker.record.record_batch import BatchOptions, Record, build
 from tests.fakes.log_cleaning import clean, stored_batches, stored_records
 from tests.fakes.log_maker import NOW_MS, open_log
@@ -86,6 +89,29 @@ def test_old_formats_are_cleaned_in_their_format(magic: int, codec: int, tmp_pat
     clean(log, NOW_MS)
     assert contents(log) == [(2, b"a", b"2"), (4, b"c", b"4"), (5, b"b", b"5")]
     assert {(h.magic, h.compression) for h, _ in stored_batches(log)} == {(magic, codec)}
+
+
+@pytest.mark.parametrize("source", [0, 1])
+def test_what_an_old_message_wraps_is_cleaned_one_by_one(
+    source: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 30_000
+    time = NOW_MS if source else -1
+    records = (Record(n, time, b"%d" % (n % 900), b"v") for n in range(count))
+    log = log_with(tmp_path / "t-0", {0: build_legacy(records, source, GZIP)})
+    objects: list[int] = []
+    more = PieceStream.more
+
+    def watched(stream: PieceStream) -> bool:
+        objects.append(sys.getallocatedblocks())
+        return more(stream)
+
+    monkeypatch.setattr(PieceStream, "more", watched)
+
+    clean(log, NOW_MS)
+
+    assert [offset for offset, _, _ in contents(log)] == [*range(count - 900, count)]
+    assert max(objects) - min(objects) < count // 4
 
 
 def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""Bytes that come in pieces, and are taken from the front: PieceStream.
+
+Law: no more is held than a piece and what was not taken yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kbroker.record.default_record import invalid
+
+_LEAST_MORE_BYTES: Final = 512 * 1024  # added at a time: pieces may be as small as a byte
+
+
+class PieceStream:
+    """`held` is what came and was not dropped yet, `at` the position in it up to which it is
+    passed.
+    """
+
+    __slots__ = ("_passed", "_pieces", "at", "held")
+
+    def __init__(self, pieces: Iterator[bytes | bytearray]) -> None:
+        self._pieces = pieces
+        self._passed = 0  # bytes that were dropped
+        self.held: bytes | bytearray = next(pieces, b"")
+        self.at = 0
+
+    @property
+    def passed(self) -> int:
+        """How many bytes were passed in all."""
+        return self._passed + self.at
+
+    @property
+    def left(self) -> int:
+        """How many bytes are held from here on."""
+        return len(self.held) - self.at
+
+    def more(self) -> bool:
+        """Drop what was passed and hold at least a byte more; False: that was all."""
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        held = self.held if isinstance(self.held, bytearray) else bytearray(self.held)
+        del held[: self.at]
+        self._passed += self.at
+        self.at = 0
+        self.held = held
+        enough = len(held) + _LEAST_MORE_BYTES
+        while piece is not None:
+            held += piece
+            piece = next(self._pieces, None) if len(held) < enough else None
+        return True
+
+    def take(self, size_bytes: int) -> Iterator[bytes]:
+        """So many bytes, in pieces. KafkaError(INVALID_RECORD) where there are fewer."""
+        while size_bytes > self.left:
+            size_bytes -= self.left
+            yield bytes(self.held[self.at :])
+            self.at = len(self.held)
+            if not self.more():
+                invalid("record cut short")
+        yield bytes(self.held[self.at : self.at + size_bytes])
+        self.at += size_bytes
+
+    def skip(self, size_bytes: int) -> None:
+        """Pass over so many bytes. KafkaError(INVALID_RECORD) where there are fewer."""
+        while size_bytes > self.left:
+            size_bytes -= self.left
+            self.at = len(self.held)
+            if not self.more():
+                invalid("record cut short")
+        self.at += size_bytes
