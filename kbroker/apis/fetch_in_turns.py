@@ -21,6 +21,7 @@ from kbroker.apis.fetch_answers import (
     settle_codes,
     with_refused,
 )
+from kbroker.apis.large_requests import let_go
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.rare_collections import collecting_all_rarely
@@ -75,6 +76,7 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
         context.add(some, told)
         await turn()
     response = context.end()
+    await let_go(asked_for)
     if leaders:
         name_leaders(ctx, leaders, response)
     response.is_large = True
@@ -93,7 +95,12 @@ async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
     while some := list(islice(keys, SLICE)):
         context.forget(some)
         await turn()
+    names = context.named
     context.ready(request)
+    while names:
+        for _ in range(min(SLICE, len(names))):
+            names.popitem()
+        await turn()
     if context.session is not None and context.origin.uses_topic_ids:
         for asked_for in slices(context.asked_for, SLICE):
             context.find_names(asked_for, topic_name)

@@ -41,6 +41,7 @@ from kbroker.apis.large_requests import (
     check_size,
     decoded,
     encoded,
+    let_go,
     most_elements,
 )
 from kbroker.apis.refused_requests import told
@@ -268,7 +269,11 @@ class KafkaApis:
                 message.error_response, told[0], served.version, told[1]
             )
         pieces = await encoded(response, served.version, _head(served, request))
-        return self._throttled(served, request, response, pieces, message)
+        result = self._throttled(served, request, response, pieces, message)
+        ended = [message, response]
+        del message, response
+        await let_go(ended)
+        return result
 
     async def _read_whole(self, served: _Served, request: Request, share: Share) -> Any:
         if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
@@ -322,8 +327,7 @@ class KafkaApis:
         if isinstance(answer, NoResponse):
             return self._unanswered(served, request, answer)
         if isinstance(answer, Accepted):
-            waiting = request.without_frame()
-            ended = partial(self._ended, served, waiting, message, answer.finish)
+            ended = partial(self._ended, served, request.without_frame(), message, answer.finish)
             return Accepted(answer.outcome, ended)
         return self._finish(served, request, message, answer)
 
@@ -447,7 +451,7 @@ class KafkaApis:
 
     def _refuse_many(
         self, served: _Served, request: Request, error: TooManyElementsError
-    ) -> Response:
+    ) -> Result:
         """Refuse what its API takes not so many of, in an answer that can say so. Raises `error`
         where there is none.
         """
@@ -457,8 +461,7 @@ class KafkaApis:
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, str(error))
         code, text = self._told(served, request, message, refusal)
         response = message.error_response(code, served.version, text)
-        pieces = served.encode(response, _head(served, request))
-        return self._throttled(served, request, response, pieces, message)
+        return self._respond(served, request, response, message)
 
     def _told(
         self, served: _Served, request: Request, message: Message, error: Exception
@@ -494,5 +497,4 @@ class KafkaApis:
 
 
 def _head(served: _Served, request: Request) -> bytes:
-    """Return the first bytes of an answer."""
     return served.header.pack(request.header.correlation_id)

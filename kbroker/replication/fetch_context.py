@@ -88,6 +88,11 @@ class FetchContext:
         self.session = session
 
     @property
+    def named(self) -> dict[Hashable, FetchPartition]:
+        """Return what the request asks for, until it is `ready`."""
+        return self._named
+
+    @property
     def quiet(self) -> QuietPartitions | None:
         """Those of the session that are not asked for until something happens to them."""
         return None if self.session is None else self.session.quiet

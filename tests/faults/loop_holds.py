@@ -190,16 +190,21 @@ class Turns:
         return longest * 1000
 
 
-class Calls:
-    """How many calls of functions the busiest turn of a loop has made."""
+class InOneTurn:
+    """How much of something the busiest turn of a loop has, and all turns."""
 
     def __init__(self) -> None:
-        self.most = 0
+        self.most = self.total = 0
         self._now = 0
 
+    def add(self) -> None:
+        """One more of it."""
+        self._now += 1
+        self.total += 1
+
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count those of this thread."""
+    def each(self) -> Iterator[None]:
+        """Begin with nothing."""
         run = asyncio.Handle._run
 
         def one_turn(handle: asyncio.Handle) -> None:
@@ -207,18 +212,46 @@ class Calls:
             run(handle)
             self.most = max(self.most, self._now)
 
-        self.most = 0
+        self.most = self.total = 0
         asyncio.Handle._run = one_turn  # type: ignore[method-assign,assignment]
-        sys.setprofile(self._count)
         try:
             yield
         finally:
-            sys.setprofile(None)
             asyncio.Handle._run = run  # type: ignore[method-assign]
+
+
+class Calls(InOneTurn):
+    """Calls of functions."""
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count those of this thread."""
+        with self.each():
+            sys.setprofile(self._count)
+            try:
+                yield
+            finally:
+                sys.setprofile(None)
 
     def _count(self, _frame: Any, event: str, _arg: Any) -> None:
         if event in ("call", "c_call"):
             self._now += 1
+
+
+class Ends(InOneTurn):
+    """Objects that end."""
+
+    @contextmanager
+    def counted(self, *classes: type[Any]) -> Iterator[None]:
+        """Count those of classes that are not told of it otherwise."""
+        for cls in classes:
+            cls.__del__ = lambda _thing: self.add()
+        try:
+            with self.each():
+                yield
+        finally:
+            for cls in classes:
+                del cls.__del__
 
 
 def say(port: int, frame: bytes) -> bytes:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -23,19 +24,23 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
+from kbroker.replication.fetch_params import FetchPartition
 from kbroker.turns import ENTRIES
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import request_of
+from tests.faults.loop_holds import Ends
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4
 MANY = [f"group-{number}" for number in range(20_000)]
+MOST_ENDED = 1_500  # objects in a turn: half a millisecond
 IN_PARTS = Parts("groups", "groups", key="")
 
 
@@ -84,6 +89,41 @@ async def test_the_answer_to_a_request_as_a_whole_is_joined_piece_by_piece(call:
 
     sizes = [len(piece) for piece in pieces]
     assert len(sizes) > sum(sizes) // 100_000
+
+
+async def test_what_was_answered_as_a_whole_ends_in_turns(call: Any) -> None:
+    describer = Describer(call.services, AS_A_WHOLE)
+    frame = request_of(KEY, VERSION, encode(DescribeGroupsRequest(groups=MANY), VERSION))
+
+    ends = Ends()
+    with ends.counted(DescribeGroupsResponse.DescribedGroup):
+        await cast(Any, describer.apis.handle(frame))
+        await asyncio.sleep(0)
+
+    assert ends.total == len(MANY)
+    assert ends.most <= MOST_ENDED
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+@pytest.mark.parametrize("version", [12, 18])
+async def test_what_a_wide_fetch_was_asked_and_answered_ends_in_turns(
+    call: Any, version: int, session_epoch: int
+) -> None:
+    apis = KafkaApis(registry.registered(), call.services)
+    asked = [FetchRequest.FetchPartition(partition=number) for number in range(20_000)]
+    topic = FetchRequest.FetchTopic(topic="t", topic_id=UUID(int=7), partitions=asked)
+    request = FetchRequest(topics=[topic], session_epoch=session_epoch, max_wait_ms=0)
+    frame = request_of(1, version, encode(request, version))
+    del topic, asked, request
+    parts = FetchRequest.FetchPartition, FetchResponse.PartitionData, FetchPartition
+
+    ends = Ends()
+    with ends.counted(*parts):
+        await cast(Any, apis.handle(frame))
+        await asyncio.sleep(0)
+
+    assert ends.total >= 2 * 20_000  # a session keeps what it was asked
+    assert ends.most <= MOST_ENDED
 
 
 async def test_others_are_answered_between_the_parts(call: Any) -> None:
