@@ -40,7 +40,7 @@ def check(properties: str, profile: str | None, strict: bool, output: str) -> No
     try:
         values = properties_in(properties)
     except UsageError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE, error.trouble) from error
     findings = findings_in(values, profile)
     print_rows(findings, _FINDINGS, output)
     errors = sum(finding["severity"] == _ERROR for finding in findings)
@@ -84,7 +84,7 @@ def show(
     try:
         settings = settings_of(options, os.environ)
     except UsageError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE, error.trouble) from error
     print_rows(rows_of(settings.config, shows_all=shows_all), _SETTINGS, output)
     for warning in settings.warnings:
         say(f"warning: {warning}")
@@ -112,7 +112,7 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
             sound[name] = text
     try:
         settings = load_settings(SettingSources(profile=profile, properties=sound))
-        errors += refusals_of(settings.config)
+        errors += map(str, refusals_of(settings.config))
     except ConfigError as error:
         errors.append(str(error))
     warnings = KafkaConfig(sound, dict.fromkeys(sound, ORIGIN_FILE)).warnings()

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.help_page import HelpTopic, help_topics
+from kbroker.cli.help_page import HelpTopic, help_topics, topics_about
 from kbroker.near_names import did_you_mean
 
 _PAGE = "troubleshooting.md"
@@ -44,7 +44,8 @@ def _topic_names(
 def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Say what an error means and what to do: NAME is in the line below the error.
 
-    Without NAME, list all names. The words of a command print its options.
+    Without NAME, list all names. The words of a command print its options, others the names and
+    sentences that have them.
     """
     known = topics()
     if not words:
@@ -54,13 +55,22 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     if name in known:
-        for line in known[name].lines(min(_WIDEST, ctx.make_formatter().width)):
-            click.echo(line)
+        _print_topic(ctx, known[name])
     elif words[0] in (commands := root.list_commands(ctx)):
         root.main([*words, "--help"], prog_name="kbroker", standalone_mode=False)
+    elif found := topics_about(list(known.values()), words):
+        if len(found) == 1:
+            _print_topic(ctx, found[0])
+        else:
+            _print_list(ctx, found)
     else:
         hint = did_you_mean(name, [*known, *commands]) or ": `kbroker help` lists the names"
         raise CommandError(f"no help on {' '.join(words)}{hint}", ExitCode.USAGE)
+
+
+def _print_topic(ctx: click.Context, topic: HelpTopic) -> None:
+    for line in topic.lines(min(_WIDEST, ctx.make_formatter().width)):
+        click.echo(line)
 
 
 def _print_list(ctx: click.Context, found: Sequence[HelpTopic]) -> None:

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _PART = re.compile(r"^## ", re.MULTILINE)
 _TOPIC = re.compile(r"^### ", re.MULTILINE)
 _CODE = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _SAID = re.compile(r"\*\*`(.*?)`", re.DOTALL)
+_BOLD = re.compile(r"\*\*(.*?)\*\*", re.DOTALL)
+_QUOTED = re.compile(r"`(.*?)`", re.DOTALL)
+_WORD = re.compile(r"[\w.]*\w")
 _HERE = re.compile(r"\[([^\]]*)\]\(#([\w-]+)\)")
 _ELSEWHERE = re.compile(r"\[([^\]]*)\]\((\w+\.md)[^)]*\)")
 _INDENT = "    "
@@ -32,6 +35,11 @@ class HelpTopic:
         """The first sentence that it explains; its heading where it explains none."""
         found = _SAID.search(self.text)
         return self.heading if found is None else " ".join(found[1].split())
+
+    def said_words(self) -> set[str]:
+        """The words of all sentences that it explains, in small letters."""
+        said = " ".join(_QUOTED.findall(" ".join(_BOLD.findall(self.text))))
+        return set(_WORD.findall(said.lower()))
 
     def lines(self, width: int) -> Iterator[str]:
         """The text for a terminal of so many columns; code is not folded."""
@@ -62,6 +70,15 @@ def help_topics(page: str) -> dict[str, HelpTopic]:
             name = _anchor(heading)
             found[name] = HelpTopic(name, head.partition("\n")[0], heading, below.strip())
     return found
+
+
+def topics_about(topics: Iterable[HelpTopic], words: Sequence[str]) -> list[HelpTopic]:
+    """Those whose name has all these words, or else that explain a sentence with them."""
+    wanted = {word.lower() for word in words}
+    all_topics = list(topics)
+    return [topic for topic in all_topics if wanted <= set(topic.name.split("-"))] or [
+        topic for topic in all_topics if wanted <= topic.said_words()
+    ]
 
 
 def _anchor(heading: str) -> str:

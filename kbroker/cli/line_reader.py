@@ -67,6 +67,10 @@ class LineReader:
         """Whether `read` has something to return before anything comes."""
         return bool(self._held)
 
+    def unread(self) -> str | None:
+        """See `LineSource`."""
+        return self._source.unread()
+
     def fileno(self) -> int:
         """For `select`: readable when `read` does not wait."""
         return self._source.fileno()

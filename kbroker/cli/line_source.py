@@ -6,6 +6,9 @@ Law: what is held of a line is bounded, for a file without line feeds is one lin
 from __future__ import annotations
 
 import os
+import select
+import stat
+import sys
 from typing import BinaryIO
 
 _READ_BYTES = 1024 * 1024
@@ -58,7 +61,44 @@ class LineSource:
             self._begun, self._begun_bytes = ([last] if last else []), len(last)
         return lines
 
+    def unread(self) -> str | None:
+        """Words about the rest of the stream, for a sentence about lines that were read; None where
+        there is no rest. A byte of a pipe is taken for it: `read` is over then.
+        """
+        if self.is_ended or os.isatty(self._descriptor):
+            return None
+        found = os.fstat(self._descriptor)
+        if stat.S_ISREG(found.st_mode):
+            at = os.lseek(self._descriptor, 0, os.SEEK_CUR) - self._begun_bytes
+            left = found.st_size - at
+            return f"{left:,} bytes of the input were not read" if left > 0 else None
+        if select.select([self._descriptor], [], [], 0)[0] and not os.read(self._descriptor, 1):
+            self.is_ended = True
+            if not self._begun_bytes:
+                return None
+        return "what comes after them was not read"
+
     def _taken(self) -> bytes:
         line = b"".join(self._begun)
         self._begun, self._begun_bytes = [], 0
         return line
+
+
+class PromptedSource(LineSource):
+    """Lines that somebody types, each after a `>` on standard output."""
+
+    def __init__(self, stream: BinaryIO, max_line_bytes: int = _MAX_LINE_BYTES) -> None:
+        super().__init__(stream, max_line_bytes)
+        _ask(1)
+
+    def read(self) -> list[bytes]:
+        """See `LineSource`."""
+        lines = super().read()
+        if not self.is_ended:
+            _ask(len(lines))
+        return lines
+
+
+def _ask(times: int) -> None:
+    sys.stdout.write(">" * times)
+    sys.stdout.flush()

@@ -23,7 +23,7 @@ from kbroker.cli.line_form import (
     unescaped,
 )
 from kbroker.cli.line_reader import LineReader, lines_to_first_record, refused_line
-from kbroker.cli.line_source import LineSource
+from kbroker.cli.line_source import LineSource, PromptedSource
 from kbroker.cli.output import counted, say
 from kbroker.cli.send_report import SendReport
 from kbroker.cli.time_argument import MOMENTS, timestamp_ms
@@ -84,6 +84,12 @@ _MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 @click.option(
     "--keep-going", is_flag=True, help="Report lines that are not records, and write the others."
 )
+@click.option(
+    "--as-kafka",
+    is_flag=True,
+    hidden=True,
+    help="Say nothing of what is written, and ask for each line at a terminal with >.",
+)
 @bootstrap_option
 def produce(  # one parameter per option
     bootstrap: str,
@@ -98,6 +104,7 @@ def produce(  # one parameter per option
     compression: str,
     null_value: bool,
     keep_going: bool,
+    as_kafka: bool,
 ) -> None:
     """Write each line of standard input to TOPIC as one record."""
     is_json = form == "jsonl"
@@ -123,27 +130,51 @@ def produce(  # one parameter per option
         separator=None if key_separator is None else unescaped(os.fsencode(key_separator)),
         has_nulls=null_value,
         partition=partition,
+        keep_going=keep_going,
+        as_kafka=as_kafka,
     )
     stamp = _stamp(timestamp)
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: give lines to write, or < /dev/null")
-    source, held = LineSource(sys.stdin.buffer), list[bytes]()
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
-        view = cluster.ready_topic(topic)
-        if view is None:
-            if lines.can_be_bad and not keep_going:
-                held = lines_to_first_record(source, lines.form_without_topic())
-            view = _made_topic(cluster, topic)
-        check_partitions(view, () if partition is None else (partition,))
-        sender = RecordSender(cluster, view, options)
-        reader = LineReader(
-            source, lines.form(len(view.leaders), sender), held, keep_going=keep_going
-        )
-        # A line that is written over would hide what is typed.
-        report = SendReport(sender, topic, is_silent=sys.stdin.isatty())
-        with report.watched():
-            _copy(reader, sender, cluster, stamp, report)
-    _tell_end(reader, report.read, topic, "sent" if options.acks == NOBODY else "written")
+        _write(cluster, topic, lines, options, stamp)
+
+
+def _write(
+    cluster: ClusterLinks,
+    topic: str,
+    lines: _Lines,
+    options: SendOptions,
+    stamp: Callable[[], int],
+) -> None:
+    """Write standard input to a topic, which is made where it is missing and the broker does so."""
+    is_typed = sys.stdin.isatty()
+    is_asked = lines.as_kafka and is_typed and sys.stdout.isatty()
+    kind = PromptedSource if is_asked else LineSource
+    source, held = kind(sys.stdin.buffer), list[bytes]()
+    view = cluster.ready_topic(topic)
+    if view is None:
+        if lines.can_be_bad and not lines.keep_going:
+            held = lines_to_first_record(source, lines.form_without_topic())
+        view = _made_topic(cluster, topic)
+        if not lines.as_kafka:
+            say(f"{topic}: created by the broker, with {counted(len(view.leaders), 'partition')}")
+    check_partitions(view, () if lines.partition is None else (lines.partition,))
+    sender = RecordSender(cluster, view, options)
+    form = lines.form(len(view.leaders), sender)
+    reader = LineReader(source, form, held, keep_going=lines.keep_going)
+    # A line that is written over would hide what is typed.
+    report = SendReport(sender, topic, is_silent=is_typed or lines.as_kafka)
+    with report.watched(reader.unread):
+        _copy(reader, sender, cluster, stamp, report)
+    if reader.refusal is not None:
+        raise refused_line(reader.refusal, report.read)
+    if not lines.as_kafka:
+        done = "sent" if options.acks == NOBODY else "written"
+        say(f"{counted(report.read, 'record')} {done} to {topic}")
+    if reader.bad:
+        reason = f"{counted(reader.bad, 'line')} could not be written"
+        raise CommandError(reason, ExitCode.ITEM_FAILED)
 
 
 def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
@@ -172,7 +203,7 @@ def _stamp(text: str | None) -> Callable[[], int]:
 
 
 def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
-    """Have the topic made where the broker does so, and say so."""
+    """Have the topic made where the broker does so. CommandError where it is not."""
     view = cluster.ready_topic(topic, creates=True)
     if view is None and _creates_topics(cluster):
         raise CommandError(
@@ -188,7 +219,6 @@ def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
             ExitCode.ITEM_FAILED,
             Trouble.UNKNOWN_TOPIC,
         )
-    say(f"{topic}: created by the broker, with {counted(len(view.leaders), 'partition')}")
     return view
 
 
@@ -212,6 +242,8 @@ class _Lines:
     separator: bytes | None
     has_nulls: bool
     partition: int | None
+    keep_going: bool
+    as_kafka: bool  # nothing is said of what is written
 
     @property
     def can_be_bad(self) -> bool:
@@ -277,16 +309,6 @@ def _put(reader: LineReader, sender: RecordSender, now_ms: int, report: SendRepo
     for partition, bodies, times in reader.read(now_ms):
         report.read += len(bodies)
         sender.put(partition, bodies, now_ms, times)
-
-
-def _tell_end(reader: LineReader, records: int, topic: str, done: str) -> None:
-    """Say how much was `done`. CommandError where lines were not."""
-    if reader.refusal is not None:
-        raise refused_line(reader.refusal, records)
-    say(f"{counted(records, 'record')} {done} to {topic}")
-    if reader.bad:
-        reason = f"{counted(reader.bad, 'line')} could not be written"
-        raise CommandError(reason, ExitCode.ITEM_FAILED)
 
 
 def _now_ms() -> int:

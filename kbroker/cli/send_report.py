@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kbroker.cli.connection import CommandError, ExitCode
@@ -28,9 +28,9 @@ class SendReport:
         self._line = TerminalLine(stream, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self, unread: Callable[[], str | None] = lambda: None) -> Iterator[None]:
         """Around the sending: CommandError where records were not written; where it is
-        interrupted, how many were.
+        interrupted, how many were. `unread` says what was not even read.
         """
         try:
             yield
@@ -40,11 +40,11 @@ class SendReport:
             say(f"interrupted: {self._acknowledged()} written to {self._topic}{more}")
             raise
         except (ClientError, KafkaError, OSError) as error:
-            raise self._failure(str(error), trouble_of(error)) from error
+            raise self._failure(str(error), unread(), trouble_of(error)) from error
         finally:
             self._line.end()
         if self._sender.refusal is not None:
-            raise self._failure(self._sender.refusal)
+            raise self._failure(self._sender.refusal, unread())
 
     def show(self) -> None:
         """Say where it is, now and then."""
@@ -55,7 +55,9 @@ class SendReport:
     def _acknowledged(self) -> str:
         return f"{self._sender.acknowledged:,} of {counted(self.read, 'record')}"
 
-    def _failure(self, reason: str, trouble: Trouble | None = None) -> CommandError:
+    def _failure(
+        self, reason: str, unread: str | None, trouble: Trouble | None = None
+    ) -> CommandError:
         uncertain = self._sender.uncertain
         missing = self.read - self._sender.acknowledged - uncertain
         said = f"{missing or uncertain:,} of {counted(self.read, 'record')}"
@@ -64,6 +66,7 @@ class SendReport:
             said += f", {uncertain:,} may or may not be written" if uncertain else ""
         else:
             said += " may or may not be written"
+        said += "" if unread is None else f", and {unread}"
         return CommandError(
             f"{said}: {reason}",
             ExitCode.ITEM_FAILED,

@@ -141,7 +141,7 @@ def start(
         say(f"{error}\n{error.trouble.advice}")
         sys.exit(ExitCode.USAGE)
     except UsageError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE, error.trouble) from error
     except LaunchError as error:
         raise CommandError(str(error), ExitCode.ITEM_FAILED, error.trouble) from error
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kbroker.config.config_def import ConfigGroup, config_group, define
 from kbroker.config.config_values import ConfigType
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, Trouble
 
 _ONE_CLUSTER = (
     "Run the brokers of one cluster in one process (`kbroker start --brokers 3`), or give each of "
@@ -154,7 +154,8 @@ class QuorumConfig(ConfigGroup):
         if self.process_roles == ("controller",):
             raise ConfigError(
                 "process.roles=controller makes a node without clients, and kbroker has no KRaft "
-                f"controllers: leave this node out. {_ONE_CLUSTER}"
+                f"controllers: leave this node out. {_ONE_CLUSTER}",
+                Trouble.KRAFT,
             )
 
     def refusal(self) -> str | None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kbroker.server.local_cluster import LocalCluster
 
 
-class UsageError(Exception):
+class UsageError(ExplainedError):
     """Such a start makes no sense; the message is one sentence for who asked for it."""
 
 
@@ -290,7 +290,8 @@ def _check_ensemble(connect: str) -> None:
 def _listeners(addresses: Sequence[str]) -> dict[str, str]:
     for address in addresses:
         if not address.rpartition(":")[2].isdecimal() or ":" not in address:
-            raise UsageError(f"--listen '{address}' is not HOST:PORT")
+            hint = f", did you mean :{address}?" if address.isdecimal() else ""
+            raise UsageError(f"--listen '{address}' is not HOST:PORT{hint}")
     if not addresses:
         return {}
     names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(addresses) + 1)]]
@@ -324,7 +325,7 @@ def _load(
         is_of_file = any(name in str(error) for name in from_file)
         path = options.properties
         hint = f" (`kbroker config check {path}` looks at the whole file)" if is_of_file else ""
-        raise UsageError(f"{error}{hint}") from error
+        raise UsageError(f"{error}{hint}", trouble_of(error)) from error
 
 
 def _check(settings: LoadedSettings, brokers: int) -> None:
@@ -333,7 +334,7 @@ def _check(settings: LoadedSettings, brokers: int) -> None:
     from kbroker.server.start_refusals import refusals_of
 
     for refusal in refusals_of(settings.config, is_cluster=brokers > 1):
-        raise UsageError(refusal)
+        raise UsageError(str(refusal), trouble_of(refusal))
 
 
 def properties_in(path: str) -> dict[str, str]:

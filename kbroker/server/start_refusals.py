@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, Trouble
 from kbroker.network.socket_server import check_protocols
 from kbroker.server.membership.advertised_address import advertised_end_points
 from kbroker.server.metadata_tree.broker_identity import check_not_reserved
 
 
-def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[str]:
-    """A sentence for each reason. Disks, ports and ZooKeeper are not looked at.
+def refusals_of(config: KafkaConfig, *, is_cluster: bool = False) -> Iterator[ConfigError]:
+    """An error for each reason. Disks, ports and ZooKeeper are not looked at.
 
     `is_cluster`: the start is asked for several brokers of one cluster.
     """
     quorum = _refusal_of_quorum(config, is_cluster=is_cluster)
     if quorum is not None:
-        yield quorum
+        yield ConfigError(quorum, Trouble.KRAFT)
     for refuse in (_refuse_listeners, _refuse_addresses, _refuse_ensemble):
         try:
             refuse(config)
         except ConfigError as error:
-            yield str(error)
+            yield error
 
 
 def _refusal_of_quorum(config: KafkaConfig, *, is_cluster: bool) -> str | None:

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from kbroker.errors import Trouble
+
 ANY_VERSION = -1
 NO_OWNER = 0  # ephemeral_owner of a persistent node
 # An ensemble takes requests of 1,048,575 bytes with path, ACL and frame (jute.maxbuffer). All
@@ -167,7 +169,9 @@ class TreeUnavailableError(TreeError):
 
 
 class TreeStorageError(TreeUnavailableError):
-    """The disk under the store refuses: it is full, or it failed."""
+    """The disk under the store refuses: it is full, or it failed. `trouble` says which."""
+
+    trouble = Trouble.DIRECTORY_UNUSABLE
 
 
 class SessionExpiredError(TreeUnavailableError):

@@ -26,7 +26,8 @@ def _run(given: Given) -> int:
 
 def words_of(given: Given) -> list[str]:
     """Return the arguments of `kbroker produce`. ToolError for what it cannot do."""
-    return [*_where(given), *_lines(given), *_how(given), "--", given.needed("topic")]
+    words = [*_where(given), *_lines(given), *_how(given)]
+    return [*words, "--as-kafka", "--", given.needed("topic")]
 
 
 def _where(given: Given) -> list[str]:

@@ -27,8 +27,6 @@ from kbroker.log.log_state import Cut
 from kbroker.log.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 
-_MB = 1_000_000
-
 _log = logging.getLogger(__name__)
 
 
@@ -141,9 +139,9 @@ class LogDirectories:
             return
         directory.is_full = True
         _log.error(
-            "Data directory %s is full: what does not fit is refused (%.3f MB needed, %s MB free) "
-            "and reads go on. Free some space, or lower retention: no restart is needed (%s)",
-            directory.path, size_bytes / _MB, self._free_mb(directory), error,
+            "Data directory %s is full: what does not fit is refused (%s bytes needed, %s bytes "
+            "free) and reads go on. Free some space, or lower retention: no restart is needed (%s)",
+            directory.path, f"{size_bytes:,}", self._free_bytes(directory), error,
         )  # fmt: skip
 
     def of(self, path: str) -> LogDirectory | None:
@@ -298,9 +296,9 @@ class LogDirectories:
             self.fail(directory.path, error)
             return False
 
-    def _free_mb(self, directory: LogDirectory) -> str:
+    def _free_bytes(self, directory: LogDirectory) -> str:
         try:
-            return f"{self._file_system.free_bytes(directory.path) / _MB:.3f}"
+            return f"{self._file_system.free_bytes(directory.path):,}"
         except StorageError:
             return "?"
 

@@ -144,9 +144,7 @@ class LogDirectory:
                 self.meta = MetaProperties(version, cluster_id, broker_id, directory_id)
                 checkpoint.write_meta_properties(self.file_system, self.path, self.meta, now_ms)
         except StorageError as error:
-            raise LogDirectoryError(
-                f"Data directory {self.path} cannot be used: {error}"
-            ) from error
+            raise directory_refusal(self.path, error) from error
 
     def read_offsets(self, file: str) -> dict[TopicPartition, int]:
         """A checkpoint file of this directory. Raises CheckpointError."""
@@ -234,7 +232,7 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
         _make_durably(file_system, path)
         lock = file_system.lock(f"{path}/{LOCK_FILE}")
     except StorageError as error:
-        raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
+        raise directory_refusal(path, error) from error
     if lock is None:
         raise LogDirectoryError(
             f"Data directory {path} is in use by another broker: "
@@ -247,8 +245,18 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
         was_clean = checkpoint.read_clean_shutdown(file_system, path)
     except (CheckpointError, StorageError) as error:
         lock.release()
-        raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
+        raise directory_refusal(path, error) from error
     return LogDirectory(path, file_system, lock, was_clean, meta)
+
+
+def directory_refusal(path: str, error: CheckpointError | StorageError) -> LogDirectoryError:
+    """Why a directory is not used in which something cannot be read or written."""
+    if isinstance(error, StorageError) and error.is_out_of_space:
+        return LogDirectoryError(
+            f"Data directory {path} is full: {error}: free some space and start again",
+            Trouble.DISK_FULL,
+        )
+    return LogDirectoryError(f"Data directory {path} cannot be used: {error}")
 
 
 def _make_durably(file_system: FileSystem, path: str) -> None:

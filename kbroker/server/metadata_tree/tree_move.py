@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties, read_meta_properties
+from kbroker.log.directories.log_directory import directory_refusal
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOCK_FILE
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
@@ -171,4 +172,5 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
             brokers = {path: meta for path, meta in found.items() if meta is not None}
             yield TreeHome(file_system, directory, brokers)
     except (StorageError, CheckpointError) as error:
-        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+        refusal = directory_refusal(directory, error)
+        raise StartError(str(refusal), refusal.trouble) from error

@@ -29,17 +29,20 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC
 from struct import Struct
 from sys import intern
 from typing import Protocol
 from zlib import crc32
 
+from kbroker.errors import Trouble
 from kbroker.zk.embedded.data_tree import DataTree, Znode
 from kbroker.zk.tree import CreateOp, DeleteOp, Op, SetOp, TreeStorageError
 
 JOURNAL_NAME = "tree.journal"
 SNAPSHOT_NAME = "tree.snapshot"
 DAMAGED_NAME = "tree.journal.damaged"
+_OUT_OF_SPACE = (ENOSPC, EDQUOT)
 _JOURNAL_HEADER = b"KBTJ\x00\x00\x00\x01"
 _SNAPSHOT_MAGIC = b"KBTS\x00\x00\x00\x01"
 _FRAME = Struct(">II")
@@ -159,7 +162,7 @@ class TreeJournal:
                 self._keep_damaged(data, end)
             self._open(end if data else 0, len(data))
         except OSError as error:
-            raise TreeStorageError(f"tree files: {error}") from error
+            raise _refused(error) from error
         return tree, zxid
 
     def append(self, entry: JournalEntry, *, lazy: bool = False) -> None:
@@ -181,7 +184,7 @@ class TreeJournal:
         except OSError as error:
             self._is_torn = True
             self._cut_back()
-            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
+            raise _refused(error) from error
         self._size_bytes += len(frame)
 
     def flush(self) -> None:
@@ -192,7 +195,7 @@ class TreeJournal:
         try:
             self._sync(self._file)
         except OSError as error:
-            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
+            raise _refused(error) from error
 
     def compact(self, tree: DataTree, zxid: int) -> None:
         """Write a snapshot of `tree` at `zxid` and empty the journal.
@@ -205,7 +208,7 @@ class TreeJournal:
             self._write_snapshot(encode_snapshot(tree, zxid))
             self._file.truncate(len(_JOURNAL_HEADER))
         except OSError as error:
-            raise TreeStorageError(f"{SNAPSHOT_NAME}: {error}") from error
+            raise _refused(error) from error
         self._size_bytes = len(_JOURNAL_HEADER)
         self._compact_at_bytes = self._compact_bytes
         self._is_torn = self._is_unsynced = self.is_doubtful = False
@@ -218,7 +221,7 @@ class TreeJournal:
             self._file.fsync()
             self._file.close()
         except OSError as error:
-            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
+            raise _refused(error) from error
         finally:
             self._file = None
 
@@ -267,7 +270,7 @@ class TreeJournal:
         try:
             self._file.truncate(self._size_bytes)
         except OSError as error:
-            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
+            raise _refused(error) from error
         self._is_torn = False
 
     def _write_snapshot(self, data: bytes) -> None:
@@ -285,6 +288,13 @@ class TreeJournal:
             file.close()
         self._files.rename(temporary, SNAPSHOT_NAME)
         self._files.fsync_directory()
+
+
+def _refused(error: OSError) -> TreeStorageError:
+    refusal = TreeStorageError(f"the metadata cannot be kept: {error.strerror or error}")
+    if error.errno in _OUT_OF_SPACE:
+        refusal.trouble = Trouble.DISK_FULL
+    return refusal
 
 
 def encode_entry(entry: JournalEntry) -> bytes:

@@ -108,6 +108,31 @@ def test_the_words_of_a_command_print_its_help(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("port",), "port-in-use"),
+        (("cannot", "listen"), "port-in-use"),
+        (("Address", "already"), "port-in-use"),
+        (("zookeeper", "no"), "no-zookeeper"),
+    ],
+)
+def test_words_that_only_one_name_or_sentence_has_print_its_section(
+    words: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, "help", *words) == said(capsys, "help", name)
+
+
+def test_words_that_several_names_have_list_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(capsys, "help", "directory")
+
+    assert code == 0
+    assert "What a start says:\n  directory-in-use " in out
+    assert "What a broker writes in its log:\n  directory-offline " in out
+    assert "port-in-use" not in out
+    assert err == "\n`kbroker help NAME` says more, `kbroker --help` lists the commands\n"
+
+
+@pytest.mark.parametrize(
     ("words", "hint"),
     [
         (("adpot",), "no help on adpot, did you mean adopt?"),

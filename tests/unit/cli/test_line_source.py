@@ -8,7 +8,7 @@ import pytest
 from kbroker.cli.connection import CommandError
 from kbroker.cli.line_form import Spread, ValueLines
 from kbroker.cli.line_reader import LineReader, lines_to_first_record
-from kbroker.cli.line_source import LineSource
+from kbroker.cli.line_source import LineSource, PromptedSource
 
 
 def lines_of(path: Path) -> list[bytes]:
@@ -41,6 +41,60 @@ def test_nothing_but_line_feeds_is_taken_away(
     path.write_bytes(content)
 
     assert lines_of(path) == lines
+
+
+def test_what_was_not_read_of_a_file_is_counted_with_the_line_that_was_begun(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"12345\n" * 200_000)
+    with path.open("rb") as stream:
+        source = LineSource(stream)
+        lines = source.read()
+
+        assert source.unread() == f"{1_200_000 - 6 * len(lines):,} bytes of the input were not read"
+        source.read()
+        assert source.unread() is None
+
+
+@pytest.mark.parametrize(
+    ("more", "is_open", "said"),
+    [
+        (b"", False, None),
+        (b"", True, "what comes after them was not read"),
+        (b"more\n", True, "what comes after them was not read"),
+        (b"more\n", False, "what comes after them was not read"),
+    ],
+)
+def test_of_a_pipe_is_told_whether_anything_may_have_been_left(
+    more: bytes, is_open: bool, said: str | None
+) -> None:
+    receiving, sending = os.pipe()
+    with os.fdopen(receiving, "rb") as stream:
+        with os.fdopen(sending, "wb", buffering=0) as writer:
+            source = LineSource(stream)
+            writer.write(b"one\n")
+            source.read()
+            writer.write(more)
+            if is_open:
+                assert source.unread() == said
+        if not is_open:
+            assert source.unread() == said
+
+
+def test_each_line_that_is_typed_is_asked_for_as_by_kafkas_tool(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    receiving, sending = os.pipe()
+    with os.fdopen(receiving, "rb") as stream:
+        with os.fdopen(sending, "wb", buffering=0) as writer:
+            source = PromptedSource(stream)
+            for typed in (b"one\n", b"tw", b"o\nthree\n"):
+                writer.write(typed)
+                source.read()
+        source.read()
+
+    assert capsys.readouterr().out == ">>>>"
 
 
 def test_a_line_that_comes_in_pieces_is_one() -> None:

@@ -39,6 +39,14 @@ def test_a_failure_tells_what_is_not_written_from_what_nobody_knows(
     assert failure.value.message == said
 
 
+def test_a_failure_tells_what_was_not_read() -> None:
+    unread = "20 bytes of the input were not read"
+    with pytest.raises(CommandError) as failure, report(3, 0).watched(lambda: unread):
+        raise ClientError("no answer")
+
+    assert failure.value.message == f"2 of 5 records were not written, and {unread}: no answer"
+
+
 @pytest.mark.parametrize(("uncertain", "more"), [(0, ""), (2, ", others may or may not be")])
 def test_an_interrupt_tells_it_too(
     uncertain: int, more: str, capsys: pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, Trouble
 from kbroker.server.start_refusals import refusals_of
 
 # What the server.properties of Kafka 4 sets of nodes and addresses.
@@ -83,11 +83,12 @@ def test_a_listener_of_clients_needs_a_protocol_still() -> None:
 def test_one_of_several_nodes_does_not_start_by_itself(values: dict[str, str], reason: str) -> None:
     (refusal,) = refusals_of(KafkaConfig(values))
 
-    assert refusal == (
+    assert str(refusal) == (
         f"{reason}, and kbroker has no KRaft quorum: each node would be a cluster of its own. Run "
         "the brokers of one cluster in one process (`kbroker start --brokers 3`), or give each of "
         "them zookeeper.connect, or start this node by itself with kbroker.quorum=alone"
     )
+    assert refusal.trouble is Trouble.KRAFT
     assert KafkaConfig(values).warnings() == []
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.errors import Trouble
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.server.launch import (
     Hearer,
@@ -111,6 +112,7 @@ def test_listeners_that_are_not_served_are_said_and_told_to_nobody() -> None:
     ("options", "sentence"),
     [
         (StartOptions(listen=("nowhere",)), "--listen 'nowhere' is not HOST:PORT"),
+        (StartOptions(listen=("9095",)), "--listen '9095' is not HOST:PORT, did you mean :9095?"),
         (StartOptions(overrides=("num.partitions",)), "is not KEY=VALUE"),
         (StartOptions(overrides=("num.partitions=x",)), "num.partitions"),
         (StartOptions(zookeeper=" "), "--zookeeper is empty"),
@@ -137,6 +139,14 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 ) -> None:
     with pytest.raises(UsageError, match=sentence), prepared(options, {}):
         pass
+
+
+@pytest.mark.parametrize("overrides", [QUORUM, ("process.roles=broker",)])
+def test_a_node_of_a_quorum_is_told_where_more_is_said(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as refused, prepared(StartOptions(overrides=overrides), {}):
+        pass
+
+    assert refused.value.trouble is Trouble.KRAFT
 
 
 async def test_a_server_runs_until_it_is_told_to_stop() -> None:

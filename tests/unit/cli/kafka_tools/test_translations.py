@@ -43,7 +43,9 @@ NOW_MS = 1_000_000_000
 def test_a_console_producer_is_a_produce(line: str, words: Sequence[str]) -> None:
     given = read(console_producer.TOOL, f"--bootstrap-server b:1 --topic t {line}".split())
 
-    assert console_producer.words_of(given) == ["--bootstrap", "b:1", *words, "--", "t"]
+    assert console_producer.words_of(given) == [
+        "--bootstrap", "b:1", *words, "--as-kafka", "--", "t",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["parse.headers", "null.marker", "ignore.error"])

@@ -6,8 +6,12 @@ import errno
 
 import pytest
 
+from kbroker.errors import Trouble, trouble_of
 from kbroker.log.file_system import StorageError
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
+from kbroker.server.system_clock import SystemClock
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import TreeStorageError
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.memory_file_system import MemoryFileSystem
 
@@ -62,6 +66,33 @@ def test_a_full_disk_passes(disk: FailingFileSystem) -> None:
     file.write(b"one")
 
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("number", "trouble", "said"),
+    [
+        (
+            errno.ENOSPC,
+            Trouble.DISK_FULL,
+            "the metadata cannot be kept: write /data/kbroker-tree.journal: "
+            "No space left on device: free some space",
+        ),
+        (
+            errno.EIO,
+            Trouble.DIRECTORY_UNUSABLE,
+            "the metadata cannot be kept: write /data/kbroker-tree.journal: Input/output error",
+        ),
+    ],
+)
+def test_a_start_that_cannot_keep_its_metadata_says_why_and_where_more_is_said(
+    disk: FailingFileSystem, number: int, trouble: Trouble, said: str
+) -> None:
+    disk.fail("write", "*journal", number=number)
+
+    with pytest.raises(TreeStorageError) as refused:
+        EmbeddedTree(SystemClock(), TreeDirectory(disk, "/data"))
+
+    assert (str(refused.value), trouble_of(refused.value)) == (said, trouble)
 
 
 def test_when_the_directory_has_failed_the_tree_takes_no_changes(disk: FailingFileSystem) -> None:
