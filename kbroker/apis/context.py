@@ -7,7 +7,8 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.producer_id_manager import ProducerIdManager
@@ -34,7 +35,7 @@ from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.coordinator.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.memory_room import Share
+from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
@@ -78,6 +79,8 @@ class Services:
     refusals: RefusedRequests | None = None  # None: the log tells of none
     answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
     name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
+    room: MemoryRoom = field(default_factory=partial(MemoryRoom, REQUESTS_BYTES))
+    """For large requests in work, and large answers."""
 
 
 class RequestContext:
@@ -99,6 +102,12 @@ class RequestContext:
     def client_id(self) -> str | None:
         """The name that the client gives itself."""
         return self.header.client_id
+
+    async def take(self, size_bytes: int) -> Share:
+        """Take memory for an answer of so many bytes; returns when it is there."""
+        share = self.services.room.share()
+        await share.take(size_bytes)
+        return share
 
     def unserved(
         self, what: Unserved, code: ErrorCode = ErrorCode.UNSUPPORTED_VERSION
@@ -148,24 +157,21 @@ class RequestContext:
 
 
 class LargeContext(RequestContext):
-    """That of a request of many entries, whose handler gives others their turn. `share` is what it
-    takes of the memory until it is answered.
+    """That of a request that may have many entries, or a large answer: `share` is what it takes of
+    the memory until it is answered. Its answer takes more of the same one, as what waits for a
+    second one may wait for itself. `twice` is what it names more than once.
     """
 
-    __slots__ = ("share",)
+    __slots__ = ("share", "twice")
 
     def __init__(
-        self, header: RequestHeader, connection: ConnectionInfo, services: Services, share: Share
+        self, request: Request, services: Services, share: Share, twice: NamedTwice = _NOTHING_TWICE
     ) -> None:
-        super().__init__(header, connection, services)
+        super().__init__(request.header, request.connection, services)
         self.share = share
-
-
-class PartContext(RequestContext):
-    """That of all parts of a large request: `twice` is what it names more than once."""
-
-    __slots__ = ("twice",)
-
-    def __init__(self, whole: RequestContext, twice: NamedTwice) -> None:
-        super().__init__(whole.header, whole.connection, whole.services)
         self.twice = twice
+
+    async def take(self, size_bytes: int) -> Share:
+        """Take so much beside what is taken already."""
+        await self.share.take(self.share.size_bytes + size_bytes)
+        return self.share

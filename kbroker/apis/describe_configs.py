@@ -5,12 +5,14 @@ flexible. As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource sp
 request, client metrics are refused, and an empty list of names stands for all names.
 
 Tools ask for all topics at once. Most have the same settings: rows of such topics are made and
-written once for all of them, and the loop is left to others after some resources.
+written once for all of them, and the loop is left to others after some resources. An answer takes
+a hundred times the bytes of its request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from kbroker.admin.broker_loggers import describe_loggers
 from kbroker.admin.own_broker import broker_id_in
@@ -18,6 +20,7 @@ from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach, config_resource
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.config.config_resources import ConfigSource, ResourceType
@@ -37,10 +40,17 @@ from kbroker.protocol.messages.describe_configs import (
 )
 from kbroker.turns import turn
 
+Resource = DescribeConfigsRequest.DescribeConfigsResource
+Result = DescribeConfigsResponse.DescribeConfigsResult
 Row = DescribeConfigsResponse.DescribeConfigsResourceResult
-Rows = dict[tuple[object, ...], list[Row]]  # by what the rows of a topic depend on
+View = Callable[[KafkaConfig], list[ConfigEntry]]
 
 _RESOURCES_PER_TURN = 10
+_KINDS_SHARED = 16  # of rows that are kept for further topics: 50 KB each
+_BYTES_OF_NAMED = 100  # a setting that is asked for by its name
+_BYTES_OF_TOPIC = 2_500
+_BYTES_OF_BROKER = 20_000
+_BYTES_OF_TEXTS = 200  # of a setting
 _KNOWN_TYPES = frozenset(ResourceType)
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library "
@@ -60,12 +70,40 @@ _MALFORMED = (
     parts=Parts("resources", "results"),
 )
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Answer every resource by itself."""
+    """Answer every resource by itself. Raises KafkaError for an unknown kind of resource."""
     if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):
-        refusal = KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
-        return DescribeConfigsResponse(
-            results=[_refused(resource, refusal) for resource in request.resources]
-        )
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
+    size_bytes = sum(_bytes_of(request, resource) for resource in request.resources)
+    if is_large(size_bytes):
+        parts = _told_in_parts(ctx, request)
+        return await written(ctx, DescribeConfigsResponse(), "results", parts, size_bytes)
+    await turn()
+    results = [result async for part in _in_parts(ctx, request) for result in part]
+    return DescribeConfigsResponse(results=results)
+
+
+def _bytes_of(request: DescribeConfigsRequest, resource: Resource) -> int:
+    """Return what the answer to one resource takes, about."""
+    is_topic = resource.resource_type == ResourceType.TOPIC
+    size_bytes = _BYTES_OF_TOPIC if is_topic else _BYTES_OF_BROKER
+    if resource.configuration_keys:
+        size_bytes = min(size_bytes, _BYTES_OF_NAMED * len(resource.configuration_keys))
+    has_texts = request.include_documentation or request.include_synonyms
+    return size_bytes + has_texts * (size_bytes // _BYTES_OF_NAMED) * _BYTES_OF_TEXTS
+
+
+async def _told_in_parts(
+    ctx: RequestContext, request: DescribeConfigsRequest
+) -> AsyncIterator[list[Result]]:
+    async for results in _in_parts(ctx, request):
+        ctx.tell_refusals(request, DescribeConfigsResponse(results=results))
+        yield results
+
+
+async def _in_parts(
+    ctx: RequestContext, request: DescribeConfigsRequest
+) -> AsyncIterator[list[Result]]:
+    """Describe some resources after the other."""
     broker_id = ctx.services.config.server.broker_id
     of_cluster = await ctx.services.configs.broker_overrides(None)
     of_broker = await ctx.services.configs.broker_overrides(broker_id)
@@ -73,62 +111,78 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
         config = ctx.services.config.with_dynamic(of_cluster, of_broker)
     except ConfigError:  # stored by another hand; the broker passes them over too, and says so
         config = ctx.services.configs.in_force
-    results = []
-    shared: Rows = {}
-    for number, resource in enumerate(request.resources, start=1):
+    rows = _Rows(ctx, request, config)
+    results: list[Result] = []
+    for resource in request.resources:
+        rows.are_new = False
         try:
-            if resource.resource_type == ResourceType.TOPIC:
-                rows = await _topic_rows(ctx, config, request, resource, shared)
-            else:
-                rows = _rows(request, resource, _broker_entries(config, resource))
+            results.append(_described(resource, await rows.of(resource)))
         except KafkaError as error:
             results.append(_refused(resource, error))
-        else:
-            result = _described(resource, rows)
-            keep_encoded(result, ctx.api_version)  # so that little is left for the whole answer
-            results.append(result)
-        if number % _RESOURCES_PER_TURN == 0:
-            await turn()
-    return DescribeConfigsResponse(results=results)
+        if rows.are_new or len(results) == _RESOURCES_PER_TURN:
+            yield results
+            results = []
+    yield results
 
 
-async def _topic_rows(
-    ctx: RequestContext,
-    config: KafkaConfig,
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsRequest.DescribeConfigsResource,
-    shared: Rows,
-) -> list[Row]:
-    name = resource.resource_name
-    validate_topic_name(name)
-    if not ctx.services.metadata.contains_topic(name):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    overrides = await ctx.services.configs.topic_overrides(name)
-    key = (tuple(sorted(overrides.items())), tuple(resource.configuration_keys or ()))
-    rows = shared.get(key)
-    if rows is None:
-        rows = shared[key] = _rows(request, resource, describe_topic(config, overrides))
-        for row in rows:
-            keep_encoded(row, ctx.api_version)
-    return rows
+class _Rows:
+    """Rows of settings: made and written once for all resources that have the same."""
+
+    def __init__(
+        self, ctx: RequestContext, request: DescribeConfigsRequest, config: KafkaConfig
+    ) -> None:
+        self._ctx = ctx
+        self._request = request
+        self._config = config
+        self._shared: dict[tuple[object, ...], list[Row]] = {}
+        self.are_new = False  # the last ones: 3 ms of work for a topic, and 30 for a broker
+
+    async def of(self, resource: Resource) -> list[Row]:
+        """The rows of one resource. Raises KafkaError."""
+        view, differs_by = await self._view(resource)
+        key = (differs_by, tuple(resource.configuration_keys or ()))
+        rows = self._shared.get(key)
+        self.are_new = rows is None
+        if rows is None:
+            if len(self._shared) >= _KINDS_SHARED:
+                self._shared.clear()
+            entries = select(view(self._config), resource.configuration_keys)
+            rows = self._shared[key] = [_row(self._request, entry) for entry in entries]
+            for row in rows:
+                keep_encoded(row, self._ctx.api_version)
+        return rows
+
+    async def _view(self, resource: Resource) -> tuple[View, object]:
+        """Find what shows the settings of a resource, and what tells them from those of others."""
+        if resource.resource_type != ResourceType.TOPIC:
+            view = _broker_view(resource, self._config.server.broker_id)
+            return view, view
+        name = resource.resource_name
+        validate_topic_name(name)
+        if not self._ctx.services.metadata.contains_topic(name):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        overrides = await self._ctx.services.configs.topic_overrides(name)
+        return partial(describe_topic, overrides=overrides), tuple(sorted(overrides.items()))
 
 
-def _broker_entries(
-    config: KafkaConfig, resource: DescribeConfigsRequest.DescribeConfigsResource
-) -> list[ConfigEntry]:
+def _broker_view(resource: Resource, broker_id: int) -> View:
     name = resource.resource_name
     if resource.resource_type == ResourceType.BROKER:
         if not name:
-            return describe_cluster_default(config)
-        _check_broker_id(name, config.server.broker_id, " or empty string,")
-        return describe_broker(config)
+            return describe_cluster_default
+        _check_broker_id(name, broker_id, " or empty string,")
+        return describe_broker
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        _check_broker_id(name, config.server.broker_id, "")
-        return describe_loggers()
+        _check_broker_id(name, broker_id, "")
+        return _view_loggers
     message = "Config type client-metrics is only supported on KRaft clusters"
     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _view_loggers(_config: KafkaConfig) -> list[ConfigEntry]:
+    return describe_loggers()
 
 
 def _check_broker_id(name: str, broker_id: int, or_else: str) -> None:
@@ -137,10 +191,8 @@ def _check_broker_id(name: str, broker_id: int, or_else: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _refused(
-    resource: DescribeConfigsRequest.DescribeConfigsResource, error: KafkaError
-) -> DescribeConfigsResponse.DescribeConfigsResult:
-    return DescribeConfigsResponse.DescribeConfigsResult(
+def _refused(resource: Resource, error: KafkaError) -> Result:
+    return Result(
         error_code=error.code,
         error_message=error.message,
         resource_type=resource.resource_type,
@@ -148,23 +200,13 @@ def _refused(
     )
 
 
-def _described(
-    resource: DescribeConfigsRequest.DescribeConfigsResource, rows: list[Row]
-) -> DescribeConfigsResponse.DescribeConfigsResult:
-    return DescribeConfigsResponse.DescribeConfigsResult(
+def _described(resource: Resource, rows: list[Row]) -> Result:
+    return Result(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=rows,
     )
-
-
-def _rows(
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsRequest.DescribeConfigsResource,
-    entries: Iterable[ConfigEntry],
-) -> list[Row]:
-    return [_row(request, entry) for entry in select(entries, resource.configuration_keys)]
 
 
 def _row(request: DescribeConfigsRequest, entry: ConfigEntry) -> Row:

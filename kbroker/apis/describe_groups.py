@@ -9,6 +9,8 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForEach, named_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, written
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode
@@ -16,6 +18,10 @@ from kbroker.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+
+Group = DescribeGroupsResponse.DescribedGroup
+
+_BYTES_OF_GROUP = 64
 
 
 @api(
@@ -25,19 +31,30 @@ from kbroker.protocol.messages.describe_groups import (
     ),
     parts=Parts("groups", "groups"),
 )
-def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(
+    ctx: RequestContext, request: DescribeGroupsRequest
+) -> NowOrLater[DescribeGroupsResponse]:
     """Describe each group."""
-    groups = []
-    for group_id in request.groups:
-        error, described = ctx.services.groups.describe_group(group_id)
-        if error is ErrorCode.GROUP_ID_NOT_FOUND:
-            if ctx.api_version < 6:
-                error = ErrorCode.NONE
-            else:
-                described.error_message = f"Group {group_id} not found."
-        described.error_code = int(error)
-        if request.include_authorized_operations and error is ErrorCode.NONE:
-            resource = Resource(ResourceType.GROUP, group_id)
-            described.authorized_operations = ctx.authorized_operations(resource)
-        groups.append(described)
-    return DescribeGroupsResponse(groups=groups)
+    names = request.groups
+    bytes_of = {name: ctx.services.groups.described_bytes(name) for name in names}
+    size_bytes = sum(bytes_of[name] + _BYTES_OF_GROUP for name in names)
+    response = DescribeGroupsResponse()
+    if is_large(size_bytes):
+        parts = ([_described(ctx, request, name)] for name in names)
+        return written(ctx, response, "groups", parts, size_bytes)
+    response.groups = [_described(ctx, request, name) for name in names]
+    return response
+
+
+def _described(ctx: RequestContext, request: DescribeGroupsRequest, group_id: str) -> Group:
+    error, described = ctx.services.groups.describe_group(group_id)
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        if ctx.api_version < 6:
+            error = ErrorCode.NONE
+        else:
+            described.error_message = f"Group {group_id} not found."
+    described.error_code = int(error)
+    if request.include_authorized_operations and error is ErrorCode.NONE:
+        resource = Resource(ResourceType.GROUP, group_id)
+        described.authorized_operations = ctx.authorized_operations(resource)
+    return described

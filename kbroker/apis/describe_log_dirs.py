@@ -7,11 +7,13 @@ the new one as a future replica.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -22,6 +24,10 @@ from kbroker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from kbroker.replication.log_dirs import LogDirUsage
+
+Result = DescribeLogDirsResponse.DescribeLogDirsResult
+
+_BYTES_OF_REPLICA = 64
 
 
 @api(
@@ -50,13 +56,34 @@ def _name(
         yield
 
 
-def _described(ctx: RequestContext, wanted: set[TopicPartition] | None) -> DescribeLogDirsResponse:
-    return DescribeLogDirsResponse(
-        results=[_result(usage) for usage in ctx.services.replicas.log_dirs.describe(wanted)]
-    )
+def _described(
+    ctx: RequestContext, wanted: set[TopicPartition] | None
+) -> NowOrLater[DescribeLogDirsResponse]:
+    log_dirs = ctx.services.replicas.log_dirs
+    if not is_large(len(log_dirs) * _BYTES_OF_REPLICA):
+        return DescribeLogDirsResponse(
+            results=[_result(usage) for usage in log_dirs.describe(wanted)]
+        )
+    told = len(log_dirs) if wanted is None else min(len(wanted), len(log_dirs))
+    parts = _in_parts(log_dirs.described(wanted))
+    size_bytes = told * _BYTES_OF_REPLICA
+    array = "results.topics.partitions"
+    return written(ctx, DescribeLogDirsResponse(), array, parts, size_bytes)
 
 
-def _result(usage: LogDirUsage) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+def _in_parts(usages: Iterable[LogDirUsage | None]) -> Iterator[list[Any]]:
+    last = ""
+    for usage in usages:
+        if usage is None:
+            yield []
+        elif usage.path == last:
+            yield Rest([_result(usage)])
+        else:
+            last = usage.path
+            yield [_result(usage)]
+
+
+def _result(usage: LogDirUsage) -> Result:
     topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
     for replica in usage.replicas:
         topics.setdefault(replica.topic_partition.topic, []).append(
@@ -67,7 +94,7 @@ def _result(usage: LogDirUsage) -> DescribeLogDirsResponse.DescribeLogDirsResult
                 is_future_key=replica.is_future,
             )
         )
-    return DescribeLogDirsResponse.DescribeLogDirsResult(
+    return Result(
         error_code=usage.error_code,
         log_dir=usage.path,
         topics=[

@@ -14,6 +14,7 @@ from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.authorization import ForEach
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
@@ -27,6 +28,7 @@ from kbroker.topic_name import is_valid_topic_name
 from kbroker.turns import in_turns
 
 _NO_TRANSACTION = -1
+_BYTES_OF_PRODUCER = 512  # while it is told
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 Partition = DescribeProducersResponse.PartitionResponse
@@ -57,8 +59,23 @@ async def handle(
     producers, and a request name many partitions.
     """
     response = DescribeProducersResponse()
+    size_bytes = _BYTES_OF_PRODUCER * _count(ctx, request)
+    if is_large(size_bytes):
+        response.is_large, response.memory = True, await ctx.take(size_bytes)
     await in_turns(_fill(ctx, request, response.topics))
     return response
+
+
+def _count(ctx: RequestContext, request: DescribeProducersRequest) -> int:
+    """How many producers are told at most."""
+    find = ctx.services.replicas.hosted.find
+    places = {
+        TopicPartition(topic.name, index)
+        for topic in request.topics
+        for index in topic.partition_indexes
+    }
+    hosted = filter(None, map(find, places))
+    return sum(len(partition.log.producer_state.producers) for partition in hosted)
 
 
 def _fill(

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
@@ -28,10 +29,12 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 from kbroker.replication.metadata_cache import PartitionState
 from kbroker.topic_name import is_valid_topic_name
-from kbroker.turns import ENTRIES, turn
+from kbroker.turns import ENTRIES, in_turns, turn
 
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+_BYTES_OF_PARTITION = 512  # while it is told
 
 
 class _Asked:
@@ -143,8 +146,22 @@ def _start(request: DescribeTopicPartitionsRequest) -> str:
 def _described_page(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, names: list[str]
 ) -> NowOrLater[DescribeTopicPartitionsResponse]:
+    size_bytes = _BYTES_OF_PARTITION * sum(map(ctx.services.metadata.partition_count, names))
+    if is_large(size_bytes):
+        return _described_later(ctx, request, names, size_bytes)
     response = DescribeTopicPartitionsResponse()
     return worked(_fill(ctx, request, names, response), len(names), lambda: response)
+
+
+async def _described_later(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, names: list[str], size_bytes: int
+) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    most = ctx.services.config.socket_server.max_request_partition_size_limit
+    response.memory = await ctx.take(min(size_bytes, most * _BYTES_OF_PARTITION))
+    response.is_large = True
+    await in_turns(_fill(ctx, request, names, response))
+    return response
 
 
 def _fill(

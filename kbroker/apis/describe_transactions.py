@@ -10,11 +10,13 @@ partitions, and then get INVALID_REQUEST. Kafka tells all as often as they are n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from kbroker.apis.authorization import ForEach, named_transactional_id
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
@@ -25,6 +27,7 @@ from kbroker.protocol.messages.describe_transactions import (
 )
 from kbroker.turns import in_turns
 
+_BYTES_OF_PARTITION = 64  # while it is told
 TOLD_AGAIN = 10_000  # partitions, of ids that are named again
 
 State = DescribeTransactionsResponse.TransactionState
@@ -46,8 +49,21 @@ async def handle(
 ) -> DescribeTransactionsResponse:
     """Describe each id."""
     response = DescribeTransactionsResponse()
+    size_bytes = _BYTES_OF_PARTITION * _partitions(ctx, request.transactional_ids)
+    if is_large(size_bytes):
+        response.is_large, response.memory = True, await ctx.take(size_bytes)
     await in_turns(_fill(ctx, request.transactional_ids, response.transaction_states))
     return response
+
+
+def _partitions(ctx: RequestContext, names: Sequence[str]) -> int:
+    """How many are told at most."""
+    told: dict[str, int] = {}
+    for name in dict.fromkeys(names):
+        with suppress(KafkaError):
+            told[name] = len(ctx.services.transactions.describe(name).partitions)
+    again = sum(told.get(name, 0) for name in names) - sum(told.values())
+    return sum(told.values()) + min(again, TOLD_AGAIN)
 
 
 def _fill(ctx: RequestContext, names: Iterable[str], states: list[State]) -> Iterator[None]:

@@ -14,115 +14,51 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from struct import Struct
 from typing import Any
 
 from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
-from kbroker.apis.authorization import guarded
-from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
-from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.client_quotas import Usage
-from kbroker.apis.context import LargeContext, Later, PartContext, RequestContext, Result, Services
-from kbroker.apis.forwarding import handler_of
+from kbroker.apis.context import LargeContext, Later, RequestContext, Result, Services
+from kbroker.apis.large_answers import bytes_in_memory, bytes_to_come
 from kbroker.apis.large_requests import (
-    LARGE_BYTES,
-    LARGE_IN_PARTS_BYTES,
-    MOST_PRODUCED_AT_ONCE,
+    FEW_BYTES,
+    Beside,
     answered_in_parts,
     bytes_as_a_whole,
-    bytes_in_memory,
     bytes_of_produce,
     check_size,
-    decoded,
-    encoded,
     let_go,
-    most_elements,
 )
-from kbroker.apis.refused_requests import told
-from kbroker.apis.registry import Api, Handler
-from kbroker.apis.request_parts import AS_A_WHOLE, AnswerInParts, RequestInParts, parts_in
+from kbroker.apis.registry import Api
+from kbroker.apis.request_parts import AnswerInParts, RequestInParts
+from kbroker.apis.served_api import Served
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
-from kbroker.peers.cluster_action import Sender, sender_of
+from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decoder_of, encoder_of
-from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader, response_header_version
+from kbroker.protocol.codec import decoder_of
+from kbroker.protocol.header import API_VERSIONS_KEY, RequestHeader
 from kbroker.protocol.part_encoder import encode_runs
 from kbroker.protocol.request import Accepted, NoResponse, Piece, Request, Response
-from kbroker.protocol.schema import Message, field_specs, response_class
+from kbroker.protocol.schema import Message
 from kbroker.rare_collections import collecting_all_rarely
+from kbroker.turns import turn
 from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
-PRODUCE_KEY = 0
 ENVELOPE_KEY = 58
 _PARTS_WITH_TEXT = 40  # of a refusal; else it would be said a million times
-_LARGE_ANSWER_BYTES = 1024 * 1024  # is what an answer may take that is not made yet
 _WAIT_FOR_OTHERS = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-_HEADER_V0 = Struct(">i")  # correlation id
-_HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
 _new_tuple = tuple.__new__
-
-
-class _Served:
-    """What is known beforehand about one version of one API."""
-
-    __slots__ = (
-        "decode",
-        "encode",
-        "exempt",
-        "handler",
-        "has_code",
-        "header",
-        "is_produce",
-        "large_bytes",
-        "most_elements",
-        "name",
-        "parts",
-        "request_class",
-        "response_class",
-        "sender",
-        "version",
-    )
-
-    def __init__(self, api: Api, version: int, authorizer: Authorizer) -> None:
-        handler = handler_of(api)
-        self.sender = sender_of(api.key, version)
-        if self.sender is Sender.ANYBODY:
-            handler = told(api.key, response_class(api.request_class), handler)
-        if authorizer is not ALLOW_ALL:
-            handler = guarded(api.needs, handler)
-        self.handler: Handler = heard_only_from(self.sender, handler)
-        self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
-        declared = parts_in(api.parts, api.request_class, version)
-        self.parts = None if declared is AS_A_WHOLE else declared
-        self.large_bytes = LARGE_BYTES if self.parts is None else LARGE_IN_PARTS_BYTES
-        self.is_produce = api.key == PRODUCE_KEY
-        self.name = api.name
-        self.exempt = api.exempt
-        self.request_class = api.request_class
-        self.response_class = response_class(api.request_class)
-        self.most_elements = api.request_class.max_elements  # for brokers
-        if self.sender is Sender.ANYBODY:
-            self.most_elements = most_elements(declared, api.request_class)
-        fields = field_specs(self.response_class)
-        self.has_code = any(f.name == "error_code" and version in f.versions for f in fields)
-        elements = self.most_elements
-        if self.is_produce:  # records are not read: it is large when it has many entries
-            self.large_bytes, elements = sys.maxsize, MOST_PRODUCED_AT_ONCE
-        self.decode = decoder_of(api.request_class, version, elements)
-        self.encode = encoder_of(self.response_class, version)
-        self.version = version
 
 
 class KafkaApis:
@@ -130,6 +66,7 @@ class KafkaApis:
 
     __slots__ = (
         "_apis",
+        "_beside",
         "_brokers_room",
         "_logged_ms",
         "_quotas",
@@ -146,10 +83,11 @@ class KafkaApis:
         self._apis = apis
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
-        self.room = MemoryRoom(REQUESTS_BYTES)
+        self.room = services.room
         # What a controller orders must not wait for clients that fill the other one.
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
-        self._served: dict[tuple[int, int], _Served] = {}
+        self._beside = {sender: Beside() for sender in Sender}
+        self._served: dict[tuple[int, int], Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
         self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
@@ -176,23 +114,33 @@ class KafkaApis:
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
-        if served.parts is not None and self.room.is_full:
+        if served.parts is not None and (len(frame) > FEW_BYTES or self.room.is_full):
             return self._handle_when_there_is_room(served, request)
-        return self._handle_small(served, request)
+        return self._handle_small(
+            served, request, RequestContext(request.header, request.connection, self._services)
+        )
 
-    async def _handle_when_there_is_room(self, served: _Served, request: Request) -> Result:
-        """As `handle`, for an answer that may be large, while others fill the memory."""
+    async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
+        """As `handle`, for an answer that may be large."""
         share = self.room.share()
-        await share.take(_LARGE_ANSWER_BYTES)
+        await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
+        await turn()  # hundreds may be let in at once
         try:
-            result = self._handle_small(served, request)
+            ctx = LargeContext(request, self._services, share)
+            result = self._handle_small(served, request, ctx)
             while not isinstance(result, Response | NoResponse):
                 result = await result
+        except BaseException:
+            share.give_back()  # before the error, which holds it, is gone
+            raise
+        if isinstance(result, NoResponse):
             return result
-        finally:
-            share.give_back()
+        share.hold(bytes_in_memory(result.pieces))
+        return result._replace(share=share)
 
-    def _handle_small(self, served: _Served, request: Request) -> Result | Later:
+    def _handle_small(
+        self, served: Served, request: Request, ctx: RequestContext
+    ) -> Result | Later:
         header, frame = request.header, request.frame
         try:
             message, end = served.decode(frame, request.body_offset)
@@ -203,9 +151,7 @@ class KafkaApis:
         if end != len(frame):
             self.trailing_bytes.value += 1
         try:
-            answer = served.handler(
-                RequestContext(header, request.connection, self._services), message
-            )
+            answer = served.handler(ctx, message)
             if isinstance(answer, served.response_class):
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
@@ -217,7 +163,7 @@ class KafkaApis:
             return self._refuse(served, request, message, error)
         return self._later(served, request, message, answer)
 
-    async def _handle_large(self, served: _Served, request: Request) -> Result | Accepted[Result]:
+    async def _handle_large(self, served: Served, request: Request) -> Result | Accepted[Result]:
         """As `handle`, with other requests in between. Raises ProtocolError."""
         listener_name = request.connection.listener_name
         is_of_client = served.sender is Sender.ANYBODY
@@ -226,11 +172,11 @@ class KafkaApis:
         ):
             check_size(served.name, len(request.frame))
         share = (self.room if is_of_client else self._brokers_room).share()
-        ctx = LargeContext(request.header, request.connection, self._services, share)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
+        await turn()  # hundreds may come at once
         try:
             with collecting_all_rarely():
-                result = await answer(served, request, ctx, share)
+                result = await answer(served, request, share)
             if isinstance(result, Response):
                 await share.take(bytes_in_memory(result.pieces))
                 return result._replace(share=share)
@@ -241,7 +187,7 @@ class KafkaApis:
         return result
 
     async def _answer_whole(
-        self, served: _Served, request: Request, ctx: RequestContext, share: Share
+        self, served: Served, request: Request, share: Share
     ) -> Result | Accepted[Result]:
         try:
             message = await self._read_whole(served, request, share)
@@ -250,7 +196,7 @@ class KafkaApis:
         if request.header.api_key in _WAIT_FOR_OTHERS:
             share.give_back()  # or those whom it waits for may wait for that memory
         try:
-            response = served.handler(ctx, message)
+            response = served.handler(LargeContext(request, self._services, share), message)
             if not isinstance(response, served.response_class):
                 response = await response
             if isinstance(response, Accepted):
@@ -265,28 +211,28 @@ class KafkaApis:
             if served.is_produce:  # few go wrong as a whole
                 return self._refuse(served, request, message, error)
             told = self._told(served, request, message, error)
-            response = await asyncio.to_thread(
+            response = await self._beside[served.sender].run(
                 message.error_response, told[0], served.version, told[1]
             )
-        pieces = await encoded(response, served.version, _head(served, request))
+        head = _head(served, request)
+        pieces = await self._beside[served.sender].encoded(response, served.version, head)
         result = self._throttled(served, request, response, pieces, message)
         ended = [message, response]
         del message, response
         await let_go(ended)
         return result
 
-    async def _read_whole(self, served: _Served, request: Request, share: Share) -> Any:
+    async def _read_whole(self, served: Served, request: Request, share: Share) -> Any:
         if request.header.api_key != ENVELOPE_KEY:  # what is inside takes a share
             takes = bytes_of_produce if served.is_produce else bytes_as_a_whole
             await share.take(takes(len(request.frame), served.most_elements))
         decode = decoder_of(served.request_class, served.version, served.most_elements)
-        message, end = await decoded(decode, request.frame, request.body_offset)
+        beside = self._beside[served.sender]
+        message, end = await beside.decoded(decode, request.frame, request.body_offset)
         self._count_trailing(request, end)
         return message
 
-    async def _answer_in_parts(
-        self, served: _Served, request: Request, ctx: RequestContext, share: Share
-    ) -> Response:
+    async def _answer_in_parts(self, served: Served, request: Request, share: Share) -> Response:
         parts = served.parts
         assert parts is not None
         asked = RequestInParts(
@@ -295,7 +241,8 @@ class KafkaApis:
         await share.take(asked.bytes_looked_through)
         await asked.look_through()
         self._count_trailing(request, asked.end)
-        handler = partial(served.handler, PartContext(ctx, asked.twice))
+        ctx = LargeContext(request, self._services, share, asked.twice)
+        handler = partial(served.handler, ctx)
         answer: AnswerInParts | None
         code, text = ErrorCode.NONE, None
         try:
@@ -321,7 +268,7 @@ class KafkaApis:
             self.trailing_bytes.value += 1
 
     def _later(
-        self, served: _Served, request: Request, message: Message, answer: Any
+        self, served: Served, request: Request, message: Message, answer: Any
     ) -> Result | Later:
         """The rest of `handle` for a request that waits, or gets no answer."""
         if isinstance(answer, NoResponse):
@@ -332,33 +279,40 @@ class KafkaApis:
         return self._finish(served, request, message, answer)
 
     async def _finish(
-        self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
+        self, served: Served, request: Request, message: Message, answer: Awaitable[Any]
     ) -> Result:
         try:
             response = await answer
             if isinstance(response, NoResponse):
                 return self._unanswered(served, request, response)
-            if not response.is_large:
-                return self._respond(served, request, response, message)
-            return await self._respond_large(served, request, response, message)
+            if response.is_large or response.memory is not None:
+                return await self._respond_large(served, request, response, message)
+            return self._respond(served, request, response, message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
             return self._refuse(served, request, message, error)
 
     async def _respond_large(
-        self, served: _Served, request: Request, response: Message, message: Message
+        self, served: Served, request: Request, response: Message, message: Message
     ) -> Response:
-        share = self.room.share()
-        await share.take(_LARGE_ANSWER_BYTES)  # before it is there: others may be many
-        with collecting_all_rarely():
-            pieces = await encoded(response, served.version, _head(served, request))
+        """Take memory for the answer, unless its handler has, and write what is not yet."""
+        share, response.memory = response.memory, None
+        if share is None:
+            share = self.room.share()
+            await share.take(bytes_to_come(response))  # before it is there: others may be many
+        head = _head(served, request)
+        if response.is_large:
+            with collecting_all_rarely():
+                pieces = await self._beside[served.sender].encoded(response, served.version, head)
+        else:
+            pieces = encode_runs(response, served.version, head)
         await share.take(bytes_in_memory(pieces))
         result = self._throttled(served, request, response, pieces, message)
         return result._replace(share=share)
 
     def _ended(
-        self, served: _Served, request: Request, message: Message, finish: Callable[[], Any]
+        self, served: Served, request: Request, message: Message, finish: Callable[[], Any]
     ) -> Result:
         try:
             return self._respond(served, request, finish(), message)
@@ -368,7 +322,7 @@ class KafkaApis:
             return self._refuse(served, request, message, error)
 
     def _respond(
-        self, served: _Served, request: Request, response: Message, message: Message | None = None
+        self, served: Served, request: Request, response: Message, message: Message | None = None
     ) -> Result:
         head = _head(served, request)
         pieces = served.encode(response, head)
@@ -376,7 +330,7 @@ class KafkaApis:
 
     def _throttled(
         self,
-        served: _Served,
+        served: Served,
         request: Request,
         response: Any,
         pieces: list[Piece],
@@ -395,11 +349,11 @@ class KafkaApis:
             pieces = encode_runs(response, served.version, _head(served, request))
         return Response(pieces, throttle_ms)
 
-    def _unanswered(self, served: _Served, request: Request, result: NoResponse) -> NoResponse:
+    def _unanswered(self, served: Served, request: Request, result: NoResponse) -> NoResponse:
         result.throttle_ms = self._throttle_ms(served, request, 0)
         return result
 
-    def _throttle_ms(self, served: _Served, request: Request, response_bytes: int) -> int:
+    def _throttle_ms(self, served: Served, request: Request, response_bytes: int) -> int:
         connection = request.connection
         quotas = self._quotas
         if quotas is None or connection.is_forwarded or served.sender is not Sender.ANYBODY:
@@ -419,13 +373,13 @@ class KafkaApis:
         is_served = api is not None and header.api_version in api.versions
         return header.api_key == API_VERSIONS_KEY and not is_served
 
-    def _serve(self, key: int, version: int, client_id: str | None) -> _Served:
+    def _serve(self, key: int, version: int, client_id: str | None) -> Served:
         api = self._apis.get(key)
         if api is None:
             raise UnservedError(unserved_api(ApiKey(key).api_name), client_id)
         if version not in api.versions:
             raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
-        served = _Served(api, version, self._services.authorizer)
+        served = Served(api, version, self._services.authorizer)
         self._served[key, version] = served
         return served
 
@@ -435,11 +389,11 @@ class KafkaApis:
         api = self._apis.get(API_VERSIONS_KEY)
         if api is None:
             raise ProtocolError("ApiVersions is not served")
-        served = _Served(api, 0, self._services.authorizer)
+        served = Served(api, 0, self._services.authorizer)
         return self._respond(served, request, unsupported_version_response(api))
 
     def _refuse(
-        self, served: _Served, request: Request, message: Message, error: Exception
+        self, served: Served, request: Request, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
         code, text = self._told(served, request, message, error)
@@ -449,9 +403,7 @@ class KafkaApis:
         response = message.error_response(code, served.version, text)
         return self._respond(served, request, response, message)
 
-    def _refuse_many(
-        self, served: _Served, request: Request, error: TooManyElementsError
-    ) -> Result:
+    def _refuse_many(self, served: Served, request: Request, error: TooManyElementsError) -> Result:
         """Refuse what its API takes not so many of, in an answer that can say so. Raises `error`
         where there is none.
         """
@@ -464,7 +416,7 @@ class KafkaApis:
         return self._respond(served, request, response, message)
 
     def _told(
-        self, served: _Served, request: Request, message: Message, error: Exception
+        self, served: Served, request: Request, message: Message, error: Exception
     ) -> tuple[ErrorCode, str | None]:
         """Return what the client is told about it, which the log tells, too."""
         if isinstance(error, TreeUnavailableError):
@@ -479,7 +431,7 @@ class KafkaApis:
         self._log_bug(served, error)
         return ErrorCode.UNKNOWN_SERVER_ERROR, None
 
-    def _log_bug(self, served: _Served, error: Exception) -> None:
+    def _log_bug(self, served: Served, error: Exception) -> None:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -496,5 +448,5 @@ class KafkaApis:
             )
 
 
-def _head(served: _Served, request: Request) -> bytes:
+def _head(served: Served, request: Request) -> bytes:
     return served.header.pack(request.header.correlation_id)

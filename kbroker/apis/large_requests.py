@@ -29,6 +29,7 @@ Ts = TypeVarTuple("Ts")
 
 LARGE_BYTES = 64 * 1024  # about 5 ms to read
 LARGE_IN_PARTS_BYTES = 16 * 1024  # where that is all it takes to let others have their turn
+FEW_BYTES = 2 * 1024  # which are answered without asking for memory, unless others wait for some
 LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics
 
 MOST_AS_A_WHOLE = 350_000  # elements: more than the largest cluster has partitions
@@ -63,19 +64,26 @@ def bytes_of_produce(size_bytes: int, most: int) -> int:
     return min(size_bytes * _BYTES_READ_OF_PRODUCE, most * _BYTES_OF_PRODUCED)
 
 
-def bytes_in_memory(pieces: list[Piece]) -> int:
-    """Return what an answer takes; slices of files take nothing."""
-    return sum(len(piece) for piece in pieces if isinstance(piece, bytes | bytearray | memoryview))
+class Beside:
+    """What is computed in a thread beside the loop, one thing at a time: of several threads each
+    would have its turn of the interpreter before the loop has one.
+    """
 
+    def __init__(self) -> None:
+        self._is_busy = asyncio.Lock()
 
-async def decoded(decode: Decoder, frame: memoryview, offset: int) -> tuple[Any, int]:
-    """Read a large request. Raises ProtocolError."""
-    return await asyncio.to_thread(decode, frame, offset)
+    async def run(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
+        """Return `work(*args)`, and raise what it raises."""
+        async with self._is_busy:
+            return await asyncio.to_thread(work, *args)
 
+    async def decoded(self, decode: Decoder, frame: memoryview, offset: int) -> tuple[Any, int]:
+        """Read a large request. Raises ProtocolError."""
+        return await self.run(decode, frame, offset)
 
-async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
-    """The pieces of the answer to a large request, which changes no more."""
-    return await asyncio.to_thread(encode_runs, answer, version, head)
+    async def encoded(self, answer: Message, version: int, head: bytes) -> list[Piece]:
+        """The pieces of the answer to a large request, which changes no more."""
+        return await self.run(encode_runs, answer, version, head)
 
 
 async def let_go(things: list[Any]) -> None:

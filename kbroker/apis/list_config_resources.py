@@ -9,6 +9,8 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, slices, written
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
@@ -17,12 +19,17 @@ from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
+Listed = ListConfigResourcesResponse.ConfigResource
+
 GROUP = 32
+_BYTES_OF_NAME = 40
 _KNOWN_TYPES = frozenset({*ResourceType, GROUP})
 
 
 @api(ListConfigResourcesRequest, ForRequest(AclOperation.DESCRIBE_CONFIGS, the_cluster))
-def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    ctx: RequestContext, request: ListConfigResourcesRequest
+) -> NowOrLater[ListConfigResourcesResponse]:
     """List the resources of the types asked for."""
     if ctx.api_version == 0:
         return ListConfigResourcesResponse()
@@ -36,11 +43,15 @@ def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConf
         ResourceType.BROKER: brokers,
         ResourceType.TOPIC: metadata.topics(),
     }
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
-            for kind in names
-            if kind in wanted or not wanted
-            for name in names[kind]
-        ]
+    resources = (
+        Listed(resource_name=name, resource_type=kind)
+        for kind in names
+        if kind in wanted or not wanted
+        for name in names[kind]
     )
+    size_bytes = _BYTES_OF_NAME * sum(map(len, names.values()))
+    response = ListConfigResourcesResponse()
+    if is_large(size_bytes):
+        return written(ctx, response, "config_resources", slices(resources), size_bytes)
+    response.config_resources = list(resources)
+    return response

@@ -12,11 +12,16 @@ from itertools import chain
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, slices, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+Group = ListGroupsResponse.ListedGroup
+
+_BYTES_OF_GROUP = 64
 
 
 @api(
@@ -41,10 +46,25 @@ def _lower(names: list[str], lowered: set[str]) -> Iterator[None]:
         yield
 
 
-def _listed(ctx: RequestContext, states: set[str], types: set[str]) -> ListGroupsResponse:
-    error, groups = ctx.services.groups.list_groups(states, types)
+def _listed(
+    ctx: RequestContext, states: set[str], types: set[str]
+) -> NowOrLater[ListGroupsResponse]:
+    groups = ctx.services.groups
+    size_bytes = _BYTES_OF_GROUP * len(groups.store)
+    if not is_large(size_bytes):
+        error, found = groups.list_groups(states, types)
+        return ListGroupsResponse(error_code=int(error), groups=_shown(ctx, found))
+    error, _ = groups.list_groups(states, types, ())
+    parts = (
+        _shown(ctx, groups.list_groups(states, types, some)[1]) for some in slices(groups.store)
+    )
+    response = ListGroupsResponse(error_code=int(error))
+    return written(ctx, response, "groups", parts, size_bytes)
+
+
+def _shown(ctx: RequestContext, groups: list[Group]) -> list[Group]:
     if not ctx.is_authorized(AclOperation.DESCRIBE, CLUSTER):
         names = [group.group_id for group in groups]
         hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.GROUP, names)
         groups = [group for group in groups if group.group_id not in hidden]
-    return ListGroupsResponse(error_code=int(error), groups=groups)
+    return groups

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.controller.state_machines.reassignment_phases import ListPartitionReassignments
@@ -19,6 +20,8 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+
+_BYTES_OF_PARTITION = 512  # while it is told
 
 
 def _is_shown(
@@ -39,9 +42,27 @@ async def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """List those asked for that move, or all that do."""
+    moving = await _moving(ctx)
+    size_bytes = _BYTES_OF_PARTITION * len(moving)
+    if not is_large(size_bytes):
+        return _listed(request, moving)
+    del moving  # none is kept while it waits
+    memory = await ctx.take(size_bytes)
+    response = _listed(request, await _moving(ctx))
+    response.is_large, response.memory = True, memory
+    return response
+
+
+async def _moving(ctx: RequestContext) -> Mapping[TopicPartition, ReplicaAssignment]:
     moving: Mapping[TopicPartition, ReplicaAssignment] = await ctx.services.controller.ask(
         ListPartitionReassignments()
     )
+    return moving
+
+
+def _listed(
+    request: ListPartitionReassignmentsRequest, moving: Mapping[TopicPartition, ReplicaAssignment]
+) -> ListPartitionReassignmentsResponse:
     asked = _asked(request)
     by_topic: dict[str, list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]] = {}
     for partition, assignment in sorted(moving.items()):

@@ -6,13 +6,14 @@ an engine that answers in linear time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, slices, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -26,6 +27,8 @@ from kbroker.protocol.messages.list_transactions import (
 T = TypeVar("T")
 
 State = ListTransactionsResponse.TransactionState
+
+_BYTES_OF_ID = 64
 
 
 @api(
@@ -60,27 +63,29 @@ def _listed(
         states, producer_ids, duration_ms
     )
     response = ListTransactionsResponse(unknown_state_filters=unknown)
-    steps = _fill(ctx, kept, passes, response.transaction_states)
-    return worked(steps, len(kept), lambda: response)
+    parts = (_shown(ctx, some, passes) for some in slices(kept))
+    size_bytes = _BYTES_OF_ID * len(kept)
+    if is_large(size_bytes):
+        return written(ctx, response, "transaction_states", parts, size_bytes)
+    response.transaction_states = list(chain.from_iterable(parts))
+    return response
 
 
-def _fill(
+def _shown(
     ctx: RequestContext,
-    kept: Sequence[KeptTransaction],
+    kept: Iterable[KeptTransaction],
     passes: Callable[[KeptTransaction], bool],
-    states: list[State],
-) -> Iterator[None]:
-    for each in kept:
-        if passes(each) and _is_shown(ctx, each.transactional_id):
-            transaction = each.entry.transaction
-            states.append(
-                State(
-                    transactional_id=each.transactional_id,
-                    producer_id=transaction.producer.producer_id,
-                    transaction_state=transaction.state.label,
-                )
-            )
-        yield
+) -> list[State]:
+    return [_state(each) for each in kept if passes(each) and _is_shown(ctx, each.transactional_id)]
+
+
+def _state(kept: KeptTransaction) -> State:
+    transaction = kept.entry.transaction
+    return State(
+        transactional_id=kept.transactional_id,
+        producer_id=transaction.producer.producer_id,
+        transaction_state=transaction.state.label,
+    )
 
 
 def _is_shown(ctx: RequestContext, name: str) -> bool:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import is_large, slices, written
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -24,10 +25,12 @@ from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
 from kbroker.topic_name import is_valid_topic_name
-from kbroker.turns import ENTRIES, turn
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_BY_ID = 12
+
+_BYTES_OF_TOPIC = 64
+_BYTES_OF_PARTITION = 48
 
 Topic = MetadataResponse.MetadataResponseTopic
 _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
@@ -45,8 +48,10 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
         names = ctx.services.metadata.topics()
-        if len(names) > ENTRIES:
-            return _answer_all_in_turns(ctx, request, names)
+        size_bytes = _bytes_of(ctx, names)
+        if is_large(size_bytes):
+            parts = (_describe_all(ctx, request, some) for some in slices(names))
+            return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
         return _response(ctx, request, _describe_all(ctx, request, names))
     _check_names(ctx.api_version, topics)
     topics = _distinct(topics)
@@ -56,7 +61,20 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         hidden |= _not_to_be_created(ctx, missing)
     if missing - hidden:
         return _create_and_answer(ctx, request, topics, missing - hidden, hidden)
+    names = [topic.name or "" for topic in topics]
+    if ctx.api_version >= FIRST_VERSION_BY_ID:
+        names += filter(None, (ctx.services.metadata.topic_name(t.topic_id) for t in topics))
+    size_bytes = _bytes_of(ctx, names)
+    if is_large(size_bytes):
+        parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics))
+        return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
+
+
+def _bytes_of(ctx: RequestContext, names: list[str]) -> int:
+    """Return what the answer takes for these topics, about."""
+    partitions = sum(map(ctx.services.metadata.partition_count, names))
+    return len(names) * _BYTES_OF_TOPIC + partitions * _BYTES_OF_PARTITION
 
 
 async def _create_and_answer(
@@ -70,18 +88,6 @@ async def _create_and_answer(
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden, created))
 
 
-async def _answer_all_in_turns(
-    ctx: RequestContext, request: MetadataRequest, names: list[str]
-) -> MetadataResponse:
-    described: list[Topic] = []
-    for start in range(0, len(names), ENTRIES):
-        described += _describe_all(ctx, request, names[start : start + ENTRIES])
-        await turn()
-    response = _response(ctx, request, described)
-    response.is_large = True
-    return response
-
-
 def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str]) -> list[Topic]:
     """Those of them that are still there."""
     hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
@@ -91,6 +97,17 @@ def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str
         for name in names
         if name not in hidden and ctx.services.metadata.contains_topic(name)
     ]
+
+
+def _describe_and_tell(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequest.MetadataRequestTopic],
+    hidden: frozenset[str],
+) -> list[Topic]:
+    described = _describe_asked(ctx, request, topics, hidden)
+    ctx.tell_refusals(request, MetadataResponse(topics=described))
+    return described
 
 
 def _describe_asked(

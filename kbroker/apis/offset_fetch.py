@@ -13,12 +13,13 @@ groups of a cluster at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import Rest, is_large, slices, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -33,6 +34,7 @@ from kbroker.turns import ENTRIES, in_turns, turn
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
+_BYTES_OF_OFFSET = 64
 _READ_AT_ONCE = 8_192  # so many offsets are those of one moment; some 10 ms
 
 Row = OffsetFetchResponse.OffsetFetchResponsePartition
@@ -73,6 +75,11 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[Offse
     many partitions.
     """
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
+        size_bytes = _bytes_of_all(ctx, request)
+        if is_large(size_bytes):
+            parts = _told_groups(ctx, request)
+            array = "groups.topics.partitions"
+            return written(ctx, OffsetFetchResponse(), array, parts, size_bytes)
         if len(request.groups) == 1:
             return _only_one(ctx, request.groups[0], request.require_stable)
         return _one_by_one(ctx, request)
@@ -82,6 +89,8 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[Offse
     if request.topics is not None:
         entries = _count(request.topics)
         return worked(_fill(ctx, request, request.topics, response), entries, lambda: response)
+    if is_large(_BYTES_OF_OFFSET * ctx.services.groups.offsets.count(request.group_id)):
+        return _tell_all(ctx, request)
     try:
         fetched = _fetched(ctx, request.group_id, None, request.require_stable)
     except KafkaError as error:
@@ -90,6 +99,39 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[Offse
     for _ in _fill_flat(fetched, response):
         pass
     return response
+
+
+async def _tell_all(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    size_bytes = _BYTES_OF_OFFSET * ctx.services.groups.offsets.count(request.group_id)
+    topic = OffsetFetchResponse.OffsetFetchResponseTopic
+    parts = (
+        Rest(topic(name=name, partitions=_rows(Row, rows)) for name, rows in some)
+        for some in _stored(ctx, request.group_id, request.require_stable)
+    )
+    try:
+        response = OffsetFetchResponse()
+        return await written(ctx, response, "topics.partitions", parts, size_bytes)
+    except KafkaError as error:
+        return OffsetFetchResponse(error_code=int(error.code))
+
+
+def _stored(
+    ctx: RequestContext, group_id: str, require_stable: bool
+) -> Iterator[list[tuple[str, Fetched]]]:
+    """All offsets of a group, topic by topic, some at a time; yields nothing in between. Raises
+    KafkaError where the coordinator cannot tell.
+    """
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for some in slices(ctx.services.groups.offsets.stored(group_id)):
+        for partition in some:
+            by_topic.setdefault(partition.topic, []).append(partition)
+        yield []
+    hidden = _hidden(ctx, by_topic)
+    shown = (rows for topic, rows in by_topic.items() if topic not in hidden)
+    for partitions in slices(chain.from_iterable(shown)):
+        fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
+        found = (entry for entry in fetched if entry[1] is not NOTHING_COMMITTED)  # gone meanwhile
+        yield [(topic, list(rows)) for topic, rows in groupby(found, lambda entry: entry[0].topic)]
 
 
 def _count(topics: Iterable[Any]) -> int:
@@ -224,6 +266,39 @@ async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> Offse
     return response
 
 
+def _bytes_of_all(ctx: RequestContext, request: OffsetFetchRequest) -> int:
+    """Return what the answers take for groups of which all offsets are asked for, about."""
+    count = ctx.services.groups.offsets.count
+    return sum(_BYTES_OF_OFFSET * count(g.group_id) for g in request.groups if g.topics is None)
+
+
+def _told_groups(ctx: RequestContext, request: OffsetFetchRequest) -> Iterator[list[Any]]:
+    for asked in request.groups:
+        if asked.topics is None:
+            yield from _told_group(ctx, asked, request.require_stable)
+        else:
+            group = Group(group_id=asked.group_id)
+            for number, _ in enumerate(_fill_group(ctx, asked, request.require_stable, group), 1):
+                if number % ENTRIES == 0:
+                    yield []
+            yield [group]
+
+
+def _told_group(
+    ctx: RequestContext, asked: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
+) -> Iterator[list[Any]]:
+    stored = _stored(ctx, asked.group_id, require_stable)
+    try:
+        next(stored, None)
+    except KafkaError as error:
+        yield [Group(group_id=asked.group_id, error_code=int(error.code))]
+        return
+    yield [Group(group_id=asked.group_id)]
+    by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    for some in stored:
+        yield Rest([Group(group_id=asked.group_id, topics=_group_topics(ctx, some, by_id))])
+
+
 def _fill_group(
     ctx: RequestContext,
     asked: OffsetFetchRequest.OffsetFetchRequestGroup,
@@ -265,11 +340,19 @@ def _all_topics(ctx: RequestContext, fetched: Fetched, by_id: bool) -> list[Grou
     by_topic: dict[str, Fetched] = {}
     for entry in fetched:
         by_topic.setdefault(entry[0].topic, []).append(entry)
+    return _group_topics(ctx, by_topic.items(), by_id)
+
+
+def _group_topics(
+    ctx: RequestContext, by_topic: Iterable[tuple[str, Fetched]], by_id: bool
+) -> list[GroupTopic]:
     return [
         GroupTopic(
-            name=name, topic_id=ctx.services.metadata.topic_id(name), partitions=_rows(entries)
+            name=name,
+            topic_id=ctx.services.metadata.topic_id(name),
+            partitions=_rows(GroupRow, entries),
         )
-        for name, entries in by_topic.items()
+        for name, entries in by_topic
         if not by_id or ctx.services.metadata.topic_id(name) != ZERO_UUID
     ]
 
@@ -284,8 +367,8 @@ def _fill_unknown(
         yield
 
 
-def _rows(fetched: Fetched) -> list[GroupRow]:
-    return [_row(GroupRow, partition, value) for partition, value in fetched]
+def _rows(kind: type[RowT], fetched: Fetched) -> list[RowT]:
+    return [_row(kind, partition, value) for partition, value in fetched]
 
 
 async def _read_from_tree(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:

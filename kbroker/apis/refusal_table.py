@@ -17,6 +17,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.declaration import Struct, field_specs
 from kbroker.protocol.error_response import CODE_FIELDS
+from kbroker.protocol.part_encoder import Run
 
 LOOKED_AT_MAX = 1_000  # entries of an answer: a tenth of a millisecond
 _FEW = 32  # entries of an array, as nearly every answer has
@@ -188,7 +189,10 @@ def _refused(
             what = f"{topic}-{getattr(entry, shape.number)}"
         yield Refused(what, topic, code, getattr(entry, shape.message) if shape.message else None)
     for array, struct in shape.arrays:
-        entries = (getattr(entry, array) or ())[: left[0]]
+        entries = getattr(entry, array) or ()
+        if isinstance(entries, Run):  # who wrote the others has told of them
+            entries = entries.added
+        entries = entries[: left[0]]
         left[0] -= len(entries)
         below = _shape(struct)
         code_of = attrgetter(below.code) if below.code is not None else None

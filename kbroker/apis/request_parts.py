@@ -192,6 +192,13 @@ def _getter(fields: str) -> Callable[[Any], object]:
     return attrgetter(*fields.split("+")) if fields else lambda entry: entry
 
 
+def check_answer(size_bytes: int) -> None:
+    """Raises KafkaError for an answer that no client takes."""
+    if size_bytes > LARGEST_ANSWER_BYTES:
+        text = f"The answer takes more than {LARGEST_ANSWER_BYTES} bytes: ask for less at once."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
 class AnswerInParts:
     """The answer of a request, put together from those of its parts."""
 
@@ -213,9 +220,7 @@ class AnswerInParts:
         elif getattr(answer, "error_code", 0):
             self.whole.error_code = answer.error_code
         self._entries.add(getattr(answer, self._array) or (), going_on)
-        if self._entries.size_bytes > LARGEST_ANSWER_BYTES:
-            text = f"The answer takes more than {LARGEST_ANSWER_BYTES} bytes: ask for less at once."
-            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        check_answer(self._entries.size_bytes)
 
     def pieces(self, head: bytes) -> list[Piece]:
         """All of it."""

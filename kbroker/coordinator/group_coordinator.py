@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 GROUP_TYPE = "classic"
 _NONE = ErrorCode.NONE
+_BYTES_OF_MEMBER = 64  # beside its names and data
 _EXPIRY_TIMER = "offsets.retention.check"
 
 
@@ -278,11 +279,19 @@ class GroupCoordinator:
             error = ErrorCode.GROUP_ID_NOT_FOUND
         return error, described
 
+    def described_bytes(self, group_id: str) -> int:
+        """Return what `describe_group` tells of its members, in bytes, about."""
+        coordinated = self.store.find(group_id)
+        return 0 if coordinated is None else _described_bytes(coordinated.group)
+
     def list_groups(
-        self, states: Collection[str], types: Collection[str]
+        self,
+        states: Collection[str],
+        types: Collection[str],
+        among: Iterable[CoordinatedGroup] | None = None,
     ) -> tuple[ErrorCode, list[ListGroupsResponse.ListedGroup]]:
-        """The groups of this broker in these states and of these types, in lower case; no filter
-        means all.
+        """The groups of this broker, or `among` these, in these states and of these types, in lower
+        case; no filter means all.
         """
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -291,7 +300,7 @@ class GroupCoordinator:
             return error, []
         return error, [
             _listed(each)
-            for each in self.store
+            for each in (self.store if among is None else among)
             if not states or each.group.state.value.lower() in states
         ]
 
@@ -332,9 +341,13 @@ def _listed(coordinated: CoordinatedGroup) -> ListGroupsResponse.ListedGroup:
     )
 
 
-def _described(group: Group) -> DescribeGroupsResponse.DescribedGroup:
+def _told_protocol(group: Group) -> str | None:
     """Protocol, metadata and assignments are shown once the group is stable."""
-    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return group.protocol_name if group.state is GroupState.STABLE else None
+
+
+def _described(group: Group) -> DescribeGroupsResponse.DescribedGroup:
+    protocol = _told_protocol(group)
     return DescribeGroupsResponse.DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -352,3 +365,14 @@ def _described(group: Group) -> DescribeGroupsResponse.DescribedGroup:
             for member in group.members.values()
         ],
     )
+
+
+def _described_bytes(group: Group) -> int:
+    protocol = _told_protocol(group)
+    members = group.members.values()
+    size_bytes = sum(len(member.member_id) + len(member.client_id) for member in members)
+    if protocol is not None:
+        size_bytes += sum(
+            len(member.metadata(protocol)) + len(member.assignment) for member in members
+        )
+    return size_bytes + _BYTES_OF_MEMBER * len(members)

@@ -82,6 +82,9 @@ class GroupStore:
 
     # ---- look up
 
+    def __len__(self) -> int:
+        return len(self._groups)
+
     def __iter__(self) -> Iterator[CoordinatedGroup]:
         return iter(list(self._groups.values()))
 

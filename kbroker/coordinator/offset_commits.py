@@ -185,22 +185,46 @@ class OffsetCommits:
 
         Raises KafkaError when this broker cannot tell.
         """
-        coordinated = self._store.find(group_id)
+        coordinated = self._coordinated(group_id)
         if coordinated is None:
-            error = self._store.runtime.status(group_id)
-            if error is not _NONE:
-                raise KafkaError(error)
             return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
-        offsets = coordinated.group.offsets
-        coordinated.home.catch_up()
-        # Nobody is told of what is gone, be it forgotten by now or not.
-        gone = set(self._gone.of(coordinated.home, offsets)) if self._gone else _NONE_GONE
+        offsets, gone = coordinated.group.offsets, self._gone_of(coordinated)
         if partitions is None:
             partitions = [each for each in offsets.committed.stored_keys() if each not in gone]
         return [
             (each, NOTHING_COMMITTED if each in gone else offsets.fetch(each, require_stable))
             for each in partitions
         ]
+
+    def stored(self, group_id: str) -> list[TopicPartition]:
+        """The partitions of which a group has offsets. Raises KafkaError as `fetch`."""
+        coordinated = self._coordinated(group_id)
+        if coordinated is None:
+            return []
+        gone = self._gone_of(coordinated)
+        stored = coordinated.group.offsets.committed.stored_keys()
+        return [each for each in stored if each not in gone] if gone else stored
+
+    def count(self, group_id: str) -> int:
+        """How many offsets a group has, about."""
+        coordinated = self._store.find(group_id)
+        return 0 if coordinated is None else len(coordinated.group.offsets.committed)
+
+    def _coordinated(self, group_id: str) -> CoordinatedGroup | None:
+        """A group that offsets are told of. Raises KafkaError when this broker cannot tell."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._store.runtime.status(group_id)
+            if error is not _NONE:
+                raise KafkaError(error)
+        return coordinated
+
+    def _gone_of(self, coordinated: CoordinatedGroup) -> frozenset[TopicPartition]:
+        """Nobody is told of what is gone, be it forgotten by now or not."""
+        coordinated.home.catch_up()
+        if not self._gone:
+            return _NONE_GONE
+        return frozenset(self._gone.of(coordinated.home, coordinated.group.offsets))
 
     # ---- remove
 

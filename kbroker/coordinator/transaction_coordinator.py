@@ -276,7 +276,7 @@ class TransactionCoordinator:
         states: Collection[str] = (),
         producer_ids: Collection[int] = (),
         longer_than_ms: int = -1,
-    ) -> tuple[list[KeptTransaction], Callable[[KeptTransaction], bool], list[str]]:
+    ) -> tuple[TransactionStore, Callable[[KeptTransaction], bool], list[str]]:
         """For ListTransactions: the transactional ids of this broker, which may be very many, what
         tells those that pass the filters, and unknown names of states.
 
@@ -298,7 +298,7 @@ class TransactionCoordinator:
             )
 
         unknown = [name for name in dict.fromkeys(states) if name not in _STATES]
-        return list(self.store), passes, unknown
+        return self.store, passes, unknown
 
     def _check_active(self) -> None:
         if not self._is_active:

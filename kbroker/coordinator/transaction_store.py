@@ -89,6 +89,9 @@ class TransactionStore:
         """The partitions that serve here."""
         return list(self._homes)
 
+    def __len__(self) -> int:
+        return sum(len(home.kept) for home in self.homes())
+
     def __iter__(self) -> Iterator[KeptTransaction]:
         for home in self.homes():
             yield from list(home.kept.values())

@@ -7,7 +7,8 @@ elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from kbroker.protocol.codec import Encoder
@@ -17,20 +18,35 @@ from kbroker.protocol.schema import Message, Struct
 
 _PIECE_BYTES = 64 * 1024
 _MOST_APART = 4_096  # small byte strings that are not joined yet: 200 KB
-_NAMES = ("name", "topic", "topic_name", "topic_id", "group_id", "error_code")
+_NAMES = (
+    "name", "topic", "topic_name", "topic_id", "group_id", "log_dir", "partition_index",
+    "error_code",
+)  # fmt: skip
 
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
 
 class Run(list[Any]):
-    """An array of which all elements are written; it stands for `count` of them."""
+    """An array of which `count` elements are written; more may be added to it."""
 
     def __init__(self, pieces: list[Piece], count: int, version: int) -> None:
         super().__init__([_Written(pieces, version)])
         self.total = count
+        self.pieces = pieces
 
     def __len__(self) -> int:
         return self.total
+
+    def extend(self, elements: Iterable[Any]) -> None:
+        """Add elements that are not written yet."""
+        added = list(elements)
+        self.total += len(added)
+        super().extend(added)
+
+    @property
+    def added(self) -> list[Any]:
+        """The elements that are not written yet."""
+        return list(islice(self, 1, None))
 
 
 class _Written:
@@ -55,10 +71,18 @@ class ArrayInParts:
         self._rest: ArrayInParts | None = None  # of the array in it
         self.size_bytes = 0  # of what is written
 
+    @property
+    def depth(self) -> int:
+        """How many levels an entry may go on in."""
+        return len(self._path)
+
     def add(self, entries: Sequence[Any], going_on: int = 0) -> None:
         """Add what a part has; `going_on` says of how many levels its first entry is the rest of
         the last one here.
         """
+        if isinstance(entries, Run):
+            self._add_run(entries)
+            return
         start = 0
         if going_on and self._path and entries and _is_same(self._last, entries[0]):
             self._rest_of_last().add(getattr(entries[0], self._path[0]), going_on - 1)
@@ -66,6 +90,13 @@ class ArrayInParts:
         for entry in entries[start:]:
             self._close()
             self._last = entry
+
+    def _add_run(self, run: Run) -> None:
+        self._close()
+        self._count += len(run) - len(run.added)
+        for piece in run.pieces:
+            self._write(piece)
+        self.add(run.added)
 
     def run(self) -> Run:
         """All of it."""

@@ -53,6 +53,8 @@ class Message(Struct):
     """Of its arrays, at all depths together: bytes with more are no such message."""
     is_large = False
     """On an answer: it has so many entries that it is not encoded in one turn of the loop."""
+    memory: Any = None
+    """On an answer: its share of the memory, when that was taken before it was made."""
 
     def error_response(
         self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0

@@ -8,8 +8,9 @@ content cannot be trusted.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectory
@@ -18,6 +19,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.turns import ENTRIES
 
 INVALID_OFFSET_LAG = -1  # no such replica is online here
 UNKNOWN_SIZE = -1
@@ -53,18 +55,43 @@ class LogDirs:
         self._hosted = hosted
         self._log_manager = log_manager
 
+    def __len__(self) -> int:
+        """How many replicas there are in them."""
+        return len(self._log_manager.all_logs()) + len(self._log_manager.all_futures())
+
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
         """Every directory with the replicas of `wanted` (None: all) that are in it."""
-        by_parent: dict[str, list[Log]] = {}
-        for log in (*self._log_manager.all_logs(), *self._log_manager.all_futures()):
-            if wanted is None or log.topic_partition in wanted:
-                by_parent.setdefault(log.directory.rpartition("/")[0] or "/", []).append(log)
-        return [
-            self._describe(directory, by_parent.get(directory.path, []))
-            for directory in self._log_manager.directories()
-        ]
+        found: list[LogDirUsage] = []
+        for usage in self.described(wanted):
+            if usage is None:
+                continue
+            if found and found[-1].path == usage.path:
+                found[-1].replicas += usage.replicas
+            else:
+                found.append(usage)
+        return found
 
-    def _describe(self, directory: LogDirectory, logs: Iterable[Log]) -> LogDirUsage:
+    def described(self, wanted: Collection[TopicPartition] | None) -> Iterator[LogDirUsage | None]:
+        """As `describe`, in small steps: a directory comes without its replicas, and then once more
+        for some of them at a time, topic by topic; None while they are looked for.
+        """
+        by_directory: dict[str, dict[str, list[Log]]] = {}
+        logs = (*self._log_manager.all_logs(), *self._log_manager.all_futures())
+        for number, log in enumerate(logs, 1):
+            if wanted is None or log.topic_partition in wanted:
+                topics = by_directory.setdefault(log.directory.rpartition("/")[0] or "/", {})
+                topics.setdefault(log.topic_partition.topic, []).append(log)
+            if number % ENTRIES == 0:
+                yield None
+        for directory in self._log_manager.directories():
+            usage = self._describe(directory)
+            yield usage
+            if usage.error_code is ErrorCode.NONE:
+                found = chain.from_iterable(by_directory.get(directory.path, {}).values())
+                while some := list(islice(found, ENTRIES)):
+                    yield replace(usage, replicas=[self._replica(log) for log in some])
+
+    def _describe(self, directory: LogDirectory) -> LogDirUsage:
         usage = LogDirUsage(os.path.abspath(directory.path))
         if directory.failure is not None:
             usage.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -75,16 +102,15 @@ class LogDirs:
         except StorageError:
             usage.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             return usage
-        usage.replicas = [
-            ReplicaUsage(
-                log.topic_partition,
-                sum(segment.size_bytes for segment in log.segments),
-                self._offset_lag(log),
-                self._is_future(log),
-            )
-            for log in logs
-        ]
         return usage
+
+    def _replica(self, log: Log) -> ReplicaUsage:
+        return ReplicaUsage(
+            log.topic_partition,
+            sum(segment.size_bytes for segment in log.segments),
+            self._offset_lag(log),
+            self._is_future(log),
+        )
 
     def _offset_lag(self, log: Log) -> int:
         partition = self._hosted.find(log.topic_partition)

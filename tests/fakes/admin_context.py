@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from kbroker.protocol.header import RequestHeader
 from tests.fakes.controller_cluster import FakeBroker
 from tests.fakes.loop_turns import counting_turns
 from tests.fakes.peers import no_peers
+from tests.fakes.received_answers import received
 from tests.fakes.recording_replier import local_connection
 
 Handle = Callable[[Any, Any], Awaitable[Any]]
@@ -30,9 +32,9 @@ class AdminClient:
     async def ask(self, handle: Handle, request: Any, version: int) -> Any:
         header = RequestHeader(request.spec.key, version, 1, "client")
         context = RequestContext(header, local_connection(), self.services)
-        received, _ = decode(type(request), version, encode(request, version))
-        response = await handle(context, received)
-        return decode(type(response), version, encode(response, version))[0]
+        arrived, _ = decode(type(request), version, encode(request, version))
+        response = handle(context, arrived)
+        return received(await response if inspect.isawaitable(response) else response, version)
 
     async def counting_turns(self, handle: Handle, request: Any, version: int) -> tuple[Any, int]:
         """(response, turns of the loop that others had meanwhile)."""

@@ -16,6 +16,7 @@ from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from tests.fakes.loop_turns import counting_turns
 from tests.fakes.peers import no_peers
+from tests.fakes.received_answers import received
 
 MARKER_TIMEOUT_MS = 1_000
 
@@ -92,7 +93,8 @@ class ApiCaller:
     def __call__(self, handler, request, version):
         answer = self.start(handler, request, version)
         if inspect.isawaitable(answer):
-            return self.cluster.loop.run_until_complete(asyncio.wait_for(answer, 5))
+            answer = self.cluster.loop.run_until_complete(asyncio.wait_for(answer, 5))
+            return answer if getattr(answer, "memory", None) is None else received(answer, version)
         return answer
 
     def counting_turns(self, handler, request, version):

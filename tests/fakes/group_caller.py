@@ -12,11 +12,12 @@ from kbroker.apis.context import RequestContext, Services
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.protocol.schema import Message, response_class
+from kbroker.protocol.schema import Message
 from tests.fakes.consenting_coordinator import ConsentingCoordinator, LedEverywhere
 from tests.fakes.denying_authorizer import ask
 from tests.fakes.group_broker import LISTENER, GroupBroker
 from tests.fakes.peers import no_peers
+from tests.fakes.received_answers import received
 
 
 class GroupCaller:
@@ -53,8 +54,7 @@ class GroupCaller:
     def __call__(self, request: Message, version: int) -> Any:
         """The answer as a client of that version reads it; to be called outside of a loop."""
         answer = asyncio.run(asyncio.wait_for(self.answer(request, version), 5))
-        cls = response_class(type(request))
-        return decode(cls, version, encode(answer, version))[0]
+        return received(answer, version)
 
     def through_stages(self, request: Message, version: int) -> Any:
         """As a call, through all that stands before the handlers."""

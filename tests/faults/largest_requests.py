@@ -18,8 +18,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import create_connection
@@ -143,19 +144,34 @@ class Others:
             threading.Thread(target=_send, args=(self.broker.port, frame, answers))
             for _ in range(clients)
         ]
+
+        def work() -> None:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        if not threads:
+            return self.see_until(partial(time.sleep, 3.0))
+        seen = self.see_until(work)
+        seen.answers = answers
+        return seen
+
+    def see_until(
+        self, work: Callable[[], None], is_at_rest: Callable[[], bool] = lambda: True
+    ) -> Seen:
+        """Look on from the begin of some work until the broker is at rest after it."""
+        worker = threading.Thread(target=work)
         self._told.send("begin")
         most_mb, begin = 0.0, time.monotonic()
-        for thread in threads:
-            thread.start()
-        while any(thread.is_alive() for thread in threads):
+        worker.start()
+        while worker.is_alive() or not is_at_rest():
             most_mb = max(most_mb, self.broker.memory_mb())
             time.sleep(0.01)
         seconds = time.monotonic() - begin
-        if not threads:
-            time.sleep(3)
         self._told.send("end")
         pings: list[float] = self._told.recv()
-        return Seen(pings, most_mb - self.rest_mb if threads else 0.0, answers, seconds)
+        return Seen(pings, most_mb - self.rest_mb, [], seconds)
 
     def end(self) -> None:
         """Ping no more."""

@@ -89,6 +89,12 @@ class RunningBroker:
         line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
 
+    def cpu_s(self) -> float:
+        """CPU time that it has taken."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def descriptors(self) -> int:
         """How many descriptors it holds."""
         assert self.process is not None

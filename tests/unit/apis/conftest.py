@@ -6,12 +6,19 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from kbroker.apis import large_answers
 from kbroker.config.kafka_config import KafkaConfig
 from tests.fakes.admin_context import AdminClient
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.controller_cluster import ControllerCluster, running
 from tests.fakes.forwarding_cluster import ForwardingCluster
 from tests.fakes.replication_cluster import ReplicationCluster
+
+
+@pytest.fixture(params=[large_answers.SMALL_BYTES, -1], ids=["at once", "in parts"])
+def small_or_large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer as it is made when it is small, and as when it is large."""
+    monkeypatch.setattr(large_answers, "SMALL_BYTES", request.param)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from kbroker.log.file_system import StorageError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 
 class Volume:
     """A file system that knows sizes only; `broken` refuses."""

@@ -15,6 +15,8 @@ from tests.fakes.api_context import ApiCaller
 from tests.fakes.denying_authorizer import ask, services_without
 from tests.fakes.replication_cluster import ReplicationCluster, batch
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 NOT_HOSTED = "This server does not host this topic-partition."
 
 

@@ -17,6 +17,8 @@ from kbroker.turns import ENTRIES
 from tests.fakes.denying_authorizer import ask, services_without
 from tests.fakes.replication_cluster import topic_id_of
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 Page = tuple[list[tuple[str, list[int]]], tuple[str, int] | None]
 INVALID = ErrorCode.INVALID_REQUEST
 

@@ -14,6 +14,8 @@ from kbroker.protocol.messages.list_groups import ListGroupsRequest
 from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.group_caller import GroupCaller
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 
 def caller() -> GroupCaller:
     """A live group, and one that only keeps offsets."""

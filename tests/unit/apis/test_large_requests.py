@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import weakref
 from contextlib import nullcontext
 from dataclasses import replace
@@ -15,7 +16,13 @@ import pytest
 from kbroker.apis import large_requests, registry
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
-from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, MOST_UNDECLARED, most_elements
+from kbroker.apis.large_requests import (
+    LARGE_BYTES,
+    LARGEST_BYTES,
+    MOST_UNDECLARED,
+    Beside,
+    most_elements,
+)
 from kbroker.apis.registry import Api
 from kbroker.apis.request_parts import AS_A_WHOLE, Again, AnswerInParts, Parts
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -85,7 +92,7 @@ async def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> N
 async def test_the_answer_to_a_request_as_a_whole_is_joined_piece_by_piece(call: Any) -> None:
     groups = [DescribeGroupsResponse.DescribedGroup(group_id=name) for name in MANY]
 
-    pieces = await large_requests.encoded(DescribeGroupsResponse(groups=groups), VERSION, b"head")
+    pieces = await Beside().encoded(DescribeGroupsResponse(groups=groups), VERSION, b"head")
 
     sizes = [len(piece) for piece in pieces]
     assert len(sizes) > sum(sizes) // 100_000
@@ -124,6 +131,20 @@ async def test_what_a_wide_fetch_was_asked_and_answered_ends_in_turns(
 
     assert ends.total >= 2 * 20_000  # a session keeps what it was asked
     assert ends.most <= MOST_ENDED
+
+
+async def test_one_thread_at_a_time_computes_beside_the_loop() -> None:
+    beside, at_once, most = Beside(), [0], [0]
+
+    def work() -> None:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        time.sleep(0)  # others may go on
+        at_once[0] -= 1
+
+    await asyncio.gather(*(beside.run(work) for _ in range(200)))
+
+    assert most == [1]
 
 
 async def test_others_are_answered_between_the_parts(call: Any) -> None:
@@ -198,7 +219,7 @@ async def test_filters_of_states_heed_no_case(call: Any, name: str) -> None:
         asked.append(filters)
         return 0, []
 
-    groups = SimpleNamespace(list_groups=list_groups)
+    groups = SimpleNamespace(list_groups=list_groups, store=[])
     services = replace(call.services, groups=cast(Any, groups))
     body = encode(ListGroupsRequest(states_filter=[name, name]), 4)
 

@@ -12,6 +12,8 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.fakes.denying_authorizer import ask, services_without
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 BROKERS = ["0", "1", "2"]
 

@@ -20,6 +20,8 @@ from tests.fakes.denying_authorizer import ask, services_without
 from tests.fakes.forwarding_cluster import ForwardingCluster
 from tests.fakes.topic_nodes import create_topic
 
+pytestmark = pytest.mark.usefixtures("small_or_large")
+
 Moves = dict[tuple[str, int], tuple[list[int], list[int], list[int]]]
 RESTS = ReplicaAssignment(replicas=(0,))
 MOVES = ReplicaAssignment(replicas=(1, 0), adding_replicas=(1,), removing_replicas=(0,))

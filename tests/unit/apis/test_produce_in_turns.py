@@ -9,7 +9,7 @@ import inspect
 
 import pytest
 
-from kbroker.apis import kafka_apis, produce_in_turns
+from kbroker.apis import produce_in_turns, served_api
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import MOST_PRODUCED_AT_ONCE
@@ -141,7 +141,7 @@ def ask(cluster, request: ProduceRequest, version: int, services=None):
 
 @pytest.fixture
 def in_turns(monkeypatch):
-    monkeypatch.setattr(kafka_apis, "MOST_PRODUCED_AT_ONCE", FEW_AT_ONCE)
+    monkeypatch.setattr(served_api, "MOST_PRODUCED_AT_ONCE", FEW_AT_ONCE)
     monkeypatch.setattr(produce_in_turns, "ENTRIES", FEW_AT_ONCE)
     monkeypatch.setattr(produce_in_turns, "VERIFIED_AT_ONCE", FEW_AT_ONCE)
 

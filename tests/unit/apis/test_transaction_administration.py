@@ -17,8 +17,11 @@ from kbroker.protocol.messages.describe_transactions import DescribeTransactions
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from tests.fakes.api_context import ApiCaller, connection
 from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.received_answers import received
 from tests.fakes.replication_cluster import ReplicationCluster
 from tests.fakes.transaction_broker import TIMEOUT_MS, TransactionBroker
+
+pytestmark = pytest.mark.usefixtures("small_or_large")
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 DESCRIBE = AclOperation.DESCRIBE
@@ -213,7 +216,8 @@ async def test_many_ids_are_listed_in_turns(
     await asyncio.sleep(0)
     assert not answer.done()
 
-    assert [each.transactional_id for each in (await answer).transaction_states] == names[:count]
+    states_of = received(await answer, 1).transaction_states
+    assert [each.transactional_id for each in states_of] == names[:count]
 
 
 async def test_unknown_states_are_named_once(three: TransactionBroker, services: Services) -> None:

@@ -1,0 +1,82 @@
+"""What is known beforehand about one version of one API: worked out at its first request.
+
+Law: the stages that have nothing to decide are not there, see `kafka_apis`.
+"""
+
+from __future__ import annotations
+
+import sys
+from struct import Struct
+
+from kbroker.apis.authorization import guarded
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
+from kbroker.apis.broker_only_requests import heard_only_from
+from kbroker.apis.forwarding import handler_of
+from kbroker.apis.large_requests import (
+    LARGE_BYTES,
+    LARGE_IN_PARTS_BYTES,
+    MOST_PRODUCED_AT_ONCE,
+    most_elements,
+)
+from kbroker.apis.refused_requests import told
+from kbroker.apis.registry import Api, Handler
+from kbroker.apis.request_parts import AS_A_WHOLE, parts_in
+from kbroker.peers.cluster_action import Sender, sender_of
+from kbroker.protocol.codec import decoder_of, encoder_of
+from kbroker.protocol.header import response_header_version
+from kbroker.protocol.schema import field_specs, response_class
+
+PRODUCE_KEY = 0
+_HEADER_V0 = Struct(">i")  # correlation id
+_HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
+
+
+class Served:
+    """What is known beforehand about one version of one API."""
+
+    __slots__ = (
+        "decode",
+        "encode",
+        "exempt",
+        "handler",
+        "has_code",
+        "header",
+        "is_produce",
+        "large_bytes",
+        "most_elements",
+        "name",
+        "parts",
+        "request_class",
+        "response_class",
+        "sender",
+        "version",
+    )
+
+    def __init__(self, api: Api, version: int, authorizer: Authorizer) -> None:
+        handler = handler_of(api)
+        self.sender = sender_of(api.key, version)
+        if self.sender is Sender.ANYBODY:
+            handler = told(api.key, response_class(api.request_class), handler)
+        if authorizer is not ALLOW_ALL:
+            handler = guarded(api.needs, handler)
+        self.handler: Handler = heard_only_from(self.sender, handler)
+        self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
+        declared = parts_in(api.parts, api.request_class, version)
+        self.parts = None if declared is AS_A_WHOLE else declared
+        self.large_bytes = LARGE_BYTES if self.parts is None else LARGE_IN_PARTS_BYTES
+        self.is_produce = api.key == PRODUCE_KEY
+        self.name = api.name
+        self.exempt = api.exempt
+        self.request_class = api.request_class
+        self.response_class = response_class(api.request_class)
+        self.most_elements = api.request_class.max_elements  # for brokers
+        if self.sender is Sender.ANYBODY:
+            self.most_elements = most_elements(declared, api.request_class)
+        fields = field_specs(self.response_class)
+        self.has_code = any(f.name == "error_code" and version in f.versions for f in fields)
+        elements = self.most_elements
+        if self.is_produce:  # records are not read: it is large when it has many entries
+            self.large_bytes, elements = sys.maxsize, MOST_PRODUCED_AT_ONCE
+        self.decode = decoder_of(api.request_class, version, elements)
+        self.encode = encoder_of(self.response_class, version)
+        self.version = version
