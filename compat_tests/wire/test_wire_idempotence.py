@@ -128,3 +128,16 @@ def test_an_empty_transactional_id_is_refused(wire: WireClient) -> None:
     answer = wire.call(INIT_PRODUCER_ID, 1, transactional_id="", transaction_timeout=60_000)
     assert code(answer.error_code) == "42 INVALID_REQUEST"
     assert answer.producer_id == -1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "answer"),
+    [
+        (-1, stored_at(0)),
+        (-2, f"47 INVALID_PRODUCER_EPOCH; {REFUSED_BY_LOG}"),
+    ],
+)
+def test_an_epoch_below_that_of_no_producer_is_none(
+    producer: Producer, epoch: int, answer: str
+) -> None:
+    assert producer.send(0, epoch=epoch) == answer

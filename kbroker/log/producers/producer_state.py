@@ -184,6 +184,23 @@ class ProducerStateManager:
             )
         return state
 
+    def _check_first(
+        self, header: BatchHeader, offset: int, begun: VerificationState | None
+    ) -> None:
+        """Raises KafkaError for a batch of a producer that is not known here."""
+        if header.producer_epoch < NO_PRODUCER_EPOCH:
+            raise self._stale(header, offset, NO_PRODUCER_EPOCH)
+        if begun is not None:
+            self._check_first_sequence(begun, header, offset)
+
+    def _stale(self, header: BatchHeader, offset: int, last_epoch: int) -> KafkaError:
+        return self._refusal(
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            f"Epoch of producer {header.producer_id} at offset {offset} in "
+            f"{self._topic_partition} is {header.producer_epoch}, which is smaller than the last "
+            f"seen epoch {last_epoch}",
+        )
+
     def _check_first_sequence(
         self, state: VerificationState, header: BatchHeader, offset: int
     ) -> None:
@@ -244,16 +261,11 @@ class ProducerStateManager:
             begun = self._verified_state(header)
         entry = self.producers.get(header.producer_id)
         if entry is None or origin == AppendOrigin.REPLICATION:
-            if begun is not None and origin == AppendOrigin.CLIENT:
-                self._check_first_sequence(begun, header, offset)
+            if origin == AppendOrigin.CLIENT:
+                self._check_first(header, offset, begun)
             return
         if header.producer_epoch < entry.producer_epoch:
-            raise self._refusal(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} at offset {offset} in "
-                f"{self._topic_partition} is {header.producer_epoch}, which is smaller than the "
-                f"last seen epoch {entry.producer_epoch}",
-            )
+            raise self._stale(header, offset, entry.producer_epoch)
         if marker is not None:
             self._check_coordinator_epoch(entry, marker, offset)
             return

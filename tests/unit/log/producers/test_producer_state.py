@@ -196,6 +196,16 @@ def test_an_older_epoch_is_refused() -> None:
     assert refused(partition, header(0, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@pytest.mark.parametrize("epoch", [-2, -(2**15)])
+def test_an_epoch_below_that_of_no_producer_is_refused_of_an_unknown_one(epoch: int) -> None:
+    with pytest.raises(KafkaError, match="smaller than the last seen epoch -1") as refusal:
+        Partition().produce(header(0, epoch=epoch))
+
+    assert refusal.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert Partition().produce(header(0, epoch=-1)) == 0
+    assert Partition().produce(header(0, epoch=epoch), AppendOrigin.REPLICATION) == 0
+
+
 def test_a_new_epoch_starts_at_sequence_zero() -> None:
     partition = Partition()
     partition.produce(header(0, epoch=0))
