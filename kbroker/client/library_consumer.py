@@ -1,6 +1,9 @@
 """kafka-python's consumer, for commands that are a member of a group or read a record here and
 there. It unpacks records with the project's own codecs: those of its extras are 29 MB, and ours are
 here already.
+
+Law: it holds a batch whole, and of old messages an object for each, so it is given small ones only.
+What is larger it finds corrupt, and whoever polls reads it with the project's own reader.
 """
 
 from __future__ import annotations
@@ -8,9 +11,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from kbroker.client.fetched_batches import HELD_BYTES
 from kbroker.errors import KafkaError
-from kbroker.record.compression import GZIP, LZ4, READER_MAX_BYTES, SNAPPY, ZSTD, Bytes, decompress
+from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompress
 
+_OLD_BYTES = 4 * 1024 * 1024  # of what an old message wraps
 _LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 
@@ -30,17 +35,18 @@ def lend_codecs() -> None:
     for name, codec in _LENT.items():
         setattr(library_codecs, f"has_{name}", _is_here)
         for module in (library_codecs, default_records, legacy_records):
-            setattr(module, f"{name}_decode", partial(_unpacked, codec))
+            most_bytes = _OLD_BYTES if module is legacy_records else HELD_BYTES
+            setattr(module, f"{name}_decode", partial(_unpacked, codec, most_bytes))
 
 
 def _is_here() -> bool:
     return True
 
 
-def _unpacked(codec: int, data: Bytes) -> Bytes:
+def _unpacked(codec: int, most_bytes: int, data: Bytes) -> Bytes:
     from kafka.errors import CorruptRecordError
 
     try:
-        return decompress(codec, data, READER_MAX_BYTES)
+        return decompress(codec, data, most_bytes)
     except KafkaError as error:
         raise CorruptRecordError(str(error)) from error

@@ -261,7 +261,9 @@ class MessageStream(PieceStream):
             return
         size = self._size_of_next()
         if size < _OVERHEAD + MIN_LENGTH[0] or size <= self.left:
-            self._refuse(size - _OVERHEAD, self.held[self.at + _MAGIC_POSITION])
+            has_magic = self.left > _MAGIC_POSITION
+            magic = self.held[self.at + _MAGIC_POSITION] if has_magic else self._magic
+            self._refuse(size - _OVERHEAD, magic)
 
     def _refuse(self, length: int, magic: int) -> NoReturn:
         if length < MIN_LENGTH[0] or not 0 <= magic <= 2 or length < MIN_LENGTH[magic]:

@@ -18,6 +18,7 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.record.conversion import down_convert, has_compressed
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.record.message_stream import MessageStream
 from kbroker.record.record_batch import (
     BatchHeader,
     BatchOptions,
@@ -163,3 +164,23 @@ def test_any_bytes_of_an_old_producer_are_taken_or_refused(given_sets: list) -> 
             offsets += [record.offset for record in read(found)]
         assert offsets == list(range(log.log_end_offset))
         log.close()
+
+
+@given(rows, magics, st.integers(0, 2**31), st.binary(max_size=4), st.integers(1, 90))
+def test_what_is_wrapped_gives_messages_or_a_refusal(
+    given_rows: list,  # type: ignore[type-arg]
+    magic: int,
+    place: int,
+    changed: bytes,
+    piece_bytes: int,
+) -> None:
+    plain = bytearray(build_legacy(placed(given_rows, 0), magic))
+    at = place % len(plain)
+    plain[at : at + len(changed)] = changed
+    del plain[len(plain) - place % 7 :]
+    pieces = (plain[begin : begin + piece_bytes] for begin in range(0, len(plain), piece_bytes))
+
+    with suppress(KafkaError):
+        found = MessageStream(pieces, magic).walk()
+        whole = MessageStream(iter((bytes(plain),)), magic)
+        assert len(list(whole.records(found.record_count))) == found.record_count

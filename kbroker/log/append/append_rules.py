@@ -32,11 +32,6 @@ class AppendRules(NamedTuple):
     walks_records: bool  # kbroker.record.validation=full
     opens_batches: bool  # one of the settings above needs more than the header
 
-    @property
-    def bounds_timestamps(self) -> bool:
-        """Records too far from the broker's time are refused."""
-        return self.timestamp_before_max_ms != MAX_LONG or self.timestamp_after_max_ms != MAX_LONG
-
     @classmethod
     def of(cls, config: TopicConfig, *, walks_records: bool) -> AppendRules:
         """The rules that `config` makes."""

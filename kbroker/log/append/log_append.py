@@ -11,8 +11,6 @@ UNKNOWN_SERVER_ERROR.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -49,7 +47,6 @@ from kbroker.record.compression import (
     looks_compressed,
     most_unpacked_bytes,
 )
-from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,
@@ -273,21 +270,6 @@ def check_stamps(
         raise invalid_timestamps([RecordError(index, reason) for index in indexes])
 
 
-def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -> None:
-    """INVALID_TIMESTAMP for records further from the broker's time than the topic allows."""
-    if not rules.bounds_timestamps:
-        return
-    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    outside = (
-        UntimelyRecord(index, record.timestamp, record.offset)
-        for index, record in enumerate(given)
-        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    )
-    named = list(islice(outside, MOST_RECORD_ERRORS))
-    if named:
-        raise outside_bounds(named, earliest, latest)
-
-
 def _check_walked_timestamps(
     header: BatchHeader,
     batch: WritableBatch,
@@ -296,8 +278,8 @@ def _check_walked_timestamps(
     now_ms: int,
     pace: Pace | None,
 ) -> None:
-    """As `check_timestamps`, of a batch that was walked. Delta and base may add up to a time that
-    no header can hold: that is outside whatever the topic allows.
+    """INVALID_TIMESTAMP for records further from the broker's time than the topic allows. Delta and
+    base may add up to a time that no header can hold: that is outside whatever it allows.
     """
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     least, most = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)

@@ -13,13 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_refusals import larger_than_segment, too_large, without_key
+from kbroker.log.append.append_refusals import (
+    UntimelyRecord,
+    larger_than_segment,
+    outside_bounds,
+    too_large,
+    without_key,
+)
 from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.checked_set import CheckedSet, checked_set
-from kbroker.log.append.log_append import MOST_RECORD_ERRORS, check_stamps, check_timestamps
+from kbroker.log.append.log_append import MOST_RECORD_ERRORS, check_stamps
 from kbroker.log.append.message_set import whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.model import NO_TIMESTAMP
@@ -54,6 +59,7 @@ from kbroker.record.stream_walk import walk_stream
 from kbroker.record.up_conversion import record_pieces
 
 _LEAST_MESSAGE_BYTES = 26
+_EVER = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +173,42 @@ def _without_headers(batch: memoryview, rules: AppendRules, pace: Pace | None) -
 def _check_walked(source: _Source, rules: AppendRules, place: Place) -> None:
     """Refuse records without key, and times, that the topic does not take."""
     walked = source.walked
-    if rules.is_compacted and walked.keyless:
-        keyless = (index for index, each in enumerate(source.records()) if each.key is None)
-        indexes = list(islice(keyless, MOST_RECORD_ERRORS))
-        raise without_key(indexes, walked.keyless, place.topic_partition)
-    if rules.stamps_append_time:
-        return
-    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-    if walked.least_timestamp < place.now_ms - before or (
-        walked.largest_timestamp > place.now_ms + after
-    ):
-        check_timestamps(source.records(), rules, place.now_ms)
-    if walked.least_timestamp < NO_TIMESTAMP:
+    bounds = _EVER
+    if not rules.stamps_append_time:
+        now_ms = place.now_ms
+        bounds = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    is_untimely = walked.least_timestamp < bounds[0] or walked.largest_timestamp > bounds[1]
+    if is_untimely or (rules.is_compacted and walked.keyless):
+        _check_records(source, rules, place, bounds)
+    if not rules.stamps_append_time and walked.least_timestamp < NO_TIMESTAMP:
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP, f"Invalid negative timestamp {walked.least_timestamp}"
         )
+
+
+def _check_records(
+    source: _Source, rules: AppendRules, place: Place, bounds: tuple[int, int]
+) -> None:
+    """As Kafka looks: a record without key is not asked for its time, and one with a wrong time
+    decides over what all of a batch are refused for. A set is refused for its first bad message.
+    """
+    earliest, latest = bounds
+    keyless: list[int] = []
+    untimely: list[UntimelyRecord] = []
+    for index, (offset, timestamp, key, _, _) in enumerate(source.records()):
+        if rules.is_compacted and key is None:
+            keyless.append(index)
+        elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            untimely.append(UntimelyRecord(index, timestamp, offset))
+        else:
+            continue
+        if not source.first.is_single or len(untimely) == MOST_RECORD_ERRORS:
+            break
+        del keyless[MOST_RECORD_ERRORS:]
+    if untimely:
+        raise outside_bounds(untimely, earliest, latest)
+    if keyless:
+        raise without_key(keyless, source.walked.keyless, place.topic_partition)
 
 
 def _codec_of(source: _Source, rules: AppendRules) -> int:

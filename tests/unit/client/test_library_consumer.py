@@ -54,3 +54,12 @@ def test_what_cannot_be_unpacked_is_a_corrupt_record(codec: int) -> None:
 
     with pytest.raises(CorruptRecordError, match="cannot be read"):
         read(bytes(data))
+
+
+def test_what_would_take_much_memory_is_left_to_the_own_reader() -> None:
+    old = (Record(n, 5, None, b"v" * 100) for n in range(40_000))
+    large = build([Record(0, 5, None, bytes(17 << 20))], options=BatchOptions(compression=ZSTD))
+
+    for data in (build_legacy(old, 1, GZIP), large):
+        with pytest.raises(CorruptRecordError, match="MESSAGE_TOO_LARGE"):
+            read(data)

@@ -125,6 +125,7 @@ BROKEN = {
     "a format that is none": (one()[:16] + b"\x07" + one()[17:], ErrorCode.CORRUPT_MESSAGE),
     "wrapped again": (sealed(one()[:17] + b"\x01" + one()[18:]), ErrorCode.INVALID_RECORD),
     "a length that cannot be": (one()[:8] + b"\0\0\0\x05" + one()[12:], ErrorCode.CORRUPT_MESSAGE),
+    "a length that cannot be, at the end": (bytes(11) + b"\5\0", ErrorCode.CORRUPT_MESSAGE),
     "a length below 0": (one()[:8] + b"\xff" * 4 + one()[12:], ErrorCode.CORRUPT_MESSAGE),
     "a value beyond the end": (with_length_of_value(one(), 301), ErrorCode.INVALID_RECORD),
     "a wrong checksum": (one()[:-1] + b"w", ErrorCode.CORRUPT_MESSAGE),

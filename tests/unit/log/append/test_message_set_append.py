@@ -333,6 +333,29 @@ def test_messages_without_time_are_within_all_bounds(tmp_path: Path) -> None:
     assert append(log, message(magic=0)).first_offset == 0
 
 
+KEYLESS = {"key": None}
+UNTIMELY = {"timestamp": NOW_MS - 90_000}
+
+
+@pytest.mark.parametrize(
+    ("codec", "changes", "code"),
+    [
+        (NONE, (KEYLESS, UNTIMELY), ErrorCode.INVALID_RECORD),  # the first message decides
+        (NONE, (UNTIMELY, KEYLESS), ErrorCode.INVALID_TIMESTAMP),
+        (NONE, (KEYLESS | UNTIMELY, {}), ErrorCode.INVALID_RECORD),
+        (GZIP, (KEYLESS, UNTIMELY), ErrorCode.INVALID_TIMESTAMP),  # a time does
+        (GZIP, (KEYLESS | UNTIMELY, {}), ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_of_a_wrong_time_and_a_missing_key_that_is_told_which_counts_in_kafka(
+    tmp_path: Path, codec: int, changes: tuple[dict[str, Any], ...], code: ErrorCode
+) -> None:
+    log = log_of(tmp_path, cleanup_policy=("compact",), message_timestamp_before_max_ms=9_000)
+    records = [record(index, **each) for index, each in enumerate(changes)]
+
+    assert refusal(log, build_legacy(records, 1, codec)).code == code
+
+
 @FORMATS
 def test_a_compacted_topic_wants_keys(tmp_path: Path, target: int) -> None:
     log = log_of(tmp_path, target, cleanup_policy=("compact",))
