@@ -22,6 +22,7 @@ from kbroker.apis.fetch_answers import (
     settle_codes,
     with_refused,
 )
+from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, named
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
@@ -59,6 +60,12 @@ def _is_from_follower(request: FetchRequest) -> bool:
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
+    if ctx.api_version < FIRST_VERSION_WITH_FORMAT_2:
+        return fetch_converted(ctx, request, _handle)
+    return _handle(ctx, request)
+
+
+def _handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     replica_id = request.replica_id
     if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
         replica_id = request.replica_state.replica_id
@@ -118,7 +125,7 @@ def _read(
     replicas = ctx.services.replicas
     if ctx.api_version >= FIRST_VERSION_WITH_FORMAT_2 or context.quiet is not None:
         return replicas.fetches.fetch(params, asked_for, context)
-    return replicas.down_conversion.fetch(params, asked_for)
+    return replicas.down_conversion.fetch(params, asked_for, ctx.take)
 
 
 def _read_many(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 PartitionData = FetchResponse.PartitionData
 Answers = list[PartitionData]
 Fetch = Callable[[FetchParams, list[FetchPartition]], Answers | Awaitable[Answers]]
+Take = Callable[[int], Awaitable[object]]
 
 _AT_ONCE_BYTES_MAX = 16 * 1024
 
@@ -43,13 +44,21 @@ class DownConversion:
         self._work = work
         self._unreadable = UnreadableBatches("consumers of old formats are not given it")
 
-    async def fetch(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers:
-        """As `Fetches.fetch`, with records in format `params.max_magic` or older."""
+    async def fetch(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition], take: Take | None = None
+    ) -> Answers:
+        """As `Fetches.fetch`, with records in format `params.max_magic` or older.
+
+        `take` is told how many bytes they have before they are read, if that is much.
+        """
         asked = list(asked_for)
         while True:
             answers = self._fetch(params, asked)
             if not isinstance(answers, list):
                 answers = await answers
+            size_bytes = sum(len(data.records) for data in answers if data.records)
+            if take is not None and size_bytes > _AT_ONCE_BYTES_MAX:
+                await take(size_bytes)
             answers, next_offsets = await self._convert_all(answers, asked, params.max_magic)
             read_on = [one.fetch_offset for one in asked] != next_offsets
             if not read_on or any(data.records or data.error_code for data in answers):

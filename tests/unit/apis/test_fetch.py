@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from kbroker.apis.fetch import handle
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.memory_room import MemoryRoom
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -12,7 +18,9 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.peers import peers_over
+from tests.fakes.recording_replier import request_of
 from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.waiting import until
 
 BATCH_SIZE = len(batch(b"v"))
 
@@ -290,3 +298,31 @@ def test_an_empty_name_is_no_topic_and_no_id_none_either(call, version, code):
     request.topics[0].topic_id = ZERO_UUID
 
     assert only(call(handle, request, version)).error_code == code
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_records_are_converted_as_there_is_memory_for_their_clients(cluster, call, version):
+    cluster.append(cluster.lead("t"), b"v" * 100_000)
+    room = MemoryRoom(250_000)
+    apis = KafkaApis(registered(), replace(call.services, room=room))
+    body = encode(fetch(), version)
+    answers = []
+
+    async def ask():
+        requests = [apis.handle(request_of(1, version, body)) for _ in range(10)]
+        asking = {asyncio.ensure_future(request) for request in requests}
+        for one in list(asking):
+            one.add_done_callback(lambda done: answers.append(done.result()))
+            one.add_done_callback(asking.remove)
+        del one
+        await until(lambda: len(answers) == 2)
+        await until(lambda: room.is_wanted)
+        assert len(answers) == 2
+        for _ in range(8):
+            answers.pop(0)  # it has left
+            await until(lambda: len(answers) == 2)
+
+    cluster.loop.run_until_complete(asyncio.wait_for(ask(), 10))
+
+    answers.clear()
+    assert room.taken_bytes == 0
