@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterable, Iterable
 from weakref import WeakKeyDictionary
 
 ENTRIES = 256  # of a request; a few milliseconds
@@ -63,8 +63,15 @@ async def turn() -> None:
     await turns().next()
 
 
-async def in_turns(steps: Iterable[object]) -> None:
+async def in_turns(steps: Iterable[object] | AsyncIterable[object]) -> None:
     """Work small steps to their end, with other work in between."""
-    for number, _ in enumerate(steps, 1):
+    if not isinstance(steps, AsyncIterable):
+        for number, _ in enumerate(steps, 1):
+            if number % ENTRIES == 0:
+                await turn()
+        return
+    number = 0
+    async for _ in steps:  # some wait for more than their turn
+        number += 1
         if number % ENTRIES == 0:
             await turn()

@@ -8,7 +8,7 @@ ordered, and answered with an error until then. One that is named twice goes whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
-from kbroker.turns import ENTRIES, in_turns, turn
+from kbroker.turns import in_turns
 
 PartitionResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult
 TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
@@ -38,8 +38,15 @@ async def handle(
     wanted: dict[TopicPartition, str] = {}
     await in_turns(_name(request, wanted))
     response = AlterReplicaLogDirsResponse()
+    await in_turns(_begin(ctx, wanted, response))
+    return response
+
+
+async def _begin(
+    ctx: RequestContext, wanted: dict[TopicPartition, str], response: AlterReplicaLogDirsResponse
+) -> AsyncIterator[None]:
     topics: dict[str, list[PartitionResult]] = {}
-    for number, (topic_partition, path) in enumerate(wanted.items(), start=1):
+    for topic_partition, path in wanted.items():
         code = await ctx.services.replicas.log_dir_moves.alter(topic_partition, path)
         name, partition = topic_partition
         rows = topics.get(name)
@@ -47,9 +54,7 @@ async def handle(
             rows = topics[name] = []
             response.results.append(TopicResult(topic_name=name, partitions=rows))
         rows.append(PartitionResult(partition_index=partition, error_code=code))
-        if number % ENTRIES == 0:
-            await turn()
-    return response
+        yield
 
 
 def _name(request: AlterReplicaLogDirsRequest, wanted: dict[TopicPartition, str]) -> Iterator[None]:

@@ -12,7 +12,7 @@ groups of a cluster at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from itertools import chain, groupby, islice
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.turns import ENTRIES, in_turns, turn
+from kbroker.turns import in_turns, turn
 
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
@@ -278,9 +278,8 @@ def _told_groups(ctx: RequestContext, request: OffsetFetchRequest) -> Iterator[l
             yield from _told_group(ctx, asked, request.require_stable)
         else:
             group = Group(group_id=asked.group_id)
-            for number, _ in enumerate(_fill_group(ctx, asked, request.require_stable, group), 1):
-                if number % ENTRIES == 0:
-                    yield []
+            steps = _fill_group(ctx, asked, request.require_stable, group)
+            yield from ([] for _ in slices(steps))
             yield [group]
 
 
@@ -377,13 +376,16 @@ async def _read_from_tree(ctx: RequestContext, request: OffsetFetchRequest) -> O
     partitions = (TopicPartition(t.name, index) for t in topics for index in t.partition_indexes)
     response = OffsetFetchResponse()
     by_topic: dict[str, list[Row]] = {}
-    for number, partition in enumerate(partitions, 1):
-        if number % ENTRIES == 0:  # a tree of this process answers at once
-            await turn()
-        value = _REFUSED
-        if partition.topic not in hidden:
-            value = await _in_tree(ctx, request.group_id, partition)
-        _add(response, by_topic, partition, value)
+
+    async def steps() -> AsyncIterator[None]:
+        for partition in partitions:
+            value = _REFUSED
+            if partition.topic not in hidden:
+                value = await _in_tree(ctx, request.group_id, partition)
+            _add(response, by_topic, partition, value)
+            yield
+
+    await in_turns(steps())
     return response
 
 
