@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def slices(entries: list[T], size: int) -> Iterator[list[T]]:
+def slices(entries: Iterable[T], size: int) -> Iterator[list[T]]:
     """The entries, `size` at a time.
 
     >>> list(slices([1, 2, 3], 2))
     [[1, 2], [3]]
     """
-    for start in range(0, len(entries), size):
-        yield entries[start : start + size]
+    rest = iter(entries)
+    while some := list(islice(rest, size)):
+        yield some
 
 
 def slices_of_topics(topics: Iterable[T], array: str, size: int) -> Iterator[list[T]]:

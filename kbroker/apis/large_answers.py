@@ -8,8 +8,7 @@ others. So the answers that are in memory have a bound, however many clients ask
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from typing import TypeVar
 
 from kbroker.apis.context import RequestContext
@@ -19,7 +18,7 @@ from kbroker.memory_room import Share
 from kbroker.protocol.part_encoder import ArrayInParts
 from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message, Struct
-from kbroker.turns import ENTRIES, turn
+from kbroker.turns import turn
 
 MessageT = TypeVar("MessageT", bound=Message)
 T = TypeVar("T")
@@ -92,13 +91,6 @@ def check_is_there(ctx: RequestContext) -> None:
     """Raises ProtocolError for a client that has gone: others are in line behind it."""
     if ctx.connection.is_closed:
         raise ProtocolError("the client has gone")
-
-
-def slices(entries: Iterable[T]) -> Iterator[list[T]]:
-    """So many at a time as are answered in one turn."""
-    rest = iter(entries)
-    while some := list(islice(rest, ENTRIES)):
-        yield some
 
 
 def bytes_to_come(answer: Message) -> int:

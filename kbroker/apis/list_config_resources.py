@@ -9,7 +9,7 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_answers import is_large, slices, written
+from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.config.config_resources import ResourceType
@@ -18,6 +18,8 @@ from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES
 
 Listed = ListConfigResourcesResponse.ConfigResource
 
@@ -52,6 +54,6 @@ def handle(
     size_bytes = _BYTES_OF_NAME * sum(map(len, names.values()))
     response = ListConfigResourcesResponse()
     if is_large(size_bytes):
-        return written(ctx, response, "config_resources", slices(resources), size_bytes)
+        return written(ctx, response, "config_resources", slices(resources, ENTRIES), size_bytes)
     response.config_resources = list(resources)
     return response

@@ -12,12 +12,14 @@ from itertools import chain
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_answers import is_large, slices, written
+from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES
 
 Group = ListGroupsResponse.ListedGroup
 
@@ -56,7 +58,8 @@ def _listed(
         return ListGroupsResponse(error_code=int(error), groups=_shown(ctx, found))
     error, _ = groups.list_groups(states, types, ())
     parts = (
-        _shown(ctx, groups.list_groups(states, types, some)[1]) for some in slices(groups.store)
+        _shown(ctx, groups.list_groups(states, types, some)[1])
+        for some in slices(groups.store, ENTRIES)
     )
     response = ListGroupsResponse(error_code=int(error))
     return written(ctx, response, "groups", parts, size_bytes)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_answers import is_large, slices, written
+from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -23,6 +23,8 @@ from kbroker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES
 
 T = TypeVar("T")
 
@@ -63,7 +65,7 @@ def _listed(
         states, producer_ids, duration_ms
     )
     response = ListTransactionsResponse(unknown_state_filters=unknown)
-    parts = (_shown(ctx, some, passes) for some in slices(kept))
+    parts = (_shown(ctx, some, passes) for some in slices(kept, ENTRIES))
     size_bytes = _BYTES_OF_ID * len(kept)
     if is_large(size_bytes):
         return written(ctx, response, "transaction_states", parts, size_bytes)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_answers import is_large, slices, written
+from kbroker.apis.large_answers import is_large, written
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -24,7 +24,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
+from kbroker.slices import slices
 from kbroker.topic_name import is_valid_topic_name
+from kbroker.turns import ENTRIES
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_BY_ID = 12
@@ -50,7 +52,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         names = ctx.services.metadata.topics()
         size_bytes = _bytes_of(ctx, names)
         if is_large(size_bytes):
-            parts = (_describe_all(ctx, request, some) for some in slices(names))
+            parts = (_describe_all(ctx, request, some) for some in slices(names, ENTRIES))
             return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
         return _response(ctx, request, _describe_all(ctx, request, names))
     _check_names(ctx.api_version, topics)
@@ -66,7 +68,7 @@ def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[Metadata
         names += filter(None, (ctx.services.metadata.topic_name(t.topic_id) for t in topics))
     size_bytes = _bytes_of(ctx, names)
     if is_large(size_bytes):
-        parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics))
+        parts = (_describe_and_tell(ctx, request, some, hidden) for some in slices(topics, ENTRIES))
         return written(ctx, _response(ctx, request, []), "topics", parts, size_bytes)
     return _response(ctx, request, _describe_asked(ctx, request, topics, hidden))
 

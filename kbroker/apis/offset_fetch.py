@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
-from kbroker.apis.large_answers import Rest, is_large, slices, written
+from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
@@ -29,7 +29,8 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.turns import in_turns, turn
+from kbroker.slices import slices
+from kbroker.turns import ENTRIES, in_turns, turn
 
 _FIRST_VERSION_WITH_TOP_ERROR = 2
 _FIRST_VERSION_WITH_GROUPS = 8
@@ -122,13 +123,13 @@ def _stored(
     KafkaError where the coordinator cannot tell.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
-    for some in slices(ctx.services.groups.offsets.stored(group_id)):
+    for some in slices(ctx.services.groups.offsets.stored(group_id), ENTRIES):
         for partition in some:
             by_topic.setdefault(partition.topic, []).append(partition)
         yield []
     hidden = _hidden(ctx, by_topic)
     shown = (rows for topic, rows in by_topic.items() if topic not in hidden)
-    for partitions in slices(chain.from_iterable(shown)):
+    for partitions in slices(chain.from_iterable(shown), ENTRIES):
         fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
         found = (entry for entry in fetched if entry[1] is not NOTHING_COMMITTED)  # gone meanwhile
         yield [(topic, list(rows)) for topic, rows in groupby(found, lambda entry: entry[0].topic)]
@@ -279,7 +280,7 @@ def _told_groups(ctx: RequestContext, request: OffsetFetchRequest) -> Iterator[l
         else:
             group = Group(group_id=asked.group_id)
             steps = _fill_group(ctx, asked, request.require_stable, group)
-            yield from ([] for _ in slices(steps))
+            yield from ([] for _ in slices(steps, ENTRIES))
             yield [group]
 
 

@@ -54,8 +54,8 @@ from tests.faults.many_partitions import creations
 from tests.faults.running_broker import RunningBroker, read_answer
 
 _TOPICS = 1_500  # of ten partitions
-_GROUPS = 3_000
-_IDS = 2_000  # transactional ids, and producers of one partition
+_GROUPS = 1_000
+_IDS = 600  # transactional ids, and producers of one partition
 _MEMBER_BYTES = 800_000
 _RECORD_BYTES = 900_000
 _RECORDS = 20

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
-from kbroker.apis.large_answers import slices, written
+from kbroker.apis.large_answers import written
 from kbroker.apis.registry import Api
 from kbroker.apis.request_parts import AS_A_WHOLE, LARGEST_ANSWER_BYTES, Parts
 from kbroker.errors import ErrorCode, ProtocolError
@@ -20,6 +20,7 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
+from kbroker.slices import slices
 from kbroker.turns import ENTRIES
 from tests.fakes.recording_replier import request_of
 
@@ -47,7 +48,7 @@ class Teller:
 
     def told(self, count: int) -> Iterator[list[Group]]:
         self.begun += 1
-        for numbers in slices(range(count)):
+        for numbers in slices(range(count), ENTRIES):
             yield [self.group(number) for number in numbers]
 
     def group(self, number: int) -> Group:
