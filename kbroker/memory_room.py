@@ -3,7 +3,8 @@ or large requests in work and their answers.
 
 Law: what does not fit waits, in the order it came; the oldest share always gets what it asks for,
 so that one of them can always be finished. A share is given back when nobody holds it any more,
-whatever became of its request.
+whatever became of its request. A room for small shares has a larger one behind it: what turns out
+to take more than belongs here goes there, and waits in that line.
 
 Owned by the event loop.
 """
@@ -14,7 +15,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-REQUESTS_BYTES = 96 * 1024 * 1024  # large requests in work, and answers that have not left
+REQUESTS_BYTES = 80 * 1024 * 1024  # large requests in work, and answers that have not left
+SMALL_REQUESTS_BYTES = 16 * 1024 * 1024  # those that take less than others of them
+SMALL_EACH_BYTES = 4 * 1024 * 1024
 FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
 
 
@@ -44,6 +47,10 @@ class Share:
 
     async def take(self, size_bytes: int) -> None:
         """From now on it takes so much; waits until there is room for that."""
+        larger = self._room.larger
+        if larger is not None and size_bytes > SMALL_EACH_BYTES:
+            await self._move(larger, size_bytes)
+            return
         if self.take_now(size_bytes):
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,6 +67,15 @@ class Share:
         except asyncio.CancelledError:
             self.wait_no_more()
             raise
+
+    async def _move(self, room: MemoryRoom, size_bytes: int) -> None:
+        """It keeps what it has until there is room for more."""
+        more = room.share()
+        await more.take(size_bytes)
+        self.give_back()
+        self._room = room
+        room.count(self, size_bytes)
+        more.give_back()
 
     def wait_no_more(self) -> None:
         """It does not take more; what it was let in with goes with it."""
@@ -86,7 +102,8 @@ class _Waiting(NamedTuple):
 class MemoryRoom:
     """The shares that are held, and those that wait to take more."""
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, larger: MemoryRoom | None = None) -> None:
+        self.larger = larger
         self._budget_bytes = budget_bytes
         self._holders: dict[int, None] = {}  # oldest first
         self._waiting: dict[int, _Waiting] = {}  # in their order

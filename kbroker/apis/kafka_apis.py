@@ -39,7 +39,7 @@ from kbroker.apis.request_parts import AnswerInParts, RequestInParts
 from kbroker.apis.served_api import Served
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError, TooManyElementsError
-from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share
+from kbroker.memory_room import REQUESTS_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
 from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of
@@ -72,6 +72,7 @@ class KafkaApis:
         "_quotas",
         "_served",
         "_services",
+        "_small_room",
         "errors",
         "requests",
         "room",
@@ -84,6 +85,7 @@ class KafkaApis:
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
         self.room = services.room
+        self._small_room = MemoryRoom(SMALL_REQUESTS_BYTES, self.room)
         # What a controller orders must not wait for clients that fill the other one.
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._beside = {sender: Beside() for sender in Sender}
@@ -122,7 +124,7 @@ class KafkaApis:
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
         """As `handle`, for an answer that may be large."""
-        share = self.room.share()
+        share = (self.room if self.room.is_full else self._small_room).share()
         await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
         await turn()  # hundreds may be let in at once
         try:
@@ -171,7 +173,7 @@ class KafkaApis:
             is_of_client or not self._services.peers.are_heard_on(listener_name)
         ):
             check_size(served.name, len(request.frame))
-        share = (self.room if is_of_client else self._brokers_room).share()
+        share = (self._small_room if is_of_client else self._brokers_room).share()
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         await turn()  # hundreds may come at once
         try:

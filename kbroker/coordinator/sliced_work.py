@@ -1,18 +1,19 @@
 """SlicedWork: long work on the event loop, in slices between which others run.
 
 Law: a piece of work is a generator that yields after each small step. Pieces run one after the
-other, so that however many wait, the loop is held for one slice at a time.
+other, and all together have one place among those who wait for a turn of the loop (`turns`). What
+one slice is enough for is done where it is asked for: that tells it from `in_turns`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from kbroker.clock import Clock
+from kbroker.turns import turn
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class SlicedWork:
 
     async def _work_all(self) -> None:
         while self._waiting:
-            await asyncio.sleep(0)
+            await turn()
             if self._work_slice(*self._waiting[0]):
                 self._waiting.popleft()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kbroker.memory_room import MemoryRoom, Share
+from kbroker.memory_room import SMALL_EACH_BYTES, SMALL_REQUESTS_BYTES, MemoryRoom, Share
 
 
 async def begun(share: Share, size_bytes: int) -> asyncio.Task[None]:
@@ -101,3 +101,55 @@ async def test_what_is_in_memory_already_is_counted_though_it_does_not_fit() -> 
     await asyncio.sleep(0)
     assert waiting.done()
     assert room.taken_bytes == 100
+
+
+async def test_a_small_share_does_not_wait_behind_large_ones() -> None:
+    large = MemoryRoom(10 * SMALL_EACH_BYTES)
+    room = MemoryRoom(SMALL_REQUESTS_BYTES, large)
+    slow, others, small = room.share(), [room.share() for _ in range(20)], room.share()
+    await slow.take(10 * SMALL_EACH_BYTES)
+    waits = [await begun(other, 2 * SMALL_EACH_BYTES) for other in others]
+
+    await small.take(SMALL_EACH_BYTES)
+
+    assert not any(task.done() for task in waits)
+    slow.give_back()
+    small.give_back()
+    for task, other in zip(waits, others, strict=True):
+        await task
+        other.give_back()
+    assert (room.taken_bytes, large.taken_bytes) == (0, 0)
+
+
+async def test_a_small_share_that_grows_keeps_what_it_has_until_there_is_room_for_more() -> None:
+    large = MemoryRoom(2 * SMALL_EACH_BYTES)
+    room = MemoryRoom(SMALL_REQUESTS_BYTES, large)
+    first, growing = room.share(), room.share()
+    await first.take(2 * SMALL_EACH_BYTES)
+    await growing.take(SMALL_EACH_BYTES)
+    more = await begun(growing, SMALL_EACH_BYTES + 1)
+
+    assert not more.done()
+    assert (room.taken_bytes, large.taken_bytes) == (SMALL_EACH_BYTES, 2 * SMALL_EACH_BYTES)
+    first.give_back()
+    await more
+
+    assert (room.taken_bytes, large.taken_bytes) == (0, SMALL_EACH_BYTES + 1)
+    await growing.take(1)
+    assert large.taken_bytes == 1
+
+
+async def test_a_small_share_that_gives_up_waiting_for_more_keeps_what_it_has() -> None:
+    large = MemoryRoom(1)
+    room = MemoryRoom(SMALL_REQUESTS_BYTES, large)
+    first, growing = room.share(), room.share()
+    first_room = await begun(first, 2 * SMALL_EACH_BYTES)
+    await first_room
+    await growing.take(1)
+    more = await begun(growing, 2 * SMALL_EACH_BYTES)
+
+    more.cancel()
+    await asyncio.wait([more])
+
+    assert not large.is_wanted
+    assert (room.taken_bytes, growing.size_bytes) == (1, 1)

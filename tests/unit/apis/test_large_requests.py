@@ -389,6 +389,24 @@ async def test_an_answer_that_may_be_large_is_not_made_while_others_fill_the_mem
     assert describer.apis.room.taken_bytes == 0
 
 
+async def test_a_large_request_that_takes_little_does_not_wait_behind_slow_readers(call) -> None:
+    describer = Describer(call.services)
+    slow = describer.apis.room.share()
+    slow.hold(2 * REQUESTS_BYTES)
+    largest = [str(number) for number in range(400_000)]
+    waiting = asyncio.ensure_future(describer.describe(largest))
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert describer.apis.room.is_wanted
+
+    answers = await describer.describe(MANY)
+
+    assert len(answers) == len(MANY)
+    assert not waiting.done()
+    slow.give_back()
+    assert len(await waiting) == len(largest)
+
+
 async def test_what_brokers_say_does_not_wait_for_the_memory_that_clients_fill(call) -> None:
     async def handle(_ctx: RequestContext, _request: StopReplicaRequest) -> StopReplicaResponse:
         return StopReplicaResponse()

@@ -18,6 +18,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from tests.fakes.group_broker import GroupBroker, OffsetsLog
+from tests.fakes.loop_turns import until_idle
 from tests.fakes.replication import Replication
 
 T0 = TopicPartition("t", 0)
@@ -530,8 +531,7 @@ async def test_partitions_are_loaded_one_after_the_other() -> None:
     await asyncio.sleep(0)
 
     assert [log.reads for log in logs] == [1, 0]
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until_idle(1_000)
     assert committed(broker, "a") == committed(broker, "b") == {T0: 49}
 
 

@@ -22,6 +22,7 @@ from kbroker.record.record_batch import ControlRecord
 from tests.fakes.group_broker import GroupBroker
 from tests.fakes.long_appends import LongAppends
 from tests.fakes.long_appends_broker import settled
+from tests.fakes.loop_turns import until_idle
 from tests.fakes.replication import Replication
 
 PRODUCER = Producer(41, 3)
@@ -372,8 +373,7 @@ async def test_a_deleted_topic_takes_offsets_of_very_many_groups_while_others_ru
         assert len(broker.log().batches()) == written + 1
         assert broker.groups.offsets.fetch("g5", None, False) == []  # who asks is not told it
         commit("g4", 7)  # in another topic of that name
-        for _ in names:
-            await asyncio.sleep(0)
+        await until_idle(100)
 
     for found in (broker, broker.restarted()):
         assert committed(found) == {name: [7] if name == "g4" else [] for name in names}
