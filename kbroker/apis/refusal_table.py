@@ -153,6 +153,8 @@ def look_for_codes(struct: type[Struct]) -> Callable[[Any], object]:
             return True
         for entries_of, look_below in arrays:
             entries = entries_of(entry)
+            if isinstance(entries, Run):  # who wrote the others has told of them
+                entries = entries.added
             if entries and (len(entries) > _FEW or any(map(look_below, entries))):
                 return True
         return False
