@@ -72,10 +72,10 @@ class KafkaApis:
         "_quotas",
         "_served",
         "_services",
-        "_small_room",
         "errors",
         "requests",
         "room",
+        "small_room",
         "trailing_bytes",
     )
 
@@ -85,7 +85,7 @@ class KafkaApis:
         self._services = replace(services, answer=self.handle)
         self._quotas = services.quotas
         self.room = services.room
-        self._small_room = MemoryRoom(SMALL_REQUESTS_BYTES, self.room)
+        self.small_room = MemoryRoom(SMALL_REQUESTS_BYTES, self.room)
         # What a controller orders must not wait for clients that fill the other one.
         self._brokers_room = MemoryRoom(REQUESTS_BYTES // 4)
         self._beside = {sender: Beside() for sender in Sender}
@@ -124,7 +124,7 @@ class KafkaApis:
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
         """As `handle`, for an answer that may be large."""
-        share = (self.room if self.room.is_full else self._small_room).share()
+        share = (self.room if self.room.is_full else self.small_room).share()
         await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
         await turn()  # hundreds may be let in at once
         try:
@@ -173,7 +173,7 @@ class KafkaApis:
             is_of_client or not self._services.peers.are_heard_on(listener_name)
         ):
             check_size(served.name, len(request.frame))
-        share = (self._small_room if is_of_client else self._brokers_room).share()
+        share = (self.small_room if is_of_client else self._brokers_room).share()
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         await turn()  # hundreds may come at once
         try:
