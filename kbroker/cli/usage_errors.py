@@ -75,7 +75,12 @@ def _nearest_option(error: click.NoSuchOption) -> str:
     for argument in _arguments_of(error.ctx):
         if argument.human_readable_name.strip("[].") == error.option_name.lstrip("-").upper():
             return f", as it is an argument ({_usage(error.ctx)})"
-    return did_you_mean(error.option_name, known)
+    near = did_you_mean(error.option_name, known)
+    if not near and error.ctx is not None and isinstance(error.ctx.command, click.Group):
+        return (
+            ": options follow the whole command, as in `kbroker topic list --bootstrap HOST:PORT`"
+        )
+    return near
 
 
 def _arguments_of(ctx: click.Context | None) -> list[click.Argument]:

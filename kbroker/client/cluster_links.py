@@ -357,6 +357,7 @@ def _refusal(topic: str, code: ErrorCode) -> str:
     if code == ErrorCode.INVALID_REPLICATION_FACTOR:
         return (
             f"there is no topic {topic}, and it cannot be made: fewer brokers are there than "
-            f"default.replication.factor asks for ({code.name})"
+            f"default.replication.factor asks for ({code.name}): start more, or make it with "
+            f"`kbroker topic create {topic} --replication-factor N`"
         )
     return f"topic {topic} cannot be used: {code.name}"

@@ -113,8 +113,11 @@ def test_the_shown_properties_are_those_of_a_client() -> None:
     assert connection_settings(given).protocol == "SASL_SSL"
 
 
+_FILES = (".py", ".mjs", ".go")  # those of programs
+
+
 def named_settings() -> set[str]:
-    words = {word.partition("=")[0] for word in CODE_WORDS if not word.endswith(".py")}
+    words = {word.partition("=")[0] for word in CODE_WORDS if not word.endswith(_FILES)}
     named = {word for word in words if re.fullmatch(r"[a-z]+(\.[a-z]+)+", word)}
     named |= set(re.findall(r"--(?:override|config) ([a-z.]+)=", TEXT))
     named |= set(re.findall(r"^([a-z.]+)=", "".join(blocks("properties", TEXT)), re.MULTILINE))

@@ -144,7 +144,10 @@ def read_meta_properties(file_system: FileSystem, log_dir: str) -> MetaPropertie
     if version is None:
         raise CheckpointError(f"Malformed {path}: it has no line 'version=0'")
     if version not in (0, 1):
-        raise CheckpointError(f"Unknown version {version} in {path}")
+        raise CheckpointError(
+            f"Unknown version {version} in {path}, where 0 and 1 are known: did a newer Kafka "
+            "write it?"
+        )
     broker_id = _number(pairs, "node.id" if version == 1 else "broker.id", path)
     return MetaProperties(version, pairs.get("cluster.id"), broker_id, pairs.get("directory.id"))
 

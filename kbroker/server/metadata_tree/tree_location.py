@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbroker.errors import Trouble
-from kbroker.log.directories.checkpoint import write_atomically
+from kbroker.log.directories.checkpoint import CheckpointError, write_atomically
+from kbroker.log.directories.log_directory import directory_refusal
 from kbroker.log.directories.unfinished_restore import unfinished_restore
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE
@@ -42,6 +43,12 @@ class TreeLocation:
     cluster_id: str
 
 
+def unusable(directory: str, error: StorageError | CheckpointError) -> StartError:
+    """Why no start and no move of a tree uses a directory."""
+    refusal = directory_refusal(directory, error)
+    return StartError(str(refusal), refusal.trouble)
+
+
 def read_location(file_system: FileSystem, directory: str) -> TreeLocation | None:
     """The ensemble that has the directory's metadata, if one has. Raises StartError."""
     path = f"{directory}/{LOCATION_FILE}"
@@ -51,7 +58,7 @@ def read_location(file_system: FileSystem, directory: str) -> TreeLocation | Non
         document = json.loads(file_system.read_bytes(path))
         return TreeLocation(str(document["zookeeper"]), str(document["cluster_id"]))
     except StorageError as error:
-        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+        raise unusable(directory, error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise StartError(
             f"{path} should say which ensemble has the metadata, and does not: {error!r}; write it "
@@ -93,7 +100,7 @@ def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
             and file_system.exists(f"{directory}/{name}/{META_PROPERTIES_FILE}")
         ]
     except StorageError as error:
-        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+        raise unusable(directory, error) from error
 
 
 def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
@@ -104,7 +111,7 @@ def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
         try:
             sentence = unfinished_restore(file_system, directory)
         except StorageError as error:
-            raise StartError(f"data directory {directory} cannot be used: {error}") from error
+            raise unusable(directory, error) from error
         if sentence is not None:
             raise StartError(sentence, Trouble.RESTORE)
 

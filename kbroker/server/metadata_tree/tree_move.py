@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties, read_meta_properties
-from kbroker.log.directories.log_directory import directory_refusal
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOCK_FILE
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
@@ -26,6 +25,7 @@ from kbroker.server.metadata_tree.tree_location import (
     has_tree,
     read_location,
     remove_location,
+    unusable,
     write_location,
 )
 from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
@@ -172,5 +172,4 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
             brokers = {path: meta for path, meta in found.items() if meta is not None}
             yield TreeHome(file_system, directory, brokers)
     except (StorageError, CheckpointError) as error:
-        refusal = directory_refusal(directory, error)
-        raise StartError(str(refusal), refusal.trouble) from error
+        raise unusable(directory, error) from error

@@ -13,6 +13,12 @@ from kbroker.cli.usage_errors import sentence_of_usage
     ("words", "said"),
     [
         ("topic list --internl", "no such option: --internl, did you mean --internal?"),
+        (
+            "--bootstrap h:1 topic list",
+            "no such option: --bootstrap: options follow the whole command, as in "
+            "`kbroker topic list --bootstrap HOST:PORT`",
+        ),
+        ("--versoin", "no such option: --versoin, did you mean --version?"),
         ("start --port 9092", "no such option: --port, did you mean --listen?"),
         ("start --host 0.0.0.0", "no such option: --host, did you mean --listen?"),
         ("start --log-dirs d", "no such option: --log-dirs, did you mean --data?"),

@@ -241,7 +241,8 @@ def test_too_few_brokers_for_a_topic_are_told(monkeypatch: pytest.MonkeyPatch) -
 
     assert str(raised.value) == (
         "there is no topic new, and it cannot be made: fewer brokers are there than "
-        "default.replication.factor asks for (INVALID_REPLICATION_FACTOR)"
+        "default.replication.factor asks for (INVALID_REPLICATION_FACTOR): start more, or make it "
+        "with `kbroker topic create new --replication-factor N`"
     )
 
 

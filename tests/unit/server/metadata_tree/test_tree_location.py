@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
+
 import pytest
 
+from kbroker.errors import Trouble
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     LOCATION_FILE,
     TreeLocation,
+    brokers_in,
     check_copied,
     check_ensemble_tree,
     check_own_tree,
@@ -19,6 +24,7 @@ from kbroker.server.metadata_tree.tree_location import (
 from kbroker.server.start_error import StartError
 from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.memory_tree_files import FixedClock
 
@@ -136,3 +142,21 @@ def test_a_single_broker_does_not_join_an_ensemble_where_several_have_their_data
 
     disk.write_bytes("/data/meta.properties", b"broker.id=7\n")
     check_single_broker(disk, [DATA, "/data/broker-1"])  # it has been here before
+
+
+@pytest.mark.parametrize(
+    ("number", "trouble"),
+    [(errno.EACCES, Trouble.DIRECTORY_UNUSABLE), (errno.ENOSPC, Trouble.DISK_FULL)],
+)
+@pytest.mark.parametrize("look", [read_location, brokers_in])
+def test_a_directory_that_cannot_be_read_says_where_more_is_said(
+    disk: MemoryFileSystem, look: Callable[..., object], number: int, trouble: Trouble
+) -> None:
+    remember_ensemble(disk, [DATA], ENSEMBLE)
+    failing = FailingFileSystem(disk)
+    failing.fail("*", f"{DATA}*", number=number)
+
+    with pytest.raises(StartError, match=f"^Data directory {DATA} ") as refused:
+        look(failing, DATA)
+
+    assert refused.value.trouble is trouble
