@@ -26,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batches", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="kinds of topics that begin so, such as old")
     wanted = parser.parse_args()
     begun = time.monotonic()
     found: list[Difference] = []
@@ -34,7 +35,7 @@ def main() -> int:
         number = 0
         while hunt.count < wanted.batches:
             size = max(_LEAST, min(_ROUND, wanted.batches - hunt.count))
-            found += hunt.round(f"{wanted.seed}-{number}", size)
+            found += hunt.round(f"{wanted.seed}-{number}", size, wanted.only)
             number += 1
             rate = hunt.count / (time.monotonic() - begun)
             print(f"{hunt.count} batches, {rate:.0f}/s, {len(found)} found", file=sys.stderr)

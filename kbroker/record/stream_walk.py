@@ -7,6 +7,7 @@ twice unpacks twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -75,16 +76,11 @@ def _skim_one(stream: RecordStream, expected: int, walked: list[int]) -> None:
     )
 
 
-def keyless_indexes(header: BatchHeader, stream: RecordStream, most: int) -> list[int]:
-    """Indexes of the first `most` records without key; the records were walked before."""
-    found: list[int] = []
+def times_and_keys(header: BatchHeader, stream: RecordStream) -> Iterator[tuple[int, int, bool]]:
+    """(index, timestamp, has a key) of the records, which were walked before."""
     for index in range(header.record_count):
-        _, _, has_key = stream.skim()
-        if not has_key:
-            found.append(index)
-            if len(found) == most:
-                break
-    return found
+        delta, _, has_key = stream.skim()
+        yield index, header.base_timestamp + delta, has_key
 
 
 def numbered(header: BatchHeader, stream: RecordStream) -> Iterator[bytes | bytearray]:
@@ -107,15 +103,12 @@ def timestamps_outside(
     the records were walked before.
     """
     earliest, latest = bounds
-    found: list[tuple[int, int]] = []
-    for index in range(header.record_count):
-        delta, _, _ = stream.skim()
-        timestamp = header.base_timestamp + delta
-        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
-            found.append((index, timestamp))
-            if len(found) == most:
-                break
-    return found
+    outside = (
+        (index, timestamp)
+        for index, timestamp, _ in times_and_keys(header, stream)
+        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest
+    )
+    return list(islice(outside, most))
 
 
 def first_record_at(

@@ -21,6 +21,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.default_record import in_64_bits
 from kbroker.record.record_batch import BatchHeader
 
+MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
 _SHOWN_ERRORS = 3
 
 
@@ -112,9 +113,7 @@ def without_key(
     indexes: Sequence[int], count: int, topic_partition: TopicPartition
 ) -> InvalidRecordsError:
     """The refusal of `count` records without key, of which these are named."""
-    reason = (
-        f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
-    )
+    reason = _keyless_reason(topic_partition)
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message='{reason}')" for index in indexes[:_SHOWN_ERRORS]
     )
@@ -138,17 +137,33 @@ def outside_bounds(
     outside: list[UntimelyRecord], earliest: int, latest: int
 ) -> InvalidRecordsError:
     """The refusal of records for times that are not between these two."""
+    return invalid_timestamps([_untimely(record, earliest, latest) for record in outside])
+
+
+def without_key_or_outside(
+    keyless: Sequence[int],
+    outside: list[UntimelyRecord],
+    bounds: tuple[int, int],
+    topic_partition: TopicPartition,
+) -> InvalidRecordsError:
+    """The refusal of records without key, given by their indexes, and of others for their times."""
+    reason = _keyless_reason(topic_partition)
+    errors = [RecordError(index, reason) for index in keyless]
+    errors += (_untimely(record, *bounds) for record in outside)
+    errors.sort(key=lambda error: error.batch_index)
+    return invalid_timestamps(errors[:MOST_RECORD_ERRORS])
+
+
+def _keyless_reason(topic_partition: TopicPartition) -> str:
+    return f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+
+
+def _untimely(record: UntimelyRecord, earliest: int, latest: int) -> RecordError:
     allowed = f"[{in_64_bits(earliest)}, {in_64_bits(latest)}]"
-    return invalid_timestamps(
-        [
-            RecordError(
-                record.batch_index,
-                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
-                "range. "
-                f"The timestamp should be within {allowed}",
-            )
-            for record in outside
-        ]
+    return RecordError(
+        record.batch_index,
+        f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+        f"The timestamp should be within {allowed}",
     )
 
 

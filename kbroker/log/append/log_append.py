@@ -17,6 +17,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import (
+    MOST_RECORD_ERRORS,
     UntimelyRecord,
     bad_header,
     invalid_timestamps,
@@ -27,6 +28,7 @@ from kbroker.log.append.append_refusals import (
     record_corrupt,
     too_large,
     without_key,
+    without_key_or_outside,
 )
 from kbroker.log.append.append_rules import (
     BYTE_COSTS,
@@ -71,15 +73,14 @@ from kbroker.record.record_walk import (
     walk_records,
 )
 from kbroker.record.stream_walk import (
-    keyless_indexes,
     numbered,
+    times_and_keys,
     timestamps_outside,
     walk_stream,
 )
 
 WritableBatch = bytearray | memoryview
 
-MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
 _PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
 _LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
 
@@ -191,9 +192,8 @@ def open_batch(
         return OpenedBatch(batch, header, header.max_timestamp)
     walked = _walked(header, batch, limit, RECOMPRESSION_COST if changes_codec else 0)
     if walked.keyless and rules.is_compacted:
-        stream = record_stream(header, batch, pace=limit.pace)
-        indexes = keyless_indexes(header, stream, MOST_RECORD_ERRORS)
-        raise without_key(indexes, walked.keyless, topic_partition)
+        place = topic_partition, now_ms
+        raise _keyless_refusal(header, batch, walked, rules, place, limit.pace)
     if not stamps:
         _check_walked_timestamps(header, batch, walked, rules, now_ms, limit.pace)
     if walked.misplaced:
@@ -268,6 +268,34 @@ def check_stamps(
         )
         indexes = range(first_index, first_index + min(record_count, MOST_RECORD_ERRORS))
         raise invalid_timestamps([RecordError(index, reason) for index in indexes])
+
+
+def _keyless_refusal(
+    header: BatchHeader,
+    batch: WritableBatch,
+    walked: WalkedRecords,
+    rules: AppendRules,
+    place: tuple[TopicPartition, int],
+    pace: Pace | None,
+) -> KafkaError:
+    """The refusal of records without key. As in Kafka it is one for times where another record has
+    a wrong one; `place`: the partition, and the broker's time.
+    """
+    topic_partition, now_ms = place
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    keyless: list[int] = []
+    outside: list[UntimelyRecord] = []
+    for index, timestamp, has_key in times_and_keys(header, record_stream(header, batch, 0, pace)):
+        if not has_key:
+            if len(keyless) < MOST_RECORD_ERRORS:
+                keyless.append(index)
+        elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            outside.append(UntimelyRecord(index, timestamp, header.base_offset + index))
+            if len(outside) == MOST_RECORD_ERRORS:
+                break
+    if outside and not rules.stamps_append_time:
+        return without_key_or_outside(keyless, outside, (earliest, latest), topic_partition)
+    return without_key(keyless, walked.keyless, topic_partition)
 
 
 def _check_walked_timestamps(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import (
+    MOST_RECORD_ERRORS,
     UntimelyRecord,
     larger_than_segment,
     outside_bounds,
@@ -24,7 +25,7 @@ from kbroker.log.append.append_refusals import (
 )
 from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.checked_set import CheckedSet, checked_set
-from kbroker.log.append.log_append import MOST_RECORD_ERRORS, check_stamps
+from kbroker.log.append.log_append import check_stamps
 from kbroker.log.append.message_set import whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
 from kbroker.model import NO_TIMESTAMP

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.inspection.batch_check import header_problems
+from kbroker.log.append.log_append_info import InvalidRecordsError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -184,3 +185,34 @@ def test_a_batch_that_is_made_again_keeps_what_a_producer_may_set(
 
     kept = UNKNOWN_BITS | DELETE_HORIZON_BIT if topic == "producer" else ZSTD
     assert stored(log)[0].attributes == kept
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("times", "keys", "code", "named"),
+    [
+        ((FRESH, AGED, FRESH), (b"k", b"k", None), ErrorCode.INVALID_TIMESTAMP, [1, 2]),
+        ((FRESH, AGED, FRESH), (None, None, b"k"), ErrorCode.INVALID_RECORD, [0, 1]),
+        ((FRESH, -1, FRESH), (None, b"k", b"k"), ErrorCode.INVALID_RECORD, [0]),
+    ],
+)
+def test_of_wrong_times_and_missing_keys_all_are_named_under_the_code_that_counts_in_kafka(
+    tmp_path: Path,
+    codec: int,
+    times: tuple[int, ...],
+    keys: tuple[bytes | None, ...],
+    code: ErrorCode,
+    named: list[int],
+) -> None:
+    log = open_log(tmp_path, cleanup_policy=("compact",), message_timestamp_before_max_ms=DAY_MS)
+    entries = [
+        Record(n, time, key, b"v") for n, (time, key) in enumerate(zip(times, keys, strict=True))
+    ]
+
+    with pytest.raises(InvalidRecordsError) as caught:
+        log.append_as_leader(
+            bytearray(build(entries, options=BatchOptions(compression=codec))), 0, NOW_MS
+        )
+
+    assert caught.value.code is code
+    assert [error.batch_index for error in caught.value.record_errors] == named
