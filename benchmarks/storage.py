@@ -24,11 +24,11 @@ from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
 from compat_tests import apache_kafka
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import assign_offset, read_header
 

@@ -61,7 +61,7 @@ FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
     "uvloop": "server/event_loop.py",
     "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_requests.py",
-    "mmap": "log/file_system.py network/receive_buffers.py",
+    "mmap": "log/disk/file_system.py network/receive_buffers.py",
 }
 
 
@@ -177,7 +177,7 @@ def test_all_file_access_of_the_log_goes_through_the_file_system(
     imports: dict[Path, set[str]],
 ) -> None:
     log = {inside(path): path for path in MODULES if path.is_relative_to(ROOT / "kbroker" / "log")}
-    del log["log/file_system.py"]
+    del log["log/disk/file_system.py"]
 
     assert log.keys() & importers(imports, *FILE_ACCESS) == set()
     assert [place for place, path in log.items() if opens_a_file(path.read_text())] == []
@@ -217,9 +217,9 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(
 # What grows by itself and is no counter of the broker: of one connection (the registry has their
 # sums), what is held now, versions that tell whether something has changed, a debugging aid's.
 NUMBERS_THAT_COUNT_NOTHING = {
-    "log/file_records.py": {"cuts"},
-    "log/leader_epoch_cache.py": {"changes"},
-    "log/local_log.py": {"cuts"},
+    "log/segments/file_records.py": {"cuts"},
+    "log/partition/leader_epoch_cache.py": {"changes"},
+    "log/partition/local_log.py": {"cuts"},
     "memory_room.py": {"taken_bytes"},
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},

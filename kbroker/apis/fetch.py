@@ -28,7 +28,7 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse

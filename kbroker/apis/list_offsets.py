@@ -21,7 +21,7 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID, TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kbroker.replication.offset_lookup import (

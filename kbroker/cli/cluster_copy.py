@@ -113,7 +113,7 @@ def _run(
     dry_run: bool,
     makes_chroot: bool,
 ) -> Move:
-    from kbroker.log.file_system import RealFileSystem
+    from kbroker.log.disk.file_system import RealFileSystem
     from kbroker.server.metadata_tree.tree_move import MoveOptions, locked_home
 
     progress = CountedProgress("copying the tree")

@@ -29,8 +29,8 @@ from kbroker.inspection.log_paths import (
     partition_directories,
 )
 from kbroker.inspection.partition_files import sort_files
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.disk.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name
 from kbroker.model import TopicPartition
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kbroker.inspection.index_check import used_entries
 from kbroker.inspection.log_directory_view import CHECKPOINT_FILES
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
     format_uuid,
     read_leader_epochs,
@@ -15,8 +15,8 @@ from kbroker.log.directories.checkpoint import (
     read_offset_checkpoint,
     read_partition_metadata,
 )
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
     META_PROPERTIES_FILE,
     OFFSET_INDEX_ENTRY,
@@ -28,9 +28,9 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     offset_of,
 )
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.transaction_index import TransactionIndex
 
 Rows = Iterator[dict[str, Any]]
 

@@ -12,7 +12,7 @@ import click
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.inspection import log_paths
 from kbroker.inspection.log_paths import LogPath, NotALogError
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.near_names import did_you_mean
 
 

@@ -13,7 +13,7 @@ from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.inspection.log_paths import partition_directories
 from kbroker.inspection.partition_stats import LogStats, partition_stats
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 
 _COLUMNS = (
     "topic",

@@ -20,7 +20,7 @@ from kbroker.inspection.directory_check import (
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_paths import DataDirectory, LogPath
 from kbroker.inspection.log_walk import CheckOptions, CheckTotals
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 
 _COLUMNS = ("severity", "code", "path", "position", "offset", "what", "advice")
 _WRITE_PAUSE_S = 0.05

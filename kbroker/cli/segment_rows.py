@@ -16,9 +16,9 @@ from kbroker.cli.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
-from kbroker.log.batch_audit import BatchAudit, ReadableFile
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import offset_of
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import offset_of
+from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
 from kbroker.model import TopicPartition
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES

@@ -14,7 +14,7 @@ from typing import Protocol
 from kbroker.clock import Clock
 from kbroker.coordinator.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
 from kbroker.replication.produce_result import PartitionProduceResult

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 from kbroker.coordinator.batch_append import Replicas, Results
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
-from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from kbroker.errors import KafkaError, ProtocolError
-from kbroker.log.file_system import StorageError
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log_replay import MISSING, Gap, LogReplay, ReplayedLog, WholeBatch
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log_replay import MISSING, Gap, LogReplay, ReplayedLog, WholeBatch
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import BatchHeader, Record, read_control

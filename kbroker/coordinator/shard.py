@@ -43,7 +43,7 @@ from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.timeline import Timeline
 from kbroker.errors import ErrorCode
 from kbroker.log.append.append_rules import AppendRules
-from kbroker.log.log_replay import ReplayedLog
+from kbroker.log.partition.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import CONTROL_BIT, BatchOptions
 from kbroker.replication.produce_result import PartitionProduceResult

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.default_record import skim_record

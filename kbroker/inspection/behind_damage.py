@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kbroker.log.batch_audit import BatchAudit, ReadableFile
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET, OFFSET_INDEX_ENTRY
+from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
 
 
 class Damage(NamedTuple):

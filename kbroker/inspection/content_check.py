@@ -14,7 +14,7 @@ from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, SERVED_UNREAD, CheckOptions
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 
 _WITHOUT_ALARM = frozenset({FindingCode.BATCH_TIMESTAMP, FindingCode.BATCH_TOO_LARGE})
 

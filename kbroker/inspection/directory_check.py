@@ -20,8 +20,8 @@ from kbroker.inspection.log_directory_view import (
 )
 from kbroker.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
 from kbroker.inspection.partition_check import CheckedLog, PartitionCheck
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     CLEAN_SHUTDOWN_FILE,
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,

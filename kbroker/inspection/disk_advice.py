@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from errno import EACCES, EPERM
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 
 WHO_MAY_READ = "run this as the user of the broker, or let this one read it"
 

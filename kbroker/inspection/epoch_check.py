@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kbroker.inspection.batch_check import Problem
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.checkpoint import EpochEntry
 from kbroker.record.record_batch import BatchHeader
 
 _NO_EPOCH = -1

@@ -13,7 +13,7 @@ from struct import Struct
 from kbroker.inspection.batch_check import Problem
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.segment_scan import ScannedBatch
-from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.model import NO_TIMESTAMP
 
 _NEVER = 2**63

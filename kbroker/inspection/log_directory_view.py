@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from kbroker.inspection.disk_advice import advice_on
 from kbroker.inspection.finding import Finding, Severity
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
     MetaProperties,
     read_meta_properties,
     read_offset_checkpoint,
 )
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT_FILE,
     GAPLESS_OFFSET_CHECKPOINT_FILE,

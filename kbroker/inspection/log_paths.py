@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
 from kbroker.inspection.partition_files import sort_files
 from kbroker.log.directories.unfinished_restore import unfinished_restore
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
 from kbroker.model import TopicPartition
 
 

@@ -15,7 +15,7 @@ from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.sequence_check import SequenceCheck
 from kbroker.inspection.timestamp_check import TimestampCheck
 from kbroker.inspection.transaction_check import TransactionCheck
-from kbroker.log.format import offset_of
+from kbroker.log.disk.format import offset_of
 from kbroker.record.record_batch import BatchHeader
 
 REBUILT = "the next start rebuilds the file"

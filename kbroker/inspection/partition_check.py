@@ -18,13 +18,14 @@ from kbroker.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.inspection.segment_check import SegmentCheck
 from kbroker.inspection.sequence_check import SequenceCheck
 from kbroker.inspection.timestamp_check import TimestampCheck
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
+    EpochEntry,
     read_leader_epochs,
     read_partition_metadata,
 )
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT_FILE,
@@ -34,7 +35,6 @@ from kbroker.log.format import (
     file_name,
     parse_directory_name,
 )
-from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.model import GROUP_METADATA_TOPIC
 

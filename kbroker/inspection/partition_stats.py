@@ -8,8 +8,8 @@ from errno import ENOENT
 
 from kbroker.inspection.partition_files import sort_files
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import log_file
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import log_file
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import CODEC_NAMES, NONE
 from kbroker.record.record_batch import MAGIC, BatchHeader

@@ -18,8 +18,8 @@ from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, Tail, TailKind
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
     LOG_SUFFIX,
     OFFSET_INDEX_ENTRY,
@@ -30,9 +30,9 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record import record_batch
 from kbroker.record.compression import NONE
 from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.file_system import File, FileSystem
+from kbroker.log.disk.file_system import File, FileSystem
 from kbroker.record.legacy_record import first_offset, is_intact, read_any_header
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE, MAGIC, BatchHeader
 

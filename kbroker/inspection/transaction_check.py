@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kbroker.inspection.batch_check import Problem
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
 

@@ -19,12 +19,12 @@ from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.log.append.append_rules import TakesLongError, WorkLimit
-from kbroker.log.append.log_append_info import (
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
     InvalidRecordSetError,
 )
-from kbroker.log.log import Log
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.hosted_partitions import HostedPartitions

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
 from kbroker.replication.fetch_params import FetchParams, FetchPartition

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
 from kbroker.replication.partition import Partition
 

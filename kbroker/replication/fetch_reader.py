@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from kbroker.clock import Clock
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.schema import maker

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition

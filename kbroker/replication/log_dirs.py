@@ -14,9 +14,9 @@ from itertools import chain, islice
 
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectory
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.turns import ENTRIES

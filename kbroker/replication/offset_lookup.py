@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
-from kbroker.log.log import Log
-from kbroker.log.newest_batches import NewestBatches
-from kbroker.log.time_lookup import TimedBatch
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.newest_batches import NewestBatches
+from kbroker.log.partition.time_lookup import TimedBatch
+from kbroker.log.segments.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.model import CONSUMER_REPLICA_ID, NO_TIMESTAMP, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_work import LongWork

@@ -14,10 +14,14 @@ from uuid import UUID
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.log.append.append_rules import UNLIMITED, WorkLimit
-from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
-from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
-from kbroker.log.log import Log
+from kbroker.log.partition.leader_epoch_cache import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_EPOCH_OFFSET,
+    EpochEndOffset,
+)
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.model import (
     CONSUMER_REPLICA_ID,
     UNKNOWN_BROKER_EPOCH,

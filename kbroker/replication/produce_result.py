@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbroker.errors import ErrorCode
-from kbroker.log.append.log_append_info import RecordError
+from kbroker.log.producers.log_append_info import RecordError
 from kbroker.model import TopicPartition
 
 REQUIRED_ACKS_ALL = -1

@@ -18,7 +18,7 @@ from functools import partial
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.appends import Appends
 from kbroker.replication.controller_requests.leadership import Leadership

@@ -17,10 +17,10 @@ from functools import partial
 from typing import NamedTuple
 
 from kbroker.clock import Clock, Timer
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
-from kbroker.log.log_state import PendingFlush
-from kbroker.log.write_runner import outcome
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.disk.write_runner import outcome
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import PendingFlush
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL

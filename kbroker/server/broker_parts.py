@@ -44,7 +44,7 @@ from kbroker.coordinator.transaction_coordinator import (
 from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.counters import CounterRegistry
 from kbroker.features import TRANSACTION_VERSION
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
     TRANSACTION_STATE_TOPIC,

@@ -10,9 +10,9 @@ from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.deletion.room_at_start import make_room
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import FileSystem
+from kbroker.log.directories.room_at_start import make_room
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.server.machine_memory import has_lost_memory
 from kbroker.server.metadata_tree.broker_identity import BrokerIdentity, config_of_broker
 from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree

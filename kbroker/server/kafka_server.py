@@ -15,8 +15,8 @@ from contextlib import AsyncExitStack
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.open_files import open_files_of
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.disk.open_files import open_files_of
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
 from kbroker.server.broker_parts import BrokerParts, Surroundings, assemble
 from kbroker.server.broker_state import BrokerState

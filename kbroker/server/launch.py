@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError, ExplainedError, trouble_of
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.temporary_file_system import TemporaryFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.temporary_file_system import TemporaryFileSystem
 from kbroker.model import EndPoint
 from kbroker.server import start_collections
 from kbroker.server.event_loop import EventLoopKind, run

@@ -19,7 +19,7 @@ from kbroker.log.directories.log_directory import (
     LogDirectoryError,
     open_log_directory,
 )
-from kbroker.log.file_system import FileSystem, RealFileSystem
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.model import EndPoint
 from kbroker.server.broker_parts import Surroundings
 from kbroker.server.kafka_server import KafkaServer

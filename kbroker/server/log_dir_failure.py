@@ -8,8 +8,8 @@ import logging
 from dataclasses import dataclass
 
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.replication.controller_requests.leadership import Leadership
 from kbroker.server.broker_failure import BrokerFailure

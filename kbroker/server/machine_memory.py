@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from kbroker.log.directories import checkpoint
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk import checkpoint
+from kbroker.log.disk.file_system import FileSystem, StorageError
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"  # each start of a Linux kernel draws another
 

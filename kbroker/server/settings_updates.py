@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.event_handlers.state_changes import UNCLEAN_SETTING
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.server.broker_settings import BrokerSettings

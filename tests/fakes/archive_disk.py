@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from random import Random
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from tests.fakes.recording_file_system import RecordingFileSystem
 
 

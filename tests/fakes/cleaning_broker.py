@@ -12,10 +12,10 @@ from kbroker.log.cleaner.cleaning_job import CleanedGroup, CleaningEnd, Cleaning
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.cleaner.pacer import CleaningAborted
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import FileSystem
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.write_runner import WriteRunner, run_now
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.write_runner import WriteRunner, run_now
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
 from tests.fakes.verified_batches import verified

@@ -18,12 +18,12 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import EpochEntry
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import Broker, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest

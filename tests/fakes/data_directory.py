@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from tests.fakes.log_maker import NOW_MS
 from tests.fakes.verified_batches import verified
 

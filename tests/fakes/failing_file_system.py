@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from kbroker.log.file_system import (
+from kbroker.log.disk.file_system import (
     Bytes,
     File,
     FileLock,

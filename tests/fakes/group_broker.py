@@ -20,8 +20,8 @@ from kbroker.coordinator.group_coordinator import (
 )
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_rules import AppendRules
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

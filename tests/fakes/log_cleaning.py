@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kbroker.log.cleaner.cleanable_log import cleaning_job, first_dirty_offset, log_to_clean
 from kbroker.log.cleaner.cleaner import Cleaner
 from kbroker.log.cleaner.cleaning_job import CleanedGroup, CleanerLimits, CleaningDone
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.log import Log
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.partition.log import Log
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import BatchHeader, Record
 

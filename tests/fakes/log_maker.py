@@ -7,12 +7,12 @@ from typing import Any
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.deletion.log_retention import before_start
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_retention import before_start
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
 from kbroker.model import TopicPartition

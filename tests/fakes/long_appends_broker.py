@@ -9,8 +9,8 @@ from typing import Any
 
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.record.record_stream import Pace
 from kbroker.replication.appends import Appends, Results

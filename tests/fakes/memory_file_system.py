@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-from kbroker.log.file_system import Bytes, StorageError
+from kbroker.log.disk.file_system import Bytes, StorageError
 
 MTIME_MS = 1_700_000_000_000
 

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import InvalidRecordSetError, LogAppendInfo
-from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
-from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.time_lookup import TimedBatch
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.partition.time_lookup import TimedBatch
+from kbroker.log.producers.log_append_info import InvalidRecordSetError, LogAppendInfo
+from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import read_header, records
 

@@ -11,9 +11,9 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager

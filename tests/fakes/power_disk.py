@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable
 
 from kbroker.log.directories.failed_sync import NOTE_FILE
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from tests.fakes.memory_file_system import MTIME_MS
 from tests.fakes.recording_file_system import RecordingFileSystem
 

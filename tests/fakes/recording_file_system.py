@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Self
 
-from kbroker.log.file_system import Bytes, StorageError
+from kbroker.log.disk.file_system import Bytes, StorageError
 from tests.fakes.memory_file_system import MTIME_MS, MemoryFileSystem, Node
 
 SECTOR_BYTES = 512

@@ -9,7 +9,7 @@ from typing import Any
 
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest

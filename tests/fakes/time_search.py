@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kbroker.log.fetch_data_info import TimestampAndOffset
-from kbroker.log.log import Log
-from kbroker.log.time_lookup import TimedBatch
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.time_lookup import TimedBatch
+from kbroker.log.segments.fetch_data_info import TimestampAndOffset
 
 
 def first_at(log: Log, timestamp_ms: int) -> TimestampAndOffset | None:

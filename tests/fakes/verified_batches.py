@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kbroker.log.local_log import LocalLog
+from kbroker.log.partition.local_log import LocalLog
 from kbroker.replication.produce_validation import transactional_batch
 
 Records = TypeVar("Records", bytearray, memoryview)

@@ -11,9 +11,9 @@ from kbroker.inspection.directory_check import check_data_directory
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import FileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog
 from tests.fakes.arrow_records import unplaced_batch

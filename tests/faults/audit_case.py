@@ -13,7 +13,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.inspection.finding import Severity
 from kbroker.inspection.log_walk import DEAD
-from kbroker.log.format import file_name, parse_directory_name
+from kbroker.log.disk.format import file_name, parse_directory_name
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding
 from kbroker.pipeline.audit.audit_job import Means, run_audit

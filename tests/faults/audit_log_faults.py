@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from kbroker.log.format import (
+from kbroker.log.disk.format import (
     LOG_SUFFIX,
     OFFSET_INDEX_ENTRY,
     OFFSET_INDEX_SUFFIX,

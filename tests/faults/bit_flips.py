@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.record.legacy_record import any_records
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments
 from tests.faults.flip_examination import Examination

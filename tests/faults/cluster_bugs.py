@@ -23,7 +23,7 @@ from kbroker.controller.state_machines import partition_state_machine
 from kbroker.controller.state_machines.controller_context import ControllerContext, ReplicaState
 from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.errors import ErrorCode
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import LeaderAndIsr
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.controller_requests.leadership import Leadership

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from kbroker.errors import KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
-from kbroker.log.log import Log
+from kbroker.log.disk.format import MOVED_DIRECTORY_SUFFIXES
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, read_any_header
 from kbroker.zk import zk_paths

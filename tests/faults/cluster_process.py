@@ -20,8 +20,8 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import Bytes, StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import Bytes, StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.protocol.request import ConnectionInfo

@@ -13,12 +13,12 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
+from kbroker.log.disk.checkpoint import CheckpointError
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log import Log
 from kbroker.log.producers.producer_state import advance_sequence
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     BatchHeader,

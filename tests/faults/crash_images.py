@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.faults.crash_check import ImageCheck, Violation, summary
 from tests.faults.crash_load import CrashLoad

@@ -15,10 +15,10 @@ from uuid import UUID
 from kbroker.config.config_def import replace
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.cleaner.log_cleaner import LogCleaner
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.record import record_batch
 from kbroker.record.record_batch import (

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.log.producers.producer_state import (
     BatchMetadata,
     ProducerStateEntry,

@@ -15,8 +15,8 @@ from uuid import UUID
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import FileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
 from kbroker.server.metadata_tree.tree_files import TreeDirectory

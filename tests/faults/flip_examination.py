@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import LOG_OVERHEAD, BatchHeader, Record, read_control
 from tests.fakes.time_search import first_at, first_of_newest

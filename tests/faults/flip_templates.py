@@ -15,11 +15,11 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.temporary_file_system import TemporaryFileSystem
+from kbroker.log.disk.temporary_file_system import TemporaryFileSystem
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header

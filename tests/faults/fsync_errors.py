@@ -26,8 +26,8 @@ from uuid import UUID
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.replication.metadata_cache import MetadataCache

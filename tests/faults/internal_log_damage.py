@@ -24,7 +24,7 @@ from pathlib import Path
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupResponse

@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from kbroker.log.deletion.partition_deletion import OnSettled
-from kbroker.log.directories import checkpoint, log_directory
+from kbroker.log.directories import log_directory
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
-from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.index.index_file import IndexFile
-from kbroker.log.index.transaction_index import TransactionIndex
-from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_manager import LogManager
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.disk import checkpoint
+from kbroker.log.manager.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.manager.partition_deletion import OnSettled
+from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.partition.log_state import LogEnvironment, PendingFlush
 from kbroker.log.producers.producer_state import (
     BATCHES_TO_RETAIN,
     BatchMetadata,
@@ -31,7 +29,10 @@ from kbroker.log.recovery import segment_recovery
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import LogLoader
 from kbroker.log.recovery.segment_recovery import SegmentRecovery
-from kbroker.log.unsynced_files import UnsyncedFiles
+from kbroker.log.segments.index_file import IndexFile
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.transaction_index import TransactionIndex
+from kbroker.log.segments.unsynced_files import UnsyncedFiles
 from kbroker.replication.shared_flush import SharedFlush
 from kbroker.zk.embedded.tree_journal import TreeJournal
 

@@ -17,10 +17,10 @@ from kbroker.controller.event_handlers import cluster_changes
 from kbroker.controller.state_machines import partition_state_machine
 from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.errors import ErrorCode
-from kbroker.log import local_log
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log import Log
+from kbroker.log.partition import local_log
+from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.replication import partition as partition_module
 from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.fetchers import replica_fetcher

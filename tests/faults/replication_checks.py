@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import read_header, records
 from tests.faults.cluster_checks import batches_in

@@ -11,8 +11,8 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.log_cleaning import stored_batches
 from tests.fakes.log_maker import FixedClock

@@ -12,8 +12,8 @@ from kbroker.config.config_def import replace
 from kbroker.inspection.directory_check import check_data_directory
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.log_walk import CUT, CheckOptions
-from kbroker.log.log import Log
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.log_segment import LogSegment
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.log_cleaning import stored_batches
 from tests.fakes.recording_file_system import RecordingFileSystem

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.log_cleaning import stored_batches, stored_records
 from tests.fakes.recording_file_system import RecordingFileSystem

@@ -15,14 +15,14 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import (

@@ -11,10 +11,10 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.leader_epoch_cache import EpochEntry
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, FixedClock, batch

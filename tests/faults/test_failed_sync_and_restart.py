@@ -16,8 +16,8 @@ from kbroker.errors import KafkaError
 from kbroker.log.directories.failed_sync import NOTE_FILE
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError

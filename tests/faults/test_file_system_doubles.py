@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.recording_file_system import FailedSyncs, RecordingFileSystem

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
-from kbroker.log.log_state import PendingFlush
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import PendingFlush
 from tests.faults import fsync_errors
 
 ROUNDS = 60

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from tests.fakes import moving_broker
 from tests.fakes.log_maker import PARTITION
 from tests.fakes.moving_broker import A, B, MovingBroker, values_of

@@ -12,7 +12,7 @@ import pytest
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.recovery import leftovers
-from kbroker.log.segment_files import SegmentFiles
+from kbroker.log.segments.segment_files import SegmentFiles
 from tests.faults.test_cleaning_crashes import hunt
 
 _ROUNDS = 600

@@ -11,8 +11,8 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import open_log_directory
-from kbroker.log.file_system import StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CreateOp

@@ -11,9 +11,9 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.write_runner import Done, run_now
+from kbroker.log.disk.write_runner import Done, run_now
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from tests.fakes.log_maker import NOW_MS, FixedClock, batch, delete_old_segments
 from tests.fakes.recording_file_system import RecordingFileSystem

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from tests.fakes.log_maker import NOW_MS, PARTITION, batch
 from tests.fakes.recording_file_system import MODES, RecordingFileSystem
 from tests.fakes.time_search import first_at

@@ -14,8 +14,8 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

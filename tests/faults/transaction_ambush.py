@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
 from tests.fakes.virtual_loop import VirtualLoop, nobody

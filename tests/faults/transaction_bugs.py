@@ -23,9 +23,9 @@ from kbroker.coordinator.transaction_machine import KeptTransaction, Transaction
 from kbroker.coordinator.transaction_store import TransactionStore
 from kbroker.coordinator.transaction_upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode
-from kbroker.log.index.transaction_index import TransactionIndex
-from kbroker.log.local_log import LocalLog
+from kbroker.log.partition.local_log import LocalLog
 from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.segments.transaction_index import TransactionIndex
 from kbroker.model import TRANSACTION_STATE_TOPIC
 from tests.faults.replication_bugs import producers_forgotten
 

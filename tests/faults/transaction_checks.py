@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kbroker.coordinator.transaction.records import read_transaction, read_transaction_log_key
 from kbroker.coordinator.transaction.transaction import Transaction
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import read_control, read_header, records
 from tests.faults.cluster_checks import batches_in

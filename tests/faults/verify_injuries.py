@@ -18,7 +18,7 @@ from pathlib import Path
 from kbroker.inspection.directory_check import check_partition_directory
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.log_walk import DEAD, CheckOptions
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from tests.golden import golden_logs
 
 DIRECTORY = "3.9.2-clean"

@@ -330,7 +330,7 @@ def _reach_an_ensemble_of_files() -> None:
     """For the commands of the forks, `ensemble:2181/PATH` is a tree in the directory ensemble/PATH;
     other servers of a ZooKeeper are given less time than people need.
     """
-    from kbroker.log.file_system import RealFileSystem
+    from kbroker.log.disk.file_system import RealFileSystem
     from kbroker.server.metadata_tree.tree_files import TreeDirectory
     from kbroker.server.system_clock import SystemClock
     from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -11,13 +11,13 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     read_leader_epochs,
     read_meta_properties,
     read_partition_metadata,
 )
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import parse_directory_name
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.record.legacy_record import read_any_header
 from kbroker.zk import zk_paths

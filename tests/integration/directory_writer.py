@@ -14,13 +14,13 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import CLEANER_OFFSET_CHECKPOINT_FILE
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import CLEANER_OFFSET_CHECKPOINT_FILE
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchHeader

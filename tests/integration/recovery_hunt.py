@@ -23,14 +23,14 @@ from pathlib import Path
 
 from compat_tests.apache_directories import ApacheBroker
 from compat_tests.shared_zookeeper import fresh_chroot
-from kbroker.log.directories.checkpoint import read_offset_checkpoint
-from kbroker.log.file_records import FileRecords
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.checkpoint import read_offset_checkpoint
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import (
     GAPLESS_OFFSET_CHECKPOINT_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
     parse_directory_name,
 )
+from kbroker.log.segments.file_records import FileRecords
 from kbroker.record.record_batch import MAGIC
 from tests.golden import golden_logs
 from tests.integration.apache_tree import latest_epoch, partitions_by_topic, write_tree

@@ -9,9 +9,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from kbroker.cli.__main__ import cli
-from kbroker.log.directories.checkpoint import read_offset_checkpoint, write_offset_checkpoint
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.checkpoint import read_offset_checkpoint, write_offset_checkpoint
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import (
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
 )

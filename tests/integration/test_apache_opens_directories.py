@@ -23,9 +23,9 @@ from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.format import GAPLESS_OFFSET_CHECKPOINT_FILE
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import BatchHeader

@@ -19,8 +19,8 @@ from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.shared_zookeeper import fresh_chroot
-from kbroker.log.directories.checkpoint import read_meta_properties
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.checkpoint import read_meta_properties
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from tests.golden import golden_logs
 from tests.integration.client_reads import read_committed_offsets, read_rows

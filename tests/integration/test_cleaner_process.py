@@ -19,7 +19,7 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningEnd,
     CleaningJob,
 )
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.record.record_batch import Record, build
 from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.background.cleaner_workers import ProcessWorker, ThreadWorker

@@ -16,13 +16,13 @@ from compat_tests.apache_directories import ApacheBroker
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.shared_zookeeper import fresh_chroot
-from kbroker.log.directories.checkpoint import read_offset_checkpoint
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_records import FileRecords
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import RECOVERY_POINT_CHECKPOINT_FILE
-from kbroker.log.found_records import DamagedBatchError
-from kbroker.log.log import Log
+from kbroker.log.disk.checkpoint import read_offset_checkpoint
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import RECOVERY_POINT_CHECKPOINT_FILE
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
+from kbroker.log.segments.file_records import FileRecords
+from kbroker.log.segments.found_records import DamagedBatchError
 from kbroker.model import TopicPartition
 from tests.integration.apache_tree import write_tree
 from tests.integration.directory_writer import DirectoryWriter, WallClock, open_logs, overrides

@@ -15,8 +15,8 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest

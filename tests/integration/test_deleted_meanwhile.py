@@ -15,8 +15,8 @@ from kbroker.inspection.directory_check import check_data_directory
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.partition_stats import LogStats, partition_stats
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import CLEAN_SHUTDOWN_FILE
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import CLEAN_SHUTDOWN_FILE
 from kbroker.model import TopicPartition
 from tests.golden import golden_logs
 

@@ -15,7 +15,7 @@ from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
 from compat_tests.prerequisites import NotAvailableError
 from compat_tests.tool_runner import run_tool
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import DirectoryWriter, KnownProducer, Row
 from tests.integration.written_directory import write_everything

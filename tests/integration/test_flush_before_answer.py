@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log import file_system
+from kbroker.log.disk import file_system
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest

@@ -16,8 +16,8 @@ from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.partition_replay import PartitionReplay
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
 from tests.golden import golden_logs
 from tests.integration.directory_writer import WallClock
 

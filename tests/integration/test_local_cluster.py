@@ -14,7 +14,7 @@ import pytest
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message

@@ -14,7 +14,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli.log import log
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from tests.golden import golden_logs
 
 DUMPED = (*golden_logs.CLEAN, golden_logs.COMPACTED[1])

@@ -16,7 +16,7 @@ from kbroker.inspection.directory_check import (
 )
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_walk import SERVED_UNREAD, CheckOptions, CheckTotals
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from tests.golden import golden_logs
 
 SOUND = (*golden_logs.CLEAN, *golden_logs.COMPACTED, golden_logs.OLD_FORMATS)

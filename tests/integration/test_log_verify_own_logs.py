@@ -13,9 +13,9 @@ from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.partition_check import PartitionCheck
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log import Log
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import NO_SEQUENCE
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.default_record import Record

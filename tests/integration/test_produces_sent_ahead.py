@@ -17,7 +17,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ProtocolError
-from kbroker.log import file_system
+from kbroker.log.disk import file_system
 from kbroker.network.answer_line import LENGTH_MAX, TOTAL_MAX
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, encode_request_header

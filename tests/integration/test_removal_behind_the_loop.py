@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest

@@ -12,8 +12,8 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest

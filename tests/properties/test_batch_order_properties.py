@@ -22,16 +22,16 @@ from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_paths import PartitionDirectory
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.batch_audit import BatchAudit, recoverable_batches
 from kbroker.log.cleaner.cleaning_job import SourceSegment
 from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
-from kbroker.log.file_records import FileRecords
-from kbroker.log.format import MAX_RELATIVE_OFFSET, log_file
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET, log_file
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
-from kbroker.log.segment_files import SegmentConfig
+from kbroker.log.segments.batch_audit import BatchAudit, recoverable_batches
+from kbroker.log.segments.file_records import FileRecords
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.segment_files import SegmentConfig
 from kbroker.model import TopicPartition
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches
 from kbroker.pipeline.logdir.directory.partition_log import Disk, find_log

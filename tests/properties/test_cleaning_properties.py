@@ -14,9 +14,9 @@ from random import Random
 
 import pytest
 
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.index.offset_index import OffsetIndex
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.segments.offset_index import OffsetIndex
 
 BASE_OFFSET = 1_000
 

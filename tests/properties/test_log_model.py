@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100, "segment_index_bytes": 4096}

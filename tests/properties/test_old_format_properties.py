@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.errors import KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.conversion import down_convert, has_compressed
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header

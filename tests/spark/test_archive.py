@@ -17,7 +17,7 @@ from kafka import TopicPartition as ClientPartition
 from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
 from kbroker.inspection.finding import Findings, Severity
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest

@@ -14,7 +14,7 @@ from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import print_rows, say
 from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError

@@ -16,7 +16,7 @@ from kbroker.controller.state_machines.controller_context import Replica
 from kbroker.controller.state_machines.events import Event
 from kbroker.controller.state_machines.partition_leader_election import Elected
 from kbroker.controller.state_machines.unseen_returns import most_advanced
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import TopicPartition
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from kbroker.controller.state_machines.partition_state_machine import (
 from kbroker.controller.state_machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.controller.state_machines.unseen_returns import keeping_doubt, partitions_in_doubt
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, LeaderAndIsr, TopicPartition
 from kbroker.turns import turn
 from kbroker.zk import zk_paths

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from kbroker.controller.state_machines.controller_context import ControllerContext, Replica
 from kbroker.controller.state_machines.partition_leader_election import Elected
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateWrite
 

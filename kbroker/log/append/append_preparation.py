@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_rules import AppendRules, Place, WorkerThread
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, open_batch
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.append.message_set import holds_batch, whole_messages
 from kbroker.log.append.trusted_append import TrustedBatches
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.record.record_batch import MAGIC, read_header
 from kbroker.record.record_stream import Pace
 from kbroker.record.record_walk import SMALLEST_RECORD_BYTES

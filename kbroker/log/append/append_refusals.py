@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_rules import AppendRules
-from kbroker.log.append.log_append_info import (
+from kbroker.log.producers.log_append_info import (
     InvalidRecordsError,
     InvalidRecordSetError,
     RecordError,

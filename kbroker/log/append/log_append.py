@@ -39,8 +39,8 @@ from kbroker.log.append.append_rules import (
     WorkerThread,
     WorkLimit,
 )
-from kbroker.log.append.log_append_info import RecordError
 from kbroker.log.append.message_set import holds_batch, size_of_next
+from kbroker.log.producers.log_append_info import RecordError
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import (
     COMPRESSION_MASK,

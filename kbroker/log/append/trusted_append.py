@@ -11,10 +11,10 @@ from __future__ import annotations
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import larger_than_segment, too_large
 from kbroker.log.append.append_rules import AppendRules, Place
-from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_replay import Marker, end_transaction, read_marker
 from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.segments.log_segment import LogSegment
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import (

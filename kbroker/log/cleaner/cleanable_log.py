@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from kbroker.config.config_values import MAX_LONG
 from kbroker.log.cleaner.cleaning_job import CleanerLimits, CleaningJob, SourceSegment
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log import Log
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.transaction_index import AbortedTxn
 
 _log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.log.cleaner.cleaning_job import CleaningJob
-from kbroker.log.file_system import Bytes, FileSystem
-from kbroker.log.format import CLEANED_SUFFIX
-from kbroker.log.index.index_making import IndexMaking
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.segment_files import SegmentConfig, SegmentFiles
+from kbroker.log.disk.file_system import Bytes, FileSystem
+from kbroker.log.disk.format import CLEANED_SUFFIX
+from kbroker.log.segments.index_making import IndexMaking
+from kbroker.log.segments.segment_files import SegmentConfig, SegmentFiles
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop
 
 from kbroker.errors import KafkaError
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
 

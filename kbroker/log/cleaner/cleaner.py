@@ -27,11 +27,11 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningDone,
     CleaningJob,
     SourceSegment,
+    group_segments,
 )
 from kbroker.log.cleaner.offset_map import OffsetMap
-from kbroker.log.cleaner.segment_groups import group_segments
 from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.record.batch_filter import (
     RecordSpan,
     empty_batch,

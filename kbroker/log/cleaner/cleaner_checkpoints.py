@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_directory import LogDirectory
-from kbroker.log.file_system import StorageError
-from kbroker.log.format import CLEANER_OFFSET_CHECKPOINT_FILE
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.write_runner import WriteRunner
+from kbroker.log.disk.checkpoint import CheckpointError
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.disk.format import CLEANER_OFFSET_CHECKPOINT_FILE
+from kbroker.log.disk.write_runner import WriteRunner
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

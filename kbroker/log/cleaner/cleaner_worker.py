@@ -27,7 +27,7 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningJob,
 )
 from kbroker.log.cleaner.pacer import CleaningAborted, Pacer
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
 
 FRAME_LENGTH = Struct(">i")
 _NICENESS = 19

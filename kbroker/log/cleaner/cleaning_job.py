@@ -1,4 +1,9 @@
-"""What a cleaning is told and what it tells: values that go to another process and back."""
+"""What a cleaning is told and what it tells: values that go to another process and back.
+
+Law of its groups, which are cleaned into one segment each: none is larger than a segment or an
+index may be, and none of its offsets is further from the first than an index entry can say,
+whatever the cleaning removes: otherwise the merged segment could not be indexed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
+from kbroker.log.segments.transaction_index import AbortedTxn
 
 
 class SourceSegment(NamedTuple):
@@ -109,3 +115,29 @@ class CleaningFailed(NamedTuple):
 
 
 CleaningEnd = CleaningDone | CleaningFailed
+
+
+def group_segments(job: CleaningJob, end_offset: int) -> list[list[SourceSegment]]:
+    """The segments that start below `end_offset`, in groups."""
+    segments = [segment for segment in job.segments if segment.base_offset < end_offset]
+    groups: list[list[SourceSegment]] = []
+    for index, segment in enumerate(segments):
+        following = segments[index + 1 : index + 2]
+        next_offset = following[0].base_offset if following else job.first_uncleanable_offset
+        if groups and _fits(job, groups[-1], segment, next_offset - 1):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(
+    job: CleaningJob, group: Sequence[SourceSegment], segment: SourceSegment, last_offset: int
+) -> bool:
+    together = [*group, segment]
+    return (
+        sum(s.size_bytes for s in together) <= job.segment_bytes
+        and sum(s.offset_index_bytes for s in together) <= job.segment_index_bytes
+        and sum(s.time_index_bytes for s in together) <= job.segment_index_bytes
+        and (not segment.size_bytes or last_offset - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+    )

@@ -37,13 +37,13 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningFailed,
     CleaningJob,
 )
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import CLEANED_SUFFIX
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
-from kbroker.log.segment_swap import SegmentSwap
-from kbroker.log.write_runner import WriteRunner
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import CLEANED_SUFFIX
+from kbroker.log.disk.write_runner import WriteRunner
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.segment_swap import SegmentSwap
 
 _MAX_MAP_BYTES = 2**31 - 1  # as in Kafka, per thread
 _MIN_READ_BYTES = 4096

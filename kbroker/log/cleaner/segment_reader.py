@@ -11,8 +11,8 @@ from typing import Final
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleaning_job import SourceSegment
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 

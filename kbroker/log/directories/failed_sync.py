@@ -17,10 +17,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from kbroker.log.directories import checkpoint
-from kbroker.log.directories.checkpoint import CheckpointError
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import (
+from kbroker.log.disk import checkpoint
+from kbroker.log.disk.checkpoint import CheckpointError
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import (
     LOCK_FILE,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,

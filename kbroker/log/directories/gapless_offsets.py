@@ -19,13 +19,13 @@ import logging
 from collections.abc import Mapping
 from threading import Lock
 
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
     read_offset_checkpoint,
     write_offset_checkpoint,
 )
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import GAPLESS_OFFSET_CHECKPOINT_FILE
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -18,13 +18,13 @@ from kbroker.log.directories.log_directory import (
     LogDirectoryError,
     open_log_directory,
 )
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.checkpoint import Cut
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     LOG_START_OFFSET_CHECKPOINT_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
 )
-from kbroker.log.log_state import Cut
-from kbroker.log.write_runner import WriteRunner, outcome, run_now
+from kbroker.log.disk.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -15,12 +15,13 @@ from errno import ENOENT
 from functools import partial
 
 from kbroker.errors import ExplainedError, Trouble
-from kbroker.log.directories import checkpoint, failed_sync
-from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.directories import failed_sync
 from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
-from kbroker.log.file_system import FileLock, FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk import checkpoint
+from kbroker.log.disk.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.disk.file_system import FileLock, FileSystem, StorageError
+from kbroker.log.disk.format import (
     CLEANER_OFFSET_CHECKPOINT_FILE,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, StorageError
 
 RESTORE_FOLDER: Final = "kbroker-restore"
 NOTE_FILE: Final = "restore.json"  # in the folder; among other things `command`, which goes on

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kbroker.log.file_system import Bytes
-from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_segments import LogSegments
+from kbroker.log.disk.file_system import Bytes
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import ProducerStateManager, is_expired
 from kbroker.log.producers.unstable_transactions import CompletedTxn
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.log_segments import LogSegments
+from kbroker.log.segments.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
 

@@ -18,8 +18,8 @@ from struct import Struct
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import PRODUCER_SNAPSHOT_SUFFIX, file_name, offset_of
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import PRODUCER_SNAPSHOT_SUFFIX, file_name, offset_of
 from kbroker.log.producers.producer_state import MAX_SEQUENCE, BatchMetadata, ProducerStateEntry
 from kbroker.model import NO_SEQUENCE
 

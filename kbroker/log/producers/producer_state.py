@@ -13,7 +13,7 @@ from copy import copy
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.unstable_transactions import CompletedTxn, UnstableTransactions
 from kbroker.log.producers.verification import TransactionalBatch, VerificationState
 from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directory import LogDirectory
-from kbroker.log.format import (
+from kbroker.log.disk.format import (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     is_moved_directory,

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kbroker.log.directories.checkpoint import CheckpointError, EpochFile, read_leader_epochs
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import LEADER_EPOCH_CHECKPOINT_FILE
-from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.disk.checkpoint import CheckpointError, EpochEntry, EpochFile, read_leader_epochs
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import LEADER_EPOCH_CHECKPOINT_FILE
+from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.recovery.load_checks import agree_with, are_rising
+from kbroker.log.segments.log_segment import LogSegment
 from kbroker.record.record_batch import BatchHeader
 
 _log = logging.getLogger(__name__)

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     CLEANED_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
     file_name,
 )
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.log_segment import LogSegment, OnBatch
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.log_segment import LogSegment, OnBatch
 
 _T = TypeVar("_T")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
@@ -18,7 +18,7 @@ from kbroker.log.format import (
     SWAP_SUFFIX,
     offset_of,
 )
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.segments.log_segment import LogSegment
 
 # The segment of a base offset and a suffix.
 SegmentOf = Callable[[int, str], LogSegment]

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
 from kbroker.errors import KafkaError
-from kbroker.log.format import MAX_RELATIVE_OFFSET
-from kbroker.log.found_records import DamagedBatchError
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_segments import LogSegments
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
+from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.segments.found_records import DamagedBatchError
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.log_segments import LogSegments
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.batch_order import end_after_clean_stop
 from kbroker.record.record_batch import BatchHeader
 

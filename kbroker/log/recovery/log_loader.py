@@ -20,8 +20,8 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
-from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
-from kbroker.log.format import (
+from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.log.disk.format import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     PARTITION_METADATA_FILE,
@@ -29,10 +29,8 @@ from kbroker.log.format import (
     file_name,
     offset_of,
 )
-from kbroker.log.log import Log
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_segments import LogSegments
-from kbroker.log.log_state import LogEnvironment, LogState, segment_config
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment, LogState, segment_config
 from kbroker.log.producers.producer_replay import Expiry
 from kbroker.log.recovery import leftovers
 from kbroker.log.recovery.epoch_loading import EpochLoading
@@ -41,6 +39,8 @@ from kbroker.log.recovery.load_checks import are_witnessed, sound_end_offset, ta
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.producer_loading import ProducerLoading
 from kbroker.log.recovery.segment_recovery import SegmentRecovery
+from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.log_segments import LogSegments
 
 _log = logging.getLogger(__name__)
 

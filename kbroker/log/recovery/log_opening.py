@@ -12,11 +12,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import CheckpointError
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, offset_of
-from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.disk.checkpoint import CheckpointError
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import LOG_SUFFIX, offset_of
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Sequence
 
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.log_segments import LogSegments
+from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.producers.producer_replay import Expiry, load_snapshot, replay_segments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots, snapshot_offsets
 from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.segments.log_segments import LogSegments
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

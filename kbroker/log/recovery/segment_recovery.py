@@ -12,16 +12,16 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_OFFSET
-from kbroker.log.log_segment import LogSegment, OnBatch
-from kbroker.log.log_segments import LogSegments
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_OFFSET
 from kbroker.log.producers.producer_replay import replay_batch
 from kbroker.log.recovery.epoch_loading import EpochLoading, EpochRun
 from kbroker.log.recovery.index_rebuild import index_sound_batches, rebuild_beside
 from kbroker.log.recovery.load_checks import first_epoch
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.producer_loading import ProducerLoading
+from kbroker.log.segments.log_segment import LogSegment, OnBatch
+from kbroker.log.segments.log_segments import LogSegments
 from kbroker.record.batch_order import is_older, misses_records_before
 from kbroker.record.record_batch import BatchHeader
 

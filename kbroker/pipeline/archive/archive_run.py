@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions, ClusterAnswers
 from kbroker.pipeline.archive.archive_source import ContinuedSource
 from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity, ClusterWitness

@@ -14,7 +14,7 @@ from typing import Any
 from kbroker.inspection.finding import Severity
 from kbroker.inspection.log_paths import topics_below
 from kbroker.inspection.log_walk import CheckTotals
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.format import MAX_OFFSET, log_file
+from kbroker.log.disk.format import MAX_OFFSET, log_file
 
 
 class AbortedTransaction(NamedTuple):

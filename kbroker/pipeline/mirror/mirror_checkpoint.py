@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from kbroker.log.directories.checkpoint import write_atomically
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.checkpoint import write_atomically
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.errors import PipelineError
 
 _FILE, _BOARD = "kbroker-mirror.json", "board"

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
 from kbroker.model import NO_TIMESTAMP
 from kbroker.pipeline.restore.record_encoding import Int64s, RowFields, encoded
 from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME

@@ -11,8 +11,8 @@ from dataclasses import replace
 from errno import ENOENT
 from typing import Any
 
-from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline import register
 from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, ARCHIVE_SCHEMA

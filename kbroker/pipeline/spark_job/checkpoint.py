@@ -19,8 +19,8 @@ from typing import IO, Any, Protocol
 from uuid import uuid4
 
 from kbroker.errors import Trouble
-from kbroker.log.directories.checkpoint import write_atomically
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.checkpoint import write_atomically
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.offsets import (

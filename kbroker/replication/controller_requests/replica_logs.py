@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.purgatories import running_loop_future

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
 from kbroker.protocol.api_keys import ApiKey

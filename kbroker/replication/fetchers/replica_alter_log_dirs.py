@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.format import future_directory_name
-from kbroker.log.future_logs import FutureLogs
+from kbroker.log.disk.format import future_directory_name
+from kbroker.log.manager.future_logs import FutureLogs
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.partition import Partition

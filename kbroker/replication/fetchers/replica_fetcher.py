@@ -16,8 +16,8 @@ import logging
 from collections.abc import Callable
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.leader_epoch_cache import EpochEndOffset
-from kbroker.log.log import Log
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece

@@ -15,10 +15,10 @@ import logging
 from collections.abc import Callable
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.future_logs import FutureLogs
-from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH
-from kbroker.log.log import Log
+from kbroker.log.manager.future_logs import FutureLogs
+from kbroker.log.partition.leader_epoch_cache import UNDEFINED_EPOCH
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import read_any_header
 from kbroker.replication.fetchers.fetcher_parts import CopyParts

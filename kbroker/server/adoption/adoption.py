@@ -13,10 +13,10 @@ from contextlib import suppress
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
-from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOCK_FILE, parse_directory_name
+from kbroker.log.disk.checkpoint import CheckpointError
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import LOCK_FILE, parse_directory_name
 from kbroker.model import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,

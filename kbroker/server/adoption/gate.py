@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import parse_directory_name
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import parse_directory_name
 from kbroker.server.adoption.adopt_option import AdoptOption
 from kbroker.server.metadata_tree.tree_location import has_tree
 from kbroker.zk import zk_paths

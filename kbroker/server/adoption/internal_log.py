@@ -16,9 +16,9 @@ from struct import error as struct_error
 from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
 from kbroker.java_hash import java_hash
-from kbroker.log.batch_audit import BatchAudit
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import LOG_SUFFIX, offset_of
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import LOG_SUFFIX, offset_of
+from kbroker.log.segments.batch_audit import BatchAudit
 from kbroker.record.default_record import Record
 from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import BatchHeader

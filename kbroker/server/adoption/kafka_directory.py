@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
     MetaProperties,
     read_clean_shutdown,
@@ -21,8 +21,8 @@ from kbroker.log.directories.checkpoint import (
     read_meta_properties,
     read_partition_metadata,
 )
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT_FILE,
     LEADER_EPOCH_CHECKPOINT_FILE,

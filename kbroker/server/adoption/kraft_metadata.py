@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kbroker.errors import KafkaError, ProtocolError
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, offset_of
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import LOG_SUFFIX, offset_of
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import BatchHeader, crc_matches, read_header, records
 from kbroker.server.adoption import kraft_records as kinds

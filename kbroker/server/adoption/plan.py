@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from kbroker.admin.internal_topics import new_topic
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import KEEP_ALL, for_one_replica, usable_overrides
-from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.format import parse_directory_name
+from kbroker.log.disk.checkpoint import MetaProperties
+from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic

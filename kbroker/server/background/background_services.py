@@ -11,8 +11,8 @@ from functools import partial
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.cleaner.log_cleaner import LogCleaner
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_work import BackgroundWork
 from kbroker.server.background.background_writer import BackgroundWriter

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from kbroker.log.file_system import StorageError
-from kbroker.log.write_runner import Done, outcome, run_now, unexpected
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.disk.write_runner import Done, outcome, run_now, unexpected
 from kbroker.server.background.worker_threads import WorkerThreads
 
 _log = logging.getLogger(__name__)

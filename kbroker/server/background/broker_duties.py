@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_work import Duty
 

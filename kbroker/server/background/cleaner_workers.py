@@ -20,7 +20,7 @@ from kbroker.log.cleaner.cleaning_job import (
     CleaningJob,
 )
 from kbroker.log.cleaner.pacer import CleaningAborted
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.server.background.cleaner_threads import OnGroup
 
 _PROGRAM = (

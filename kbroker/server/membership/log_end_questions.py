@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
 from kbroker.protocol.messages.offset_for_leader_epoch import (

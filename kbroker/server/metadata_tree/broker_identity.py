@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from kbroker.config.kafka_config import ORIGIN_PROFILE, KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.directories.checkpoint import MetaProperties
-from kbroker.log.format import META_PROPERTIES_FILE
+from kbroker.log.disk.checkpoint import MetaProperties
+from kbroker.log.disk.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.broker_sequence import generate_broker_id

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import Tree, TreeUnavailableError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.log.disk.file_system import File, FileSystem, StorageError
 from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 
 _PREFIX = "kbroker-"  # which no partition directory and no file of Kafka has

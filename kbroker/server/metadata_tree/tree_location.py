@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbroker.errors import Trouble
-from kbroker.log.directories.checkpoint import CheckpointError, write_atomically
 from kbroker.log.directories.log_directory import directory_refusal
 from kbroker.log.directories.unfinished_restore import unfinished_restore
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import META_PROPERTIES_FILE
+from kbroker.log.disk.checkpoint import CheckpointError, write_atomically
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import META_PROPERTIES_FILE
 from kbroker.server.metadata_tree.tree_files import TREE_FILES, TreeDirectory
 from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
 from kbroker.server.start_error import StartError

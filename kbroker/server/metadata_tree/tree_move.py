@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kbroker.errors import Trouble
-from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties, read_meta_properties
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOCK_FILE
+from kbroker.log.disk.checkpoint import CheckpointError, MetaProperties, read_meta_properties
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import LOCK_FILE
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     BROKER_DIRECTORY,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.directories.checkpoint import MetaProperties
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.checkpoint import MetaProperties
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.peers.broker_channels import answers
 from kbroker.server.adoption.adopt_option import AdoptOption
 from kbroker.server.adoption.gate import AdoptionGate

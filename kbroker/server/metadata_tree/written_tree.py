@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.server.metadata_tree.topic_ops import TopicWithLogs, topic_ops
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.system_clock import SystemClock

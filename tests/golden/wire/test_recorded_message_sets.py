@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbroker.errors import KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.protocol.codec import decode
 from kbroker.protocol.header import decode_request_header, decode_response_header
 from kbroker.protocol.messages.fetch import FetchResponse

@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.apis.describe_log_dirs import handle
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 

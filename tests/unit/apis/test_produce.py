@@ -6,7 +6,7 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.produce import handle
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
-from kbroker.log.append.log_append_info import InvalidRecordsError, RecordError
+from kbroker.log.producers.log_append_info import InvalidRecordsError, RecordError
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import decode_request_header

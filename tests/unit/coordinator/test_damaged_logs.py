@@ -18,10 +18,10 @@ from kbroker.coordinator.group.records import (
     offset_commit_value,
 )
 from kbroker.errors import ErrorCode
-from kbroker.log.file_records import RecordsSlice
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
-from kbroker.log.log_replay import Gap, LogReplay
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_replay import Gap, LogReplay
+from kbroker.log.segments.file_records import RecordsSlice
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.default_record import read_varint
 from kbroker.record.record_batch import (

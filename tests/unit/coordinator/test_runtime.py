@@ -9,8 +9,8 @@ from kbroker.coordinator.batch_append import BatchAppend
 from kbroker.coordinator.partition_replay import PartitionReplay
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

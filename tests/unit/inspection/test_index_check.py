@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck, used_entries
 from kbroker.inspection.segment_scan import ScannedBatch
-from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.record.record_batch import read_header
 from tests.unit.inspection.test_segment_scan import batch
 

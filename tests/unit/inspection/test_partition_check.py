@@ -14,7 +14,7 @@ from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
 from kbroker.inspection.partition_check import PartitionCheck
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from tests.unit.inspection.test_segment_scan import batch
 
 

@@ -7,7 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.inspection import segment_scan
 from kbroker.inspection.segment_scan import SegmentScan, TailKind
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.record.record_batch import BatchOptions, Record, build
 
 

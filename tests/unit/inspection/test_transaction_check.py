@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.inspection.transaction_check import TransactionCheck
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,

@@ -14,8 +14,8 @@ from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation
 from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.log_append import open_batch
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.time_lookup import TimedBatch
+from kbroker.log.partition.time_lookup import TimedBatch
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.codecs import payload
 from kbroker.record.compression import GZIP, LZ4, NONE, READER_MAX_BYTES, SNAPPY, ZSTD, plain_pieces

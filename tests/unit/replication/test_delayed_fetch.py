@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.delayed_fetch import DelayedFetch

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.log.append.append_rules import AT_ONCE_RECORDS
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.record import conversion

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.replication import fetches
 from kbroker.replication.fetch_params import FetchParams, FetchPartition

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.replication.alter_partition_manager import AlterPartitionManager, Outcome
 from kbroker.replication.last_replica import FLUSH_TIMEOUT_MS

@@ -13,9 +13,9 @@ import pytest
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.append.append_rules import AT_ONCE_RECORDS
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record import record_batch
 from kbroker.record.codecs.payload import PIECE_BYTES

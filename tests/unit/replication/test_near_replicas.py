@@ -8,7 +8,7 @@ from kbroker.apis.fetch import handle
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ConfigError, ErrorCode
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP
 from kbroker.record.record_batch import (

@@ -11,9 +11,9 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.log.append.append_preparation import Preparation, Prepared
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record

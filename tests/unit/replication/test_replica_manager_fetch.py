@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition

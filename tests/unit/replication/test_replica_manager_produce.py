@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin, InvalidRecordsError, RecordError
+from kbroker.log.producers.log_append_info import AppendOrigin, InvalidRecordsError, RecordError
 from kbroker.model import TopicPartition
 from tests.fakes.replication_cluster import batch, leader_and_isr, stop_replica
 

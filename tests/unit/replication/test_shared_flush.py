@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.replication.shared_flush import MAX_THREADS, FlushPolicy
 from tests.fakes.replication_cluster import leader_and_isr
 

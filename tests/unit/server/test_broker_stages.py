@@ -22,7 +22,7 @@ from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import (
     GROUP_METADATA_TOPIC,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.deletion.room_at_start import ROOM_BYTES
+from kbroker.log.directories.room_at_start import ROOM_BYTES
 from kbroker.server.kafka_server import KafkaServer
 from tests.fakes.memory_file_system import MemoryFileSystem
 

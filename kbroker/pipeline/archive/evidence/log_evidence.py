@@ -14,13 +14,13 @@ from typing import TypeVar
 
 from kbroker.inspection.log_directory_view import view_log_directory
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
+    EpochEntry,
     read_leader_epochs,
     read_meta_properties,
 )
-from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.archive.evidence.same_source import Epochs, time_at

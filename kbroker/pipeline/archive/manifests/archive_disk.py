@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from kbroker.errors import Trouble
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.pipeline.errors import PipelineError
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)

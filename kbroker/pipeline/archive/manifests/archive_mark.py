@@ -7,7 +7,7 @@ from functools import cache
 from importlib import metadata
 from uuid import uuid4
 
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
 from kbroker.pipeline.archive.manifests.archive_reading import (
     LOCK_NAME,

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, Snapshot
 from kbroker.pipeline.archive.manifests.manifest import (
     LAYOUT_VERSION,

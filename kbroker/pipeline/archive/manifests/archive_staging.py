@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from kbroker.log.file_system import FileLock, StorageError
+from kbroker.log.disk.file_system import FileLock, StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
 from kbroker.pipeline.archive.manifests.archive_reading import LOCK_NAME, STAGING
 from kbroker.pipeline.archive.manifests.manifest import is_file_path

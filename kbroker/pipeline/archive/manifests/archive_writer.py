@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import (
     ArchiveDisk,
     RealArchiveDisk,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.inspection.finding import Finding
-from kbroker.log.file_system import File, FileSystem, RealFileSystem
+from kbroker.log.disk.file_system import File, FileSystem, RealFileSystem
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.finding_codes import AuditCode
 

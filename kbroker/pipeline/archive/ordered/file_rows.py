@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.reader import ArchiveSelection

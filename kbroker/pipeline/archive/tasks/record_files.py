@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import disk_sentence
 from kbroker.pipeline.archive.manifests.archive_reading import STAGING
 from kbroker.pipeline.archive.manifests.file_check import file_checksum

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from kbroker.inspection.disk_advice import advice_on
 from kbroker.inspection.finding import Finding, Findings
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archive.manifests.file_check import check_file as check_against_manifest
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.tasks.hours import hour_indexes, hour_name

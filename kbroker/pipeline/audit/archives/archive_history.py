@@ -14,7 +14,7 @@ import msgspec
 
 from kbroker.inspection.disk_advice import WHO_MAY_READ, is_forbidden
 from kbroker.inspection.finding import Findings
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_reading import (
     MANIFESTS,
     MARK_NAME,

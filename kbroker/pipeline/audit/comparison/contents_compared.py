@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbroker.inspection.finding import Finding, Findings
-from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.format import log_file
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.format import log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.envelope import EXACT_COLUMNS

@@ -21,7 +21,7 @@ from kbroker.inspection.log_paths import (
     PartitionDirectory,
     log_directory,
 )
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed

@@ -19,8 +19,8 @@ from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CheckOptions, check_until_settled
 from kbroker.inspection.partition_check import CheckedLog
 from kbroker.inspection.partition_files import sort_files
-from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.format import log_file
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.format import log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.comparison.offsets_compared import ComparedLog, compare_offsets

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from kbroker.log.batch_audit import BatchAudit, ReadableFile
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
+from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.batch_order import Span, can_stand

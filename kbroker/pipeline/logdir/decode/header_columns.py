@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
 from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match

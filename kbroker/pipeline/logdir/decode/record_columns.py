@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
 from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
 from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders

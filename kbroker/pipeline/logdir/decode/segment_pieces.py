@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.segment_scan import MAX_BATCH_BYTES
-from kbroker.log.file_system import File, FileSystem
+from kbroker.log.disk.file_system import File, FileSystem
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.legacy_record import read_any_header

@@ -17,10 +17,10 @@ from itertools import chain, islice
 
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.batch_audit import BatchAudit, ReadableFile
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_OFFSET, MAX_RELATIVE_OFFSET, log_file
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_OFFSET, MAX_RELATIVE_OFFSET, log_file
 from kbroker.log.producers.producer_snapshot import snapshot_offsets
+from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from kbroker.record.batch_order import (
     end_after_clean_stop,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from errno import EACCES, EIO, ENOENT, EPERM
 
 from kbroker.inspection.disk_advice import WHO_MAY_READ
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.errors import PipelineError
 
 _ADVICE = {

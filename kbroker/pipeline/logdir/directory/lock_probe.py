@@ -13,7 +13,7 @@ import os
 import struct
 import sys
 
-from kbroker.log.format import LOCK_FILE
+from kbroker.log.disk.format import LOCK_FILE
 
 _LOCKS = "/proc/locks"
 _IS_BSD = sys.platform == "darwin"

@@ -25,8 +25,8 @@ from kbroker.inspection.log_paths import (
     PartitionDirectory,
     log_directory,
 )
-from kbroker.log.file_system import StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.disk.format import (
     LOG_START_OFFSET_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     is_moved_directory,

@@ -25,9 +25,9 @@ from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_paths import PartitionDirectory
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
+from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.dead_log_end import clean_end, recovered_end

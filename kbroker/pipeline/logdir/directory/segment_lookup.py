@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import (
     OFFSET_INDEX_ENTRY,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_ENTRY,
@@ -21,7 +21,7 @@ from kbroker.log.format import (
     file_name,
     log_file,
 )
-from kbroker.log.index.index_file import floor_slot
+from kbroker.log.segments.index_file import floor_slot
 from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.record.compression import NONE
 from kbroker.record.legacy_record import read_any_header

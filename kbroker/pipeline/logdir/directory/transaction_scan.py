@@ -20,12 +20,12 @@ from uuid import UUID
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
-from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import PRODUCER_SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, file_name
-from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.index.transaction_index import TransactionIndex
+from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import PRODUCER_SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, file_name
 from kbroker.log.producers.producer_replay import read_marker
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.log.segments.index_file import CorruptIndexError
+from kbroker.log.segments.transaction_index import TransactionIndex
 from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, readable_bytes

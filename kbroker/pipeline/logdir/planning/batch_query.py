@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from errno import ENOENT
 
-from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.log.disk.file_system import File, FileSystem, StorageError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
 

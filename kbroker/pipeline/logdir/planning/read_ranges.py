@@ -13,7 +13,7 @@ from typing import Literal
 from uuid import UUID
 
 from kbroker.inspection.log_paths import topics_below
-from kbroker.log.file_system import FileSystem
+from kbroker.log.disk.file_system import FileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError, no_such_topics
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kbroker.inspection.log_directory_view import view_log_directory
 from kbroker.inspection.log_paths import PartitionDirectory
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from uuid import UUID
 
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import MAX_OFFSET, log_file
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import MAX_OFFSET, log_file
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
 from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup

@@ -18,8 +18,8 @@ import pyarrow as pa
 from kbroker.client.client_error import EndingError
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.directories.checkpoint import write_atomically
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.checkpoint import write_atomically
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.pipeline.archive.reader import ArchiveSelection
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog

@@ -23,13 +23,13 @@ import pyarrow as pa
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import CheckpointError, read_clean_shutdown
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import DELETED_SUFFIX, MAX_RELATIVE_OFFSET
-from kbroker.log.log import Log
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.checkpoint import CheckpointError, read_clean_shutdown
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.format import DELETED_SUFFIX, MAX_RELATIVE_OFFSET
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.row_batches import (

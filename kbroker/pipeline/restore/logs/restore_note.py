@@ -22,7 +22,7 @@ from kbroker.config.topic_config import (
     validate_overrides,
 )
 from kbroker.errors import KafkaError
-from kbroker.log.directories.checkpoint import format_uuid
+from kbroker.log.disk.checkpoint import format_uuid
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, missing_by_reason
 from kbroker.pipeline.archive.manifests.manifest import EXPIRED

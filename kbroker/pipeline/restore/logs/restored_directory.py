@@ -22,7 +22,8 @@ from typing import Final
 import msgspec
 
 from kbroker.errors import Trouble
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.directories.unfinished_restore import NOTE_FILE, RESTORE_FOLDER
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
     MetaProperties,
     read_meta_properties,
@@ -31,9 +32,8 @@ from kbroker.log.directories.checkpoint import (
     write_meta_properties,
     write_offset_checkpoint,
 )
-from kbroker.log.directories.unfinished_restore import NOTE_FILE, RESTORE_FOLDER
-from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.disk.format import (
     LOCK_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,

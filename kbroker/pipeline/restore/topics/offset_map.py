@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.topics.offset_runs import OffsetRun

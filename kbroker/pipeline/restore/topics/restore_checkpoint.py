@@ -15,8 +15,8 @@ from uuid import UUID
 import msgspec
 
 from kbroker.client.transactional_producer import NOTHING, Position
-from kbroker.log.directories.checkpoint import write_atomically
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.checkpoint import write_atomically
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.task_board import BOARD

@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.controller.event_handlers import doubtful_elections
 from kbroker.controller.state_machines.unseen_returns import most_advanced
-from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ReplicaAssignment
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import FakeBroker, running

@@ -15,10 +15,10 @@ from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Preparation
 from kbroker.log.append.append_rules import AppendRules, Place
 from kbroker.log.append.log_append import OpenedBatch
-from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.append.trusted_append import TrustedBatches
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.time_lookup import TimedBatch
+from kbroker.log.partition.time_lookup import TimedBatch
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.codecs.payload import PIECE_BYTES
 from kbroker.record.compression import GZIP, LZ4, NONE

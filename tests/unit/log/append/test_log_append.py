@@ -10,9 +10,9 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.inspection.batch_check import header_problems
-from kbroker.log.append.log_append_info import InvalidRecordsError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import InvalidRecordsError
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import (
     DELETE_HORIZON_BIT,

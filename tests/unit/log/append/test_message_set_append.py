@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin, InvalidRecordsError, LogAppendInfo
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin, InvalidRecordsError, LogAppendInfo
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.compression import GZIP, LZ4, NONE, ZSTD, compress
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbroker.log.cleaner.cleaned_transactions import CleanedTransactions
-from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,

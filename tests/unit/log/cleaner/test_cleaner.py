@@ -10,8 +10,8 @@ import pytest
 
 from kbroker.log.cleaner.cleaner_worker import run_job
 from kbroker.log.cleaner.cleaning_job import CleanerLimits, CleaningFailed
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log import Log
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.partition.log import Log
 from kbroker.record.compression import GZIP
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.piece_stream import PieceStream

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.log_cleaning import stored_records
 from tests.fakes.memory_file_system import MemoryFileSystem

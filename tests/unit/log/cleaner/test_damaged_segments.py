@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.cleaner.cleaned_transactions import CleanedTransactions
-from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,
     BatchOptions,

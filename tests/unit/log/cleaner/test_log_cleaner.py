@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.file_system import StorageError
-from kbroker.log.log import Log
-from kbroker.log.segment_swap import SegmentSwap
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.segment_swap import SegmentSwap
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

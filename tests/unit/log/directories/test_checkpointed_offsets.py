@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 
 from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 
 CUT = TopicPartition("t", 0)

@@ -10,11 +10,11 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.file_system import StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.checkpoint import read_offset_checkpoint
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.failing_file_system import FailingFileSystem

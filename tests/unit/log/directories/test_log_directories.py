@@ -17,8 +17,8 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
-from kbroker.log.log_manager import LogManager
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, FixedClock, batch, manager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.producers.producer_snapshot import (
     ProducerSnapshots,
     SnapshotError,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.producers.producer_state import (
     CompletedTxn,
     ProducerStateManager,

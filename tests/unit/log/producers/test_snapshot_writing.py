@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment
-from kbroker.log.producers.producer_expiry import ProducerExpiry
+from kbroker.log.manager.segment_deletion import ProducerExpiry
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.producers.producer_snapshot import decode_snapshot
 from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.log.producers.snapshot_writing import AT_ONCE
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
 from tests.fakes.counted_steps import steps_of

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.log_manager import LogManager
+from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.log_maker import PARTITION, batch
 from tests.fakes.moving_broker import A, B, MovingBroker, values_of

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.found_records import DamagedBatchError
-from kbroker.log.log import Log
-from kbroker.log.log_replay import Gap, LogReplay
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_replay import Gap, LogReplay
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
+from kbroker.log.segments.found_records import DamagedBatchError
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, ControlRecord, build_marker
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
 from tests.fakes.verified_batches import verified

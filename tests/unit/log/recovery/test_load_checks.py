@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.record.record_batch import (
     HEADER_SIZE,
     TRANSACTIONAL_BIT,

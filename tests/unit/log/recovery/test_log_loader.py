@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
 from tests.fakes.verified_batches import verified

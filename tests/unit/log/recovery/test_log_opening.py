@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_opening import open_logs

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import MAX_SEQUENCE, BatchMetadata, ProducerStateEntry
 from tests.fakes.log_maker import NOW_MS, batch, open_log

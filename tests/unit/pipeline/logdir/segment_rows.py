@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kbroker.log.format import LOG_SUFFIX, file_name
+from kbroker.log.disk.format import LOG_SUFFIX, file_name
 from kbroker.pipeline.logdir.columns import EXACT_COLUMNS, LOG_COLUMNS, RECORD_COLUMNS
 from kbroker.pipeline.logdir.decode.java_text import java_text
 from kbroker.pipeline.logdir.decode.record_columns import record_batches

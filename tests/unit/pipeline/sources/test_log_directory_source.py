@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from kbroker.log.directories.checkpoint import write_partition_metadata
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.checkpoint import write_partition_metadata
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource

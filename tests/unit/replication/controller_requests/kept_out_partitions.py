@@ -8,7 +8,7 @@ import gc
 import sys
 from pathlib import Path
 
-from kbroker.log.log import Log
+from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from tests.fakes.log_maker import manager

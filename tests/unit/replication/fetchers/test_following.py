@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record.compression import GZIP

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.disk.file_system import StorageError
 from kbroker.log.producers.producer_state import ProducerStateEntry
 from kbroker.log.producers.snapshot_writing import AT_ONCE
 from kbroker.model import TopicPartition

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import EpochEndOffset, EpochEntry
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.fetchers.fetcher_parts import FetcherParts

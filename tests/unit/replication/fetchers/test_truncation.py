@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.log.leader_epoch_cache import EpochEndOffset, EpochEntry, LeaderEpochCache
+from kbroker.log.disk.checkpoint import EpochEntry
+from kbroker.log.partition.leader_epoch_cache import EpochEndOffset, LeaderEpochCache
 from kbroker.replication.fetchers.truncation import Truncation, truncation_for
 
 HIGH_WATERMARK = 3

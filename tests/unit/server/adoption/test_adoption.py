@@ -13,10 +13,9 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.directories.checkpoint import write_leader_epochs, write_partition_metadata
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.checkpoint import EpochEntry, write_leader_epochs, write_partition_metadata
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.directories.checkpoint import MetaProperties
+from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kraft_metadata import KraftTopic
 from tests.unit.server.adoption.test_plan import ID, OTHER_ID, directory, found, metadata_of, plan

@@ -9,7 +9,7 @@ import pytest
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
 from kbroker.java_hash import java_hash
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids

@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
     CheckpointError,
+    EpochEntry,
     write_leader_epochs,
     write_partition_metadata,
 )
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition, look_at

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption import kraft_records as kinds

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import LogDirectoryError
+from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.model import TopicPartition
 from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition

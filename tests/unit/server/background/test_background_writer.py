@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.server.background.background_writer import BackgroundWriter
 
 

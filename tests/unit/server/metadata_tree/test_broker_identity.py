@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.directories.checkpoint import MetaProperties
+from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.server.metadata_tree.broker_identity import (
     BrokerIdentity,
     check_cluster,

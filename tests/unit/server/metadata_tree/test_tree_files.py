@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from kbroker.errors import Trouble, trouble_of
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from kbroker.log.directories.checkpoint import MetaProperties, write_meta_properties
-from kbroker.log.format import LOCK_FILE
+from kbroker.log.disk.checkpoint import MetaProperties, write_meta_properties
+from kbroker.log.disk.format import LOCK_FILE
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.metadata_tree.tree_location import (
     LOCATION_FILE,

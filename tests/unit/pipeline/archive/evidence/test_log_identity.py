@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.directories.checkpoint import write_leader_epochs
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.checkpoint import EpochEntry, write_leader_epochs
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
 from kbroker.pipeline.logdir.directory.partition_log import Disk

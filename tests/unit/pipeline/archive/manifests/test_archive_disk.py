@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import RealArchiveDisk, disk_sentences
 from kbroker.pipeline.errors import PipelineError
 

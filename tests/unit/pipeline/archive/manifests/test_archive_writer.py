@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_reading import (

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kbroker.inspection.finding import Findings, Severity
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_reading import (
     MARK_NAME,
     manifest_path,

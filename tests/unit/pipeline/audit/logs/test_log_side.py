@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from kbroker.inspection.finding import Severity
-from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.audit.audit_finding import AuditFinding, in_order
 from kbroker.pipeline.audit.audit_report import AuditRequest
 from kbroker.pipeline.audit.logs.log_side import (

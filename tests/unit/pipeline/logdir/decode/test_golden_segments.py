@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.log.format import LOG_SUFFIX, TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_SUFFIX
+from kbroker.log.disk.format import LOG_SUFFIX, TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_SUFFIX
 from kbroker.pipeline.logdir.columns import HEADER_COLUMNS, RECORD_COLUMNS
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.log.file_system import File
+from kbroker.log.disk.file_system import File
 from kbroker.pipeline.logdir.columns import HEADER_COLUMNS, arrow_schema, header_columns
 from kbroker.pipeline.logdir.decode import segment_pieces
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from kbroker.log.file_system import StorageError
+from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.logdir.columns import RECORD_COLUMNS, arrow_schema, record_columns
 from kbroker.pipeline.logdir.decode import batch_groups, record_decoder, segment_pieces
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.logdir.directory import lock_probe
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 

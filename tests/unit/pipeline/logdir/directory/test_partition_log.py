@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.inspection.segment_scan import SegmentScan
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import (

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from tests.fakes.data_directory import DataDirectory, written
 from tests.fakes.log_maker import NOW_MS

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.directory.transaction_scan import (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from kbroker.pipeline.logdir.planning.batch_query import BatchQuery

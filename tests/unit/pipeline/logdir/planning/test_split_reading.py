@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk

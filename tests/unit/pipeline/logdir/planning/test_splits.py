@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.format import LOG_SUFFIX, file_name
+from kbroker.log.disk.file_system import RealFileSystem
+from kbroker.log.disk.format import LOG_SUFFIX, file_name
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import real_disk

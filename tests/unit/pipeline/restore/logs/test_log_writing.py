@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.disk.checkpoint import (
+    EpochEntry,
     MetaProperties,
     read_clean_shutdown,
     read_leader_epochs,
@@ -19,13 +20,12 @@ from kbroker.log.directories.checkpoint import (
     read_offset_checkpoint,
     read_partition_metadata,
 )
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.format import (
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.disk.format import (
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     offset_of,
 )
-from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.logs import log_writing

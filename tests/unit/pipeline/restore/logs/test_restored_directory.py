@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 
 from kbroker.inspection.log_paths import NotALogError, log_directory
-from kbroker.log.directories.checkpoint import (
+from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER, unfinished_restore
+from kbroker.log.disk.checkpoint import (
+    EpochEntry,
     MetaProperties,
     read_clean_shutdown,
     read_leader_epochs,
     read_meta_properties,
     read_partition_metadata,
 )
-from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER, unfinished_restore
-from kbroker.log.file_system import FileSystem
-from kbroker.log.format import parse_directory_name
-from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import expire_files

@@ -1,1 +1,0 @@
-"""What has to go: segments beyond retention, partitions that were deleted."""

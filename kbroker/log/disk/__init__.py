@@ -1,0 +1,1 @@
+"""What a log directory looks like on a disk, and the one door to it."""

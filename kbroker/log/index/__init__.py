@@ -1,1 +1,0 @@
-"""The indexes of a segment: offsets, times, aborted transactions."""

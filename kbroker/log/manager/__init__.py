@@ -1,0 +1,1 @@
+"""All logs of a broker: made, started, moved, deleted."""

@@ -1,0 +1,59 @@
+"""Where a segment rolls: when the records to append belong into a new one, and what starting that
+does.
+
+Law: a segment is left when it is full, old, or cannot say an offset any more; an empty one is never
+too old. Ages are counted in the records' own time, where they have one, so that a follower rolls
+where its leader did. (Retention rolls, too: see `log_retention`.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
+from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.segments.log_segment import LogSegment
+
+
+class RollParams(NamedTuple):
+    """What is about to be appended, and the limits of now."""
+
+    max_segment_ms: int
+    max_segment_bytes: int
+    max_timestamp: int  # of the records to append
+    max_offset: int  # of the records to append
+    size_bytes: int  # of the records to append
+    now_ms: int
+
+
+def should_roll(segment: LogSegment, params: RollParams) -> bool:
+    """True where the records belong into a new segment: size, full index, far offset, age."""
+    # Runs for every append, so it takes its parameters apart at once and calls nothing.
+    max_segment_ms, max_segment_bytes, max_timestamp, max_offset, size_bytes, now_ms = params
+    size = segment.records.size_bytes
+    if (
+        size > max_segment_bytes - size_bytes
+        or segment.offset_index.is_full
+        or segment.time_index.is_full
+        or not 0 <= max_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
+    ):
+        return True
+    if not size:
+        return False
+    first = segment.first_batch_timestamp
+    undated_ms = now_ms - segment.created_ms
+    age_ms = undated_ms if first is None or first < 0 else max_timestamp - first
+    return age_ms > max_segment_ms - segment.roll_jitter_ms
+
+
+def roll_at(log: LocalLog, base_offset: int, now_ms: int) -> LogSegment:
+    """Start the next segment at `base_offset`, unless the active one is empty and does.
+    StorageError.
+    """
+    active = log.segments.active
+    if active.base_offset == base_offset and not active.size_bytes:
+        return active
+    log.environment.before_roll(log.directory, log.topic_partition)
+    log.producer_state.map_end_offset = base_offset
+    log.begin_snapshot()
+    return log.files.roll(base_offset, now_ms)

@@ -1,0 +1,1 @@
+"""Segments of a log: records in files, and their indexes."""

@@ -1,0 +1,249 @@
+"""A file of fixed-size, sorted entries: what offset index and time index have in common.
+
+While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new
+entries stay in memory until `write_out`; closing or rolling trims the file to its entries. Of the
+other entries, memory keeps the first one of each page, so that a search reads one page. An index
+holds no descriptor and no mapping between calls: thousands of idle partitions cost nothing. Entries
+lost in a crash are rebuilt by recovery, which reads every segment that was not flushed.
+
+Owned by the event loop, except `sync`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from functools import cache
+from struct import Struct
+from typing import Final
+
+from kbroker.log.disk.file_system import Bytes, FileSystem, StorageError
+from kbroker.log.segments.segment_part import SegmentPart
+
+_WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
+_KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
+_PAGE_ENTRIES: Final = 256  # written entries that a search reads at once
+# What an index that nobody used holds, never written to: most of thousands of them are idle.
+_NO_TAIL: Final = bytearray()
+_NO_PAGES: Final = array("q")
+
+
+class CorruptIndexError(Exception):
+    """An index file whose content cannot be; recovery rebuilds it from the segment."""
+
+
+def floor_slot(buffer: Bytes, entry: Struct, count: int, field: int, target: int) -> int:
+    """The last of `count` sorted entries whose `field` is <= target; -1 when all are larger."""
+    low, high = 0, count
+    size = entry.size
+    unpack = entry.unpack_from
+    while low < high:
+        middle = (low + high) // 2
+        if unpack(buffer, middle * size)[field] <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@cache
+def _entries_within(max_size_bytes: int, entry_size: int) -> int:
+    """Asked for by all indexes of a topic, so they share the number."""
+    return max_size_bytes // entry_size
+
+
+class IndexFile(SegmentPart):
+    """Entries in a file, the newest of them in memory too. Loaded at first use."""
+
+    __slots__ = (
+        "_count",
+        "_entry",
+        "_file_system",
+        "_last",
+        "_loaded",
+        "_page_starts",
+        "_tail",
+        "_tail_first",
+        "_written",
+        "base_offset",
+        "max_entries",
+        "max_size_bytes",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        path: str,
+        entry: Struct,
+        base_offset: int,
+        max_size_bytes: int,
+    ) -> None:
+        super().__init__(path)
+        self.base_offset = base_offset
+        self.max_size_bytes = max_size_bytes
+        self.max_entries = _entries_within(max_size_bytes, entry.size)
+        self._file_system = file_system
+        self._entry = entry
+        self._loaded = False
+        self._count = self._written = self._tail_first = 0
+        self._tail = _NO_TAIL
+        self._page_starts = _NO_PAGES
+        self._last: tuple[int, ...] = ()
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries, written or not."""
+        if not self._loaded:
+            self._load()
+        return self._count
+
+    def entry(self, slot: int) -> tuple[int, ...]:
+        """The entry at `slot`, as it is in the file."""
+        assert 0 <= slot < self.entry_count, (slot, self._count)
+        if slot >= self._tail_first:
+            return self._entry.unpack_from(self._tail, (slot - self._tail_first) * self._entry.size)
+        return self._entry.unpack(self._read(slot, 1))
+
+    def entries(self) -> list[tuple[int, ...]]:
+        """All entries, as they are in the file."""
+        count = self.entry_count
+        head = self._read(0, self._tail_first) if self._tail_first else b""
+        return list(self._entry.iter_unpack(head + self._tail))[:count]
+
+    def preallocate(self) -> None:
+        """Give the file its size while the segment is active."""
+        self.write_out()
+        self._file_system.truncate(self.path, self.max_entries * self._entry.size)
+
+    def trim(self) -> None:
+        """Write everything and cut the file after the last entry."""
+        self.write_out()
+        self._file_system.truncate(self.path, self._count * self._entry.size)
+
+    def write_out(self) -> None:
+        """Bring the entries that are only in memory into the file; no fsync."""
+        if self.entry_count == self._written:
+            return
+        size = self._entry.size
+        data = self._tail[(self._written - self._tail_first) * size :]
+        file = self._file_system.open(self.path, create=True)
+        try:
+            file.pwrite(data, self._written * size)
+        finally:
+            file.close()
+        self._written = self._count
+
+    def sync(self) -> None:
+        """Bring what was written out to the disk; may run on a worker thread."""
+        if self._file_system.exists(self.path):
+            self._file_system.sync(self.path)
+
+    def reset(self) -> None:
+        """Drop all entries, whatever the file holds."""
+        self._file_system.truncate(self.path, 0)
+        self._forget()
+        self._loaded = True
+
+    def close(self) -> None:
+        """Trim, unless nobody has used the index; it can still be read."""
+        if self._loaded:
+            self.trim()
+
+    def delete(self) -> None:
+        """Remove the file if there is one."""
+        self._file_system.unlink(self.path)
+
+    def _append(self, *values: int) -> None:
+        if self._tail is _NO_TAIL:
+            self._tail = bytearray()
+        self._tail += self._entry.pack(*values)
+        self._last = values
+        self._count += 1
+        if self._count - self._tail_first >= _WRITE_OUT_ENTRIES:
+            try:
+                self.write_out()
+            except StorageError as error:
+                if not error.is_passing:
+                    raise
+                return  # the records are written: these entries wait in memory for the next one
+            drop = self._count - self._tail_first - _KEEP_ENTRIES
+            del self._tail[: drop * self._entry.size]
+            self._tail_first += drop
+
+    def _floor_entry(self, target: int) -> tuple[int, ...] | None:
+        """The last entry whose first field is <= target; at most one page of the file is read."""
+        if not self.entry_count:
+            return None
+        if self._last[0] <= target:
+            return self._last
+        entry = self._entry
+        slot = floor_slot(self._tail, entry, self._count - self._tail_first, 0, target)
+        if slot >= 0:
+            return entry.unpack_from(self._tail, slot * entry.size)
+        page = bisect_right(self._first_of_pages(), target) - 1
+        if page < 0:
+            return None
+        first = page * _PAGE_ENTRIES
+        count = min(_PAGE_ENTRIES, self._tail_first - first)
+        data = self._read(first, count)
+        slot = floor_slot(data, entry, count, 0, target)
+        return entry.unpack_from(data, slot * entry.size)
+
+    def _first_of_pages(self) -> array[int]:
+        """The first field of the first entry of every page that is no longer in memory."""
+        known = self._page_starts
+        missing = range(len(known) * _PAGE_ENTRIES, self._tail_first, _PAGE_ENTRIES)
+        if missing:
+            if known is _NO_PAGES:
+                known = self._page_starts = array("q")
+            unpack, size = self._entry.unpack_from, self._entry.size
+            with self._file_system.map(self.path) as buffer:
+                known.extend([unpack(buffer, slot * size)[0] for slot in missing])
+        return known
+
+    def _read(self, first: int, count: int) -> bytes:
+        file = self._file_system.open(self.path, read_only=True)
+        try:
+            return file.pread(count * self._entry.size, first * self._entry.size)
+        finally:
+            file.close()
+
+    def _count_up_to(self, field: int, target: int) -> int:
+        """How many entries have a `field` <= target."""
+        count = self.entry_count
+        if not count:
+            return 0
+        self.write_out()
+        with self._file_system.map(self.path) as buffer:
+            return floor_slot(buffer, self._entry, count, field, target) + 1
+
+    def _truncate_entries(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        if count >= self.entry_count:
+            return
+        self.write_out()
+        self._file_system.truncate(self.path, count * self._entry.size)
+        self._forget()
+        self._load()
+
+    def _check_file_size(self) -> None:
+        size = self._file_system.size(self.path)
+        if size % self._entry.size:
+            raise CorruptIndexError(
+                f"{self.path}: {size} bytes are not a multiple of {self._entry.size}"
+            )
+
+    def _forget(self) -> None:
+        self._loaded = False
+        self._count = self._written = self._tail_first = 0
+        self._tail = _NO_TAIL
+        self._last = ()
+        self._page_starts = _NO_PAGES
+
+    def _load(self) -> None:
+        if self._file_system.exists(self.path):
+            count = self._file_system.size(self.path) // self._entry.size
+            if count:  # where this is refused, nothing is known yet
+                self._last = self._entry.unpack(self._read(count - 1, 1))
+            self._count = self._written = self._tail_first = count
+        self._loaded = True

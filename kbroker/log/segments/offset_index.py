@@ -1,0 +1,60 @@
+"""Maps offsets to file positions: sparse, sorted, append-only.
+
+Entry: int32 relative offset, int32 position.
+"""
+
+from __future__ import annotations
+
+from kbroker.log.disk.file_system import FileSystem
+from kbroker.log.disk.format import OFFSET_INDEX_ENTRY
+from kbroker.log.segments.index_file import CorruptIndexError, IndexFile
+
+
+class OffsetIndex(IndexFile):
+    """The `.index` file of a segment."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
+    ) -> None:
+        super().__init__(file_system, path, OFFSET_INDEX_ENTRY, base_offset, max_size_bytes)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the newest entry; the base offset when there is none."""
+        return self.base_offset + self._last[0] if self.entry_count else self.base_offset
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another entry: the segment rolls."""
+        return (self._count if self._loaded else self.entry_count) >= self.max_entries
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch whose last offset is `offset` starts at `position`."""
+        relative_offset = offset - self.base_offset
+        count = self._count if self._loaded else self.entry_count
+        assert count < self.max_entries, self.path
+        assert not count or relative_offset > self._last[0], (offset, self.last_offset, self.path)
+        self._append(relative_offset, position)
+
+    def lookup(self, target_offset: int) -> tuple[int, int]:
+        """(offset, position) of the last entry at or before the target, else (base offset, 0)."""
+        found = self._floor_entry(target_offset - self.base_offset)
+        if found is None:
+            return self.base_offset, 0
+        relative_offset, position = found
+        return self.base_offset + relative_offset, position
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries for `offset` and all after it."""
+        relative_offset = offset - self.base_offset
+        self._truncate_entries(self._count_up_to(0, relative_offset - 1))
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError where size or last entry cannot be; other entries are not read."""
+        self._check_file_size()
+        if self.entry_count and self.last_offset < self.base_offset:
+            raise CorruptIndexError(
+                f"{self.path}: last offset {self.last_offset} below base offset {self.base_offset}"
+            )
