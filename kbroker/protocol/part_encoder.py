@@ -69,7 +69,13 @@ class ArrayInParts:
         self._count = 0
         self._last: Any = None  # may go on
         self._rest: ArrayInParts | None = None  # of the array in it
-        self.size_bytes = 0  # of what is written
+        self._written_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what is written, also in the entry that may go on."""
+        rest_bytes = 0 if self._rest is None else self._rest.size_bytes
+        return self._written_bytes + rest_bytes
 
     @property
     def depth(self) -> int:
@@ -124,7 +130,7 @@ class ArrayInParts:
             self._write(piece)
 
     def _write(self, piece: Piece) -> None:
-        self.size_bytes += len(piece)
+        self._written_bytes += len(piece)
         if isinstance(piece, bytes) and len(piece) < _PIECE_BYTES:
             self._small += piece
             if len(self._small) < _PIECE_BYTES:

@@ -94,6 +94,25 @@ def _leaves(request: OffsetFetchRequest) -> int:
     return sum(len(t.partition_indexes) for g in request.groups for t in g.topics or ())
 
 
+@pytest.mark.parametrize("sizes", [(4_000, 0, 0), (1, 4_000, 0), (1, 1, 4_000)])
+def test_an_answer_in_parts_is_as_large_as_what_was_answered_at_whatever_level(
+    sizes: tuple[int, int, int],
+) -> None:
+    request = request_of(*sizes)
+    whole_bytes = len(encode(answer_to(request), VERSION))
+    entries = ArrayInParts(VERSION, ("topics", "partitions"))
+    sizes_seen = [0]
+
+    for part in read(encode(request, VERSION), 256):
+        entries.add(answer_to(part.message).groups, part.going_on)
+        sizes_seen.append(entries.size_bytes)
+
+    assert sizes_seen == sorted(sizes_seen)
+    assert whole_bytes * 0.9 < sizes_seen[-1] <= whole_bytes
+    entries.run()
+    assert entries.size_bytes <= whole_bytes
+
+
 @pytest.mark.parametrize("sizes", [(20_000, 0, 0), (1, 20_000, 0), (1, 1, 50_000)])
 def test_a_large_answer_is_written_in_little_more_memory_than_its_bytes(
     sizes: tuple[int, int, int],
