@@ -108,6 +108,7 @@ class MemoryRoom:
         self._holders: dict[int, None] = {}  # oldest first
         self._waiting: dict[int, _Waiting] = {}  # in their order
         self.taken_bytes = 0
+        self.most_bytes = 0  # that were taken at once, since they were forgotten
 
     @property
     def is_wanted(self) -> bool:
@@ -138,9 +139,14 @@ class MemoryRoom:
         more = size_bytes - share.size_bytes
         self._holders.setdefault(id(share))
         self.taken_bytes += more
+        self.most_bytes = max(self.most_bytes, self.taken_bytes)
         share.size_bytes = size_bytes
         if more < 0:
             self._let_in()
+
+    def forget_most(self) -> None:
+        """Count the most from what is taken now."""
+        self.most_bytes = self.taken_bytes
 
     def stand_in_line(self, share: Share, size_bytes: int, granted: Callable[[], bool]) -> None:
         """See `Share.wait`."""

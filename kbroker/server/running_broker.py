@@ -82,6 +82,7 @@ async def run_parts(
         replicas=data.replicas,
         file_system=parts.storage.file_system,
         clock=around.clock,
+        room=parts.services.room,
     )
     start_background_services(background, undo)
     undo.push_async_callback(parts.socket_server.shutdown)

@@ -13,11 +13,13 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.manager.log_manager import LogManager
+from kbroker.memory_room import MemoryRoom
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.background.background_work import BackgroundWork
+from kbroker.server.background.background_work import BackgroundWork, Duty
 from kbroker.server.background.background_writer import BackgroundWriter
 from kbroker.server.background.broker_duties import broker_duties
 from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
+from kbroker.server.background.freed_memory import INTERVAL_MS, FreedMemory, trim
 from kbroker.server.background.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class BackgroundParts:
     replicas: ReplicaManager
     file_system: FileSystem
     clock: ClockWithTimer
+    room: MemoryRoom  # of large requests and answers
 
 
 def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> None:
@@ -42,7 +45,9 @@ def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> N
     undo.callback(parts.logs.stop_cleanup)
     if parts.config().log.log_cleaner_enable:
         _start_cleaner(parts, writer, undo)
-    work = BackgroundWork(broker_duties(parts.config(), parts.logs, parts.replicas, parts.clock))
+    freed = FreedMemory(parts.room, trim)
+    duties = broker_duties(parts.config(), parts.logs, parts.replicas, parts.clock)
+    work = BackgroundWork([*duties, Duty("freed memory", INTERVAL_MS, freed.look)])
     work.start()
     undo.callback(work.stop)
     if _log.isEnabledFor(logging.DEBUG):
