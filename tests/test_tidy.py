@@ -224,7 +224,6 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},
     "network/response_writer.py": {"bytes_out"},
-    "protocol/part_encoder.py": {"_written_bytes"},
     "record/piece_stream.py": {"at"},
     "replication/fetch_session.py": {"weight"},
     "replication/fetch_session_cache.py": {"weight"},
