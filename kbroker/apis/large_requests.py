@@ -27,8 +27,7 @@ from kbroker.turns import ENTRIES, in_turns, turn
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-LARGE_BYTES = 64 * 1024  # about 5 ms to read
-LARGE_IN_PARTS_BYTES = 16 * 1024  # where that is all it takes to let others have their turn
+LARGE_BYTES = 16 * 1024  # one or two ms: twenty of them come in one turn of the loop
 FEW_BYTES = 2 * 1024  # which are answered without asking for memory, unless others wait for some
 LARGEST_BYTES = 8 * 1024 * 1024  # a hundred thousand topics
 

@@ -14,7 +14,6 @@ from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
     LARGE_BYTES,
-    LARGE_IN_PARTS_BYTES,
     MOST_PRODUCED_AT_ONCE,
     most_elements,
 )
@@ -63,7 +62,7 @@ class Served:
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         declared = parts_in(api.parts, api.request_class, version)
         self.parts = None if declared is AS_A_WHOLE else declared
-        self.large_bytes = LARGE_BYTES if self.parts is None else LARGE_IN_PARTS_BYTES
+        self.large_bytes = LARGE_BYTES
         self.is_produce = api.key == PRODUCE_KEY
         self.name = api.name
         self.exempt = api.exempt

@@ -1,12 +1,14 @@
 """What the largest legal requests do to others: for every API and every array in it, a request of
 8 MB full of that array, of entries that differ and of entries that are all the same, sent to a
-broker of its own process while another client pings it; and by 20 clients at once.
+broker of its own process while another client pings it; and by 20 clients at once. A client sends
+its request again until two seconds are over.
 
     python -m tests.faults.largest_requests [--only Metadata,Fetch] [--clients 20] [--megabytes 8]
+        [--newest]
 
 Each line has the 99th percentile and the longest of the pings, in ms, and what the broker's
 resident memory rose to above that at rest, in MB. A busy machine makes pings longer: compare with
-the line of the broker at rest.
+the line of the broker at rest. `--newest` leaves out older versions and entries that are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from socket import create_connection
+from socket import MSG_WAITALL, create_connection, socket
 from typing import Any
 
 from kbroker.apis.large_requests import LARGEST_BYTES, MOST_AS_A_WHOLE, MOST_UNDECLARED
@@ -38,6 +40,7 @@ from tests.faults.running_broker import RunningBroker, read_answer
 
 _SAMPLE = 64
 _PING_EVERY_S = 0.002
+_SECONDS = 2
 _HEAD_BYTES = 64
 _PART = 4_096
 
@@ -180,33 +183,48 @@ class Others:
 
 
 def _send(port: int, frame: bytes, answers: list[str]) -> None:
+    """Send it, and again until the time is over."""
+    end = time.monotonic() + _SECONDS
     try:
         with create_connection(("127.0.0.1", port), timeout=300) as connection:
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-            (size,) = struct.unpack(">i", connection.recv(4, 256))
-            left = size
-            while left:
-                received = len(connection.recv(min(left, 1 << 20)))
-                if not received:
-                    raise ConnectionError("the answer ends early")
-                left -= received
-            answers.append(f"{size:,}")
+            while True:
+                connection.sendall(struct.pack(">i", len(frame)) + frame)
+                answers.append(f"{_read_away(connection):,}")
+                if time.monotonic() >= end:
+                    return
     except (OSError, struct.error) as error:
         answers.append(f"{type(error).__name__}")
 
 
-def lines(only: str | None, size_bytes: int, clients: int, directory: str) -> Iterator[str]:
+def _read_away(connection: socket) -> int:
+    """Read an answer; return its size in bytes."""
+    (size,) = struct.unpack(">i", connection.recv(4, MSG_WAITALL))
+    left = size
+    while left:
+        received = len(connection.recv(min(left, 1 << 20)))
+        if not received:
+            raise ConnectionError("the answer ends early")
+        left -= received
+    return int(size)
+
+
+def lines(options: argparse.Namespace, directory: str) -> Iterator[str]:
     """One for each case."""
+    size_bytes = int(options.megabytes * 1_000_000)
+    every = list(cases(options.only))
+    newest = {case.api.key: case.version for case in every}
     broker = RunningBroker(
         Path(directory) / "data", "--override", "auto.create.topics.enable=false"
     ).start()
     others = Others(broker)
     yield f"{'p99 ms':>8} {'worst ms':>8} {'MB more':>8} {'s':>7} answers"
     yield f"{others.see(b'', 0)} at rest"
-    for case in cases(only):
-        for same in (False, True):
+    for case in every:
+        if options.newest and case.version < newest[case.api.key]:
+            continue
+        for same in (False,) if options.newest else (False, True):
             frame, count = largest_frame(case, size_bytes, same)
-            seen = others.see(frame, clients)
+            seen = others.see(frame, options.clients)
             yield f"{seen} {len(frame):9,} bytes {count:9,} {'same' if same else 'apart'} {case}"
             if broker.process is None or broker.process.poll() is not None:
                 yield f"THE BROKER ENDED: {broker.said()[-500:]}"
@@ -220,11 +238,10 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=8)
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--only")
+    parser.add_argument("--newest", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        for line in lines(
-            options.only, int(options.megabytes * 1_000_000), options.clients, directory
-        ):
+        for line in lines(options, directory):
             print(line, flush=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbroker.apis import registry
-from kbroker.apis.large_requests import LARGE_IN_PARTS_BYTES
+from kbroker.apis.large_requests import LARGE_BYTES
 from kbroker.apis.request_parts import Again, Parts, parts_in
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import (
@@ -63,7 +63,7 @@ def answered(case: Case, port: int, entries: list[Any]) -> list[str]:
     setattr(holder, array, entries)
     head = encode_request_header(RequestHeader(case.api.key, version, 1, "c"))
     frame = encode(request, version, head)
-    assert (len(frame) > LARGE_IN_PARTS_BYTES) is (len(entries) == MANY)
+    assert (len(frame) > LARGE_BYTES) is (len(entries) == MANY)
     data = say(port, frame)
     _, offset = decode_response_header(data, case.api.key, version)
     response, _ = decode(response_class(case.api.request_class), version, data, offset)
