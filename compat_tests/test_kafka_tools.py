@@ -305,6 +305,7 @@ def test_groups_with_members_are_told_as_with_kafkas_own_tool(
     consumer = KafkaConsumer(
         topic, bootstrap_servers=bootstrap, group_id=group, client_id="a-client",
         enable_auto_commit=False, auto_offset_reset="earliest",
+        metadata_max_age_ms=1_000,  # it may join before it has heard of the topic
     )  # fmt: skip
     until(lambda: consumer.poll(100))
     consumer.commit()

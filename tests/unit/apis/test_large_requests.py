@@ -21,6 +21,7 @@ from kbroker.apis.large_requests import (
     LARGEST_BYTES,
     MOST_UNDECLARED,
     Beside,
+    let_go,
     most_elements,
 )
 from kbroker.apis.registry import Api
@@ -96,6 +97,19 @@ async def test_the_answer_to_a_request_as_a_whole_is_joined_piece_by_piece(call:
 
     sizes = [len(piece) for piece in pieces]
     assert len(sizes) > sum(sizes) // 100_000
+
+
+async def test_a_message_that_a_thread_still_holds_ends_in_turns_but_for_itself() -> None:
+    held = DescribeGroupsResponse(
+        groups=[DescribeGroupsResponse.DescribedGroup(group_id=name) for name in MANY]
+    )
+
+    ends = Ends()
+    with ends.counted(DescribeGroupsResponse.DescribedGroup):
+        await let_go([held])
+
+    assert ends.total == len(MANY)
+    assert ends.most <= MOST_ENDED
 
 
 async def test_what_was_answered_as_a_whole_ends_in_turns(call: Any) -> None:
