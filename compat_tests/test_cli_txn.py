@@ -92,7 +92,9 @@ def rows(out: str) -> list[dict[str, Any]]:
 
 def values(bootstrap: str, topic: str) -> list[str]:
     """The values that a reader with read_committed finds up to the end."""
-    return run("consume", topic, bootstrap=bootstrap).lines()
+    read = run("consume", topic, bootstrap=bootstrap)
+    assert read.code == FINE, read.err
+    return read.lines()
 
 
 def test_an_open_transaction_is_listed_and_described_until_it_ends(
