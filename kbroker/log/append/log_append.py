@@ -49,6 +49,7 @@ from kbroker.record.compression import (
     looks_compressed,
     most_unpacked_bytes,
 )
+from kbroker.record.default_record import in_64_bits
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,
@@ -279,22 +280,25 @@ def _keyless_refusal(
     pace: Pace | None,
 ) -> KafkaError:
     """The refusal of records without key. As in Kafka it is one for times where another record has
-    a wrong one; `place`: the partition, and the broker's time.
+    a wrong one, in numbers of Java, which wrap around. `place`: the partition, and the time of now.
     """
     topic_partition, now_ms = place
-    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
     keyless: list[int] = []
     outside: list[UntimelyRecord] = []
     for index, timestamp, has_key in times_and_keys(header, record_stream(header, batch, 0, pace)):
         if not has_key:
             if len(keyless) < MOST_RECORD_ERRORS:
                 keyless.append(index)
-        elif timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+        elif timestamp != NO_TIMESTAMP and not (
+            -after_ms <= in_64_bits(now_ms - timestamp) <= before_ms
+        ):
             outside.append(UntimelyRecord(index, timestamp, header.base_offset + index))
             if len(outside) == MOST_RECORD_ERRORS:
                 break
     if outside and not rules.stamps_append_time:
-        return without_key_or_outside(keyless, outside, (earliest, latest), topic_partition)
+        bounds = now_ms - before_ms, now_ms + after_ms
+        return without_key_or_outside(keyless, outside, bounds, topic_partition)
     return without_key(keyless, walked.keyless, topic_partition)
 
 

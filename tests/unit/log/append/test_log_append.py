@@ -216,3 +216,16 @@ def test_of_wrong_times_and_missing_keys_all_are_named_under_the_code_that_count
 
     assert caught.value.code is code
     assert [error.batch_index for error in caught.value.record_errors] == named
+
+
+def test_a_time_so_early_that_java_counts_it_as_late_does_not_count_beside_a_missing_key(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path, cleanup_policy=("compact",))
+    entries = [Record(0, -(2**63) + 1, b"k", b"v"), Record(1, -(2**63) + 1, None, b"v")]
+
+    with pytest.raises(InvalidRecordsError) as caught:
+        log.append_as_leader(bytearray(build(entries)), 0, NOW_MS)
+
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in caught.value.record_errors] == [1]
