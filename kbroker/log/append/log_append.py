@@ -54,6 +54,7 @@ from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
@@ -284,13 +285,17 @@ def _keyless_refusal(
     """
     topic_partition, now_ms = place
     before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
+    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     keyless: list[int] = []
     outside: list[UntimelyRecord] = []
-    for index, timestamp, has_key in times_and_keys(header, record_stream(header, batch, 0, pace)):
+    stream = record_stream(header, batch, 0, pace)
+    for index, own_timestamp, has_key in times_and_keys(header, stream):
         if not has_key:
             if len(keyless) < MOST_RECORD_ERRORS:
                 keyless.append(index)
-        elif timestamp != NO_TIMESTAMP and not (
+            continue
+        timestamp = own_timestamp if stamped is None else stamped
+        if timestamp != NO_TIMESTAMP and not (
             -after_ms <= in_64_bits(now_ms - timestamp) <= before_ms
         ):
             outside.append(UntimelyRecord(index, timestamp, header.base_offset + index))

@@ -16,6 +16,7 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import (
     DELETE_HORIZON_BIT,
+    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
     BatchOptions,
@@ -226,6 +227,20 @@ def test_a_time_so_early_that_java_counts_it_as_late_does_not_count_beside_a_mis
 
     with pytest.raises(InvalidRecordsError) as caught:
         log.append_as_leader(bytearray(build(entries)), 0, NOW_MS)
+
+    assert caught.value.code is ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in caught.value.record_errors] == [1]
+
+
+def test_beside_a_missing_key_a_record_stamped_by_its_client_has_the_time_of_its_header(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path, cleanup_policy=("compact",), message_timestamp_before_max_ms=DAY_MS)
+    entries = [Record(0, AGED, b"k", b"v"), Record(1, FRESH, None, b"v")]
+    options = BatchOptions(flags=TIMESTAMP_TYPE_BIT, max_timestamp=FRESH)
+
+    with pytest.raises(InvalidRecordsError) as caught:
+        log.append_as_leader(bytearray(build(entries, options=options)), 0, NOW_MS)
 
     assert caught.value.code is ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in caught.value.record_errors] == [1]
