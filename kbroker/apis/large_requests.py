@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -90,21 +90,15 @@ async def let_go(things: list[Any]) -> None:
     30 ms. Whoever calls keeps none of them himself but the messages, from which their arrays are
     taken: a thread may not have let go of one yet. The list is empty then.
     """
-    things += [entry for message in things for entry in _taken_out(message)]
     while things:
         for _ in range(min(_ENDED_AT_ONCE, len(things))):
             thing = things.pop()
             for name in _arrays(type(thing)):  # type: ignore[arg-type]  # a class has a hash
                 things += getattr(thing, name) or ()
+                if isinstance(thing, Message):
+                    setattr(thing, name, None)
         del thing
         await turn()
-
-
-def _taken_out(message: Any) -> Iterator[Any]:
-    for name in _arrays(type(message)):  # type: ignore[arg-type]  # a class has a hash
-        array = getattr(message, name)
-        setattr(message, name, None)
-        yield from array or ()
 
 
 @cache
