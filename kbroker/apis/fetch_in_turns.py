@@ -92,7 +92,7 @@ async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
         context.add_topics(topics, topic_name)
         await turn()
     keys = forgotten_keys(request.forgotten_topics_data, context.origin)
-    while some := list(islice(keys, SLICE)):
+    for some in slices(keys, SLICE):
         context.forget(some)
         await turn()
     names = context.named

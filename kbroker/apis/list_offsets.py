@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TypeAlias
 
 from kbroker.apis.authorization import ForEach, topic_in
@@ -30,6 +29,7 @@ from kbroker.replication.offset_lookup import (
     OffsetQuery,
     OffsetResult,
 )
+from kbroker.slices import slices
 from kbroker.turns import ENTRIES, turn
 
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
@@ -84,8 +84,7 @@ def _answer(
         for topic, answer in zip(request.topics, response.topics, strict=True)
         for partition in topic.partitions
     )
-    parts = iter(lambda: list(islice(asked, ENTRIES)), [])
-    outcomes = (_look_up(ctx, params, named, part) for part in parts)
+    outcomes = (_look_up(ctx, params, named, part) for part in slices(asked, ENTRIES))
     if named.total() > ENTRIES:
         return _one_by_one(outcomes, response)
     for outcome in outcomes:

@@ -21,13 +21,8 @@ def owned_sentences(owned: Sequence[OwnedTransaction], now_ms: int) -> list[str]
         f"{ending(each.owner, now_ms)}"
         for each in owned[:_MOST_TOLD]
     ]
-    more = len(owned) - len(told)
-    if more:
-        told.append(
-            f"{counted(more, 'more open transaction')}, younger ones, will be ended by their "
-            "coordinators (`kbroker txn list --longer-than 1s`)"
-        )
-    return told
+    rest = "will be ended by their coordinators (`kbroker txn list --longer-than 1s`)"
+    return told + _of_others(len(owned), rest)
 
 
 def unowned_sentences(
@@ -42,12 +37,13 @@ def unowned_sentences(
         f"nothing is written for {duration_text(hangs_after_s)}"
         for each in oldest_first[:_MOST_TOLD]
     ]
-    more = len(unowned) - len(told)
-    if more:
-        told.append(
-            f"{counted(more, 'more open transaction')}, younger ones, that no coordinator knows"
-        )
-    return told
+    return told + _of_others(len(unowned), "that no coordinator knows")
+
+
+def _of_others(count: int, what: str) -> list[str]:
+    """The sentence about those of `count` that have none of their own, if there are any."""
+    more = count - _MOST_TOLD
+    return [f"{counted(more, 'more open transaction')}, younger ones, {what}"] if more > 0 else []
 
 
 def ending(owner: DescribedTransaction, now_ms: int) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
@@ -40,6 +39,7 @@ from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
+from kbroker.slices import slices
 
 _NONE = ErrorCode.NONE
 _NONE_GONE: frozenset[TopicPartition] = frozenset()
@@ -324,7 +324,7 @@ class OffsetCommits:
     def _forget_gone_of(self, coordinated: CoordinatedGroup) -> Iterator[None]:
         offsets = coordinated.group.offsets
         doomed = self._gone.of(coordinated.home, offsets)
-        while part := list(islice(doomed, _PART)):
+        for part in slices(doomed, _PART):
             if self._store.find(coordinated.group.group_id) is not coordinated:
                 return
             # One may have been committed again since the first was found.

@@ -19,7 +19,6 @@ from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
-    LOG_APPEND_TIME,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
@@ -106,7 +105,7 @@ def keep_records(
     delete_horizon_ms: int | None = None,
 ) -> bytes:
     """The batch with only these records, at least one; with a new delete horizon, if given."""
-    append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    append_time = header.stamp
     times: list[int] = []
     rests: list[bytes] = []  # of each record, all after its time
     for span in kept:
@@ -154,5 +153,5 @@ def empty_batch(header: BatchHeader) -> bytes:
 
 def keep_legacy_records(header: BatchHeader, kept: Iterable[Record]) -> bytes:
     """A message of format 0 or 1, or one that wraps several, with only these records."""
-    append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    append_time = header.stamp
     return build_legacy(kept, header.magic, header.compression, append_time_ms=append_time)

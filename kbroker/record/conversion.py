@@ -18,7 +18,6 @@ from kbroker.record.default_record import Bytes, Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import (
-    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     BatchHeader,
 )
@@ -132,7 +131,7 @@ def _in_format(
     records: Iterable[Record] = any_records(view, position, pace)
     if not header.compression:
         records = (record for record in records if record.offset >= fetch_offset)
-    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    stamped = header.stamp
     return build_legacy(records, magic, header.compression, append_time_ms=stamped)
 
 

@@ -14,7 +14,7 @@ from kbroker.errors import KafkaError
 from kbroker.record.bulk_records import read_plain
 from kbroker.record.default_record import Bytes, Record
 from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload, record_stream
+from kbroker.record.record_batch import MAGIC, BatchHeader, payload, record_stream
 from kbroker.record.record_stream import RecordStream
 
 AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
@@ -37,7 +37,7 @@ def readable_records(header: BatchHeader, batch: Bytes) -> Iterable[Record | Kaf
 
 
 def _one_by_one(header: BatchHeader, stream: RecordStream) -> Iterator[Record | KafkaError]:
-    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    stamped = header.stamp
     try:
         while stream.left or stream.more():
             try:

@@ -120,6 +120,11 @@ class BatchHeader(NamedTuple):
         return (self.attributes & TIMESTAMP_TYPE_BIT) >> 3
 
     @property
+    def stamp(self) -> int | None:
+        """The one time of all records, in a batch with LogAppendTime; None: each has its own."""
+        return self.max_timestamp if self.timestamp_type == LOG_APPEND_TIME else None
+
+    @property
     def is_transactional(self) -> bool:
         """Part of a transaction: read_committed readers wait for its end."""
         return bool(self.attributes & TRANSACTIONAL_BIT)
@@ -293,7 +298,7 @@ def records(buffer: Bytes, position: int = 0, pace: Pace | None = None) -> Itera
     """
     header = read_header(buffer, position)
     stream = record_stream(header, buffer, position, pace)
-    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    stamped = header.stamp
     for _ in range(header.record_count):
         record = stream.read(header.base_offset, header.base_timestamp)
         yield record if stamped is None else record._replace(timestamp=stamped)

@@ -14,7 +14,7 @@ from kbroker.errors import KafkaError
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.codecs.payload import PIECE_BYTES
 from kbroker.record.default_record import write_record
-from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
+from kbroker.record.record_batch import BatchHeader
 from kbroker.record.record_stream import RecordStream
 from kbroker.record.record_walk import (
     DELTAS_AT_ONCE,
@@ -115,7 +115,7 @@ def first_record_at(
     header: BatchHeader, stream: RecordStream, timestamp: int, starting_offset: int
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
-    stamp = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    stamp = header.stamp
     if stamp is not None and stamp < timestamp:
         return None
     least_delta = timestamp - header.base_timestamp

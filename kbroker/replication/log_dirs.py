@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectory
@@ -19,6 +19,7 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.slices import slices
 from kbroker.turns import ENTRIES
 
 INVALID_OFFSET_LAG = -1  # no such replica is online here
@@ -88,7 +89,7 @@ class LogDirs:
             yield usage
             if usage.error_code is ErrorCode.NONE:
                 found = chain.from_iterable(by_directory.get(directory.path, {}).values())
-                while some := list(islice(found, ENTRIES)):
+                for some in slices(found, ENTRIES):
                     yield replace(usage, replicas=[self._replica(log) for log in some])
 
     def _describe(self, directory: LogDirectory) -> LogDirUsage:

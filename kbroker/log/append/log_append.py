@@ -54,7 +54,6 @@ from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     CONTROL_BIT,
     HEADER_SIZE,
-    LOG_APPEND_TIME,
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
@@ -285,7 +284,7 @@ def _keyless_refusal(
     """
     topic_partition, now_ms = place
     before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    stamped = header.stamp
     keyless: list[int] = []
     outside: list[UntimelyRecord] = []
     stream = record_stream(header, batch, 0, pace)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import compress, islice
+from itertools import compress
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleaned_segment import CleanedSegment
@@ -42,6 +42,7 @@ from kbroker.record.filtered_batch import batch_to_filter
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.old_messages import OldMessages
 from kbroker.record.record_batch import MAGIC, BatchHeader
+from kbroker.slices import slices
 
 _SOME_RECORDS = 1_000  # of an old message, whose keys are held together
 
@@ -313,7 +314,7 @@ def _keys(
     """
     if header.magic < MAGIC:
         records = any_records(batch)
-        while some := list(islice(records, _SOME_RECORDS)):
+        for some in slices(records, _SOME_RECORDS):
             keys = [(r.key, r.offset) for r in some if r.key is not None]
             yield [each for each in keys if each[1] >= start_offset], some[-1].offset
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
 from kbroker.pipeline.logdir.exact_columns import timestamps
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.record_batch import DELETE_HORIZON_BIT
+from kbroker.slices import slices
 
 _LARGE_BATCH_BYTES: Final = 64 * 1024  # on average: from here on headers are read alone
 _ROWS: Final = 4096
@@ -69,7 +70,7 @@ def _leap(file_system: FileSystem, task: SegmentTask) -> Iterator[tuple[BatchHea
     """Only headers are read: where batches are large, most of the file is not."""
     scan = SegmentScan(file_system, task.path, checks_crc=False, start=task.start_position)
     inside = takewhile(lambda batch: batch.position < task.end_position, scan.batches())
-    while found := list(islice(inside, _ROWS)):
+    for found in slices(inside, _ROWS):
         headers = [batch.header for batch in found]
         yield BatchHeaders.from_headers(headers, [batch.position for batch in found]), None
     tail = scan.tail
