@@ -75,7 +75,7 @@ test: $(VENV)/.test-ready $(VENV)/.docs-ready tools
 	$(BIN)/python -m pytest -n 5 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/unit tests/properties tests/scenarios $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/test_tidy_docstrings.py tests/unit tests/properties tests/scenarios $(ARGS)
 
 test-frameworks: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest compat_tests/frameworks $(ARGS)
@@ -93,7 +93,7 @@ check-types:
 	$(BIN)/mypy
 
 check-tests:
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py $(PAGE_TESTS)
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/test_tidy_docstrings.py $(PAGE_TESTS)
 
 check-docs: $(SITE)
 	$(BIN)/python -m pytest -q tests/docs/test_site.py

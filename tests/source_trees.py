@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import ast
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT / "kbroker").rglob("*.py"))
+PLAIN_BASES = {
+    "ABC",
+    "Enum",
+    "Exception",
+    "Generic",
+    "IntEnum",
+    "NamedTuple",
+    "Protocol",
+    "StrEnum",
+}
 
 
 def parsed(source: str) -> ast.Module:
@@ -37,3 +47,29 @@ def trees_of_kbroker() -> Mapping[Path, ast.Module]:
 def nodes_of_kbroker() -> Mapping[Path, list[ast.AST]]:
     """All nodes of each module: to walk through a tree takes longer than most rules about it."""
     return {path: list(ast.walk(tree)) for path, tree in trees_of_kbroker().items()}
+
+
+def classes_that_override(nodes: Iterable[ast.AST]) -> set[str]:
+    """Classes with a library's class among their ancestors."""
+    bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
+    found: set[str] = set()
+    while more := {
+        name
+        for name, its_bases in bases.items()
+        if name not in found
+        and any(
+            isinstance(base, ast.Attribute)
+            or last_name(base) not in bases.keys() | PLAIN_BASES
+            or last_name(base) in found
+            for base in its_bases
+        )
+    }:
+        found |= more
+    return found
+
+
+def last_name(node: ast.expr) -> str:
+    """`b` of `a.b`, of `a.b(…)` and of `a.b[…]`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from tests.source_trees import ROOT, nodes_of_kbroker, trees_of_kbroker
+from tests.source_trees import (
+    ROOT,
+    classes_that_override,
+    last_name,
+    nodes_of_kbroker,
+    trees_of_kbroker,
+)
 
 # By file and name: what will use it. An entry goes when it is used.
 WILL_BE_USED = {
@@ -33,16 +39,6 @@ WILL_BE_USED = {
     ("protocol/messages/__init__.py", "all_messages"): "lists of all that is declared",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
-}
-PLAIN_BASES = {
-    "ABC",
-    "Enum",
-    "Exception",
-    "Generic",
-    "IntEnum",
-    "NamedTuple",
-    "Protocol",
-    "StrEnum",
 }
 PLAIN_DECORATORS = {
     "abstractmethod",
@@ -99,38 +95,12 @@ def names_defined(body: list[ast.stmt], overriding: set[str]) -> Iterator[str]:
             yield from names - {"__all__"}
 
 
-def classes_that_override(nodes: Iterable[ast.AST]) -> set[str]:
-    """Classes with a library's class among their ancestors."""
-    bases = {node.name: node.bases for node in nodes if isinstance(node, ast.ClassDef)}
-    found: set[str] = set()
-    while more := {
-        name
-        for name, its_bases in bases.items()
-        if name not in found
-        and any(
-            isinstance(base, ast.Attribute)
-            or last_name(base) not in bases.keys() | PLAIN_BASES
-            or last_name(base) in found
-            for base in its_bases
-        )
-    }:
-        found |= more
-    return found
-
-
 def is_definition(node: ast.stmt) -> bool:
     return isinstance(node, Definition)
 
 
 def is_called_by_its_decorator(node: Definition) -> bool:
     return any(last_name(decorator) not in PLAIN_DECORATORS for decorator in node.decorator_list)
-
-
-def last_name(node: ast.expr) -> str:
-    """`b` of `a.b`, of `a.b(…)` and of `a.b[…]`."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def test_a_name_that_nothing_reads_is_found() -> None:
