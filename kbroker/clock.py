@@ -1,6 +1,6 @@
 """Time as an argument: what pure code and shells ask for.
 
-The only implementation of a machine's clock is in `server`.
+Pure. The only implementation of a machine's clock is in `server`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kafka's error codes and the two ways the broker says no.
 
-Codes, names and the retriable property are those of Kafka's protocol guide ("Error Codes"),
+Pure. Codes, names and the retriable property are those of Kafka's protocol guide ("Error Codes"),
 up to code 136 of Kafka 4.4.
 """
 

@@ -1,8 +1,8 @@
 """Features of the cluster, and the levels of them that this broker supports (KIP-584, KIP-1022).
 
-Law: a level is listed once all that it promises is served, never before, because others rely on it:
-whoever adds a protocol raises its feature here. 0 is the state before the feature and needs no
-support; a feature at 0 is not supported at all. `metadata.version`, `kraft.version` and
+Pure. Law: a level is listed once all that it promises is served, never before, because others rely
+on it: whoever adds a protocol raises its feature here. 0 is the state before the feature and needs
+no support; a feature at 0 is not supported at all. `metadata.version`, `kraft.version` and
 `eligible.leader.replicas.version` are levels of the metadata log and mean nothing where ZooKeeper
 keeps the metadata.
 """

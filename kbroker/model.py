@@ -1,6 +1,6 @@
 """Values that every layer uses: identifiers, addresses, leadership.
 
-Data only, no behaviour beyond equality.
+Pure. Data only, no behaviour beyond equality.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names near to one that nobody knows: the hint of every message that refuses a name."""
+"""Names near to one that nobody knows: the hint of every message that refuses a name. Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Which lines of a log are written, where clients decide how often there is cause for one.
 
-Law: a pure count. The first of a kind and name is told; like ones within the next minute are left
-out and counted. Of one kind only so many names are told in a minute, so that a log is bounded
-whatever clients send; so is the memory, which forgets first what came longest ago.
+Pure. Law: the first of a kind and name is told; like ones within the next minute are left out and
+counted. Of one kind only so many names are told in a minute, so that a log is bounded whatever
+clients send; so is the memory, which forgets first what came longest ago.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a topic may be called: names become directory names."""
+"""What a topic may be called: names become directory names. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which brokers hold the partitions of a new topic: Kafka's spreading, with and without racks.
 
-PURE: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread
+Pure: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread
 over the others, leaders evenly over all brokers, and with racks each partition over as many racks
 as it has replicas.
 

@@ -1,6 +1,6 @@
 """What a topic may be called and how it may be laid out, with Kafka 3.9's refusals.
 
-PURE. Every function returns nothing and raises KafkaError.
+Pure. Every function returns nothing and raises KafkaError.
 """
 
 from __future__ import annotations

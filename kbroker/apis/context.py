@@ -30,9 +30,9 @@ from kbroker.apis.request_parts import NamedTwice
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.coordinator.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.group_coordinator import GroupCoordinator
-from kbroker.coordinator.marker_writer import MarkerWriter
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kbroker.coordinator.transaction.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.memory_room import REQUESTS_BYTES, MemoryRoom, Share

@@ -19,7 +19,7 @@ from kbroker.apis.node_address import node_address
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
-from kbroker.coordinator.coordinator_finder import CoordinatorType
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

@@ -18,7 +18,7 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
-from kbroker.coordinator.transaction_machine import KeptTransaction
+from kbroker.coordinator.transaction.machine import KeptTransaction
 from kbroker.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

@@ -20,7 +20,7 @@ from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse

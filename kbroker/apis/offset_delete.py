@@ -15,7 +15,7 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
-from kbroker.coordinator.offset_commits import Codes
+from kbroker.coordinator.offsets.offset_commits import Codes
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse

@@ -1,9 +1,9 @@
 """What of an answer is a refusal that a person would look for in the log, and what decided it.
 
-Law: a table. Told is every code but those that ordinary clients are given all day long and go by:
-of leaders and coordinators that move, groups that rebalance, sessions and offsets that start again,
-and what another line of the log tells already. Entries are found by the declarations of messages,
-so that an API that is added is told of without a word here.
+Pure. Law: a table. Told is every code but those that ordinary clients are given all day long and go
+by: of leaders and coordinators that move, groups that rebalance, sessions and offsets that start
+again, and what another line of the log tells already. Entries are found by the declarations of
+messages, so that an API that is added is told of without a word here.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
-from kbroker.coordinator.add_partitions_to_txn_manager import Codes, Participation
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes, Participation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.producer_state import ProducerStateManager

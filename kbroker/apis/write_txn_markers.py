@@ -18,7 +18,7 @@ from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
-from kbroker.coordinator.marker_writer import EpochBound
+from kbroker.coordinator.transaction.marker_writer import EpochBound
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.write_txn_markers import (

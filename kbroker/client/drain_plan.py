@@ -1,6 +1,6 @@
 """Where the replicas of a broker go that is drained.
 
-PURE. Each goes to the broker that has the fewest replicas, in a rack that the partition is not in
+Pure. Each goes to the broker that has the fewest replicas, in a rack that the partition is not in
 yet where there is one. The others stay. Where the drained broker was the preferred leader, the
 broker that is preferred for the fewest partitions takes its place.
 """

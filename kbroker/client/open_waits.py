@@ -1,6 +1,6 @@
 """Which open transactions hold up a reader with read_committed, for who reads on for ever.
 
-PURE. Law: most transactions end within a moment and concern nobody; told is one that a reader has
+Pure. Law: most transactions end within a moment and concern nobody; told is one that a reader has
 waited at for a while, and once.
 """
 

@@ -1,7 +1,7 @@
 """How many partitions of a cluster lack something: a leader, replicas in sync, as many of them as
 `acks=all` asks for; and how many move.
 
-PURE. The counts are those of Kafka's own tools and metrics: replicas that a move adds are no lack
+Pure. The counts are those of Kafka's own tools and metrics: replicas that a move adds are no lack
 until it is over, and a topic cannot ask for more replicas in sync than it has.
 """
 

@@ -1,1 +1,1 @@
-"""Kafka's settings: names, types, bounds, defaults."""
+"""Kafka's settings: names, types, bounds, defaults. Pure."""

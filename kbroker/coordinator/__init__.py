@@ -1,1 +1,1 @@
-"""Group coordination."""
+"""Coordination of groups and transactions."""

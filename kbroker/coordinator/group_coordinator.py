@@ -15,12 +15,6 @@ from uuid import UUID
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.batch_append import BatchAppend, Replicas
-from kbroker.coordinator.coordinator_finder import (
-    CoordinatorFinder,
-    CoordinatorType,
-    TopicCreator,
-)
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
@@ -28,11 +22,17 @@ from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
-from kbroker.coordinator.group_store import CoordinatedGroup, GroupMachine, GroupStore
-from kbroker.coordinator.legacy_offsets import LegacyOffsets
-from kbroker.coordinator.offset_commits import OffsetCommits
-from kbroker.coordinator.pending_reply import PendingReply
-from kbroker.coordinator.runtime import CoordinatorRuntime
+from kbroker.coordinator.group.store import CoordinatedGroup, GroupMachine, GroupStore
+from kbroker.coordinator.offsets.legacy_offsets import LegacyOffsets
+from kbroker.coordinator.offsets.offset_commits import OffsetCommits
+from kbroker.coordinator.runtime.batch_append import BatchAppend, Replicas
+from kbroker.coordinator.runtime.coordinator_finder import (
+    CoordinatorFinder,
+    CoordinatorType,
+    TopicCreator,
+)
+from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from kbroker.coordinator.runtime.pending_reply import PendingReply
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition

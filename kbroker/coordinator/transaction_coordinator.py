@@ -15,16 +15,16 @@ from typing import Protocol
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.transaction_config import TransactionConfig
-from kbroker.coordinator.batch_append import BatchAppend, Replicas
-from kbroker.coordinator.coordinator_finder import (
+from kbroker.coordinator.group.records import fits_a_record
+from kbroker.coordinator.runtime.batch_append import BatchAppend, Replicas
+from kbroker.coordinator.runtime.coordinator_finder import (
     CoordinatorFinder,
     CoordinatorType,
     TopicCreator,
 )
-from kbroker.coordinator.group.records import fits_a_record
-from kbroker.coordinator.pending_reply import PendingReply
-from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.coordinator.shard import LedPartition, Settled
+from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from kbroker.coordinator.runtime.pending_reply import PendingReply
+from kbroker.coordinator.runtime.shard import LedPartition, Settled
 from kbroker.coordinator.transaction.decisions import (
     ended,
     ended_with_epoch,
@@ -36,17 +36,17 @@ from kbroker.coordinator.transaction.decisions import (
     verified,
     with_partitions,
 )
+from kbroker.coordinator.transaction.endings import TransactionEndings
+from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
 from kbroker.coordinator.transaction.markers import SendMarkers
+from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import (
     WITHOUT_EPOCHS,
     Producer,
     Transaction,
     TransactionState,
 )
-from kbroker.coordinator.transaction_endings import TransactionEndings
-from kbroker.coordinator.transaction_machine import KeptTransaction, TransactionMachine
-from kbroker.coordinator.transaction_store import TransactionStore
-from kbroker.coordinator.transaction_upkeep import TransactionUpkeep
+from kbroker.coordinator.transaction.upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_PRODUCER_ID, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache

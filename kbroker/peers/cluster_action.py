@@ -1,9 +1,9 @@
 """Who may speak as a broker or as the controller: decided from where a request came in, what it
 says of its sender, and what the tree says of brokers and controller.
 
-Law: pure, and the only place of this decision. On a plaintext listener nobody proves who they are,
-so what can be checked against the tree is: the listener on which brokers talk to each other, ids,
-and epochs. A broker that has no peer trusts nobody. Once requests are authorized, Kafka's
+Pure. Law: the only place of this decision. On a plaintext listener nobody proves who they are, so
+what can be checked against the tree is: the listener on which brokers talk to each other, ids, and
+epochs. A broker that has no peer trusts nobody. Once requests are authorized, Kafka's
 CLUSTER_ACTION on the cluster takes the place of `is_open_to` and the rest stays.
 """
 

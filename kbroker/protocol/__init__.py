@@ -1,1 +1,1 @@
-"""Bytes to messages and back, pure."""
+"""Bytes to messages and back. Pure."""

@@ -1,1 +1,1 @@
-"""Record batches and compression, pure."""
+"""Record batches and compression. Pure."""

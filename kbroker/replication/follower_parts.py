@@ -1,6 +1,6 @@
 """Cuts what a leader sent into parts: such as a segment can take, and such as take little time.
 
-PURE. Law: a follower's segments may be smaller than the leader's were, since settings change; what
+Pure. Law: a follower's segments may be smaller than the leader's were, since settings change; what
 fits one of the leader's must fit several of its own.
 """
 

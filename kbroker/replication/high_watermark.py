@@ -1,7 +1,7 @@
 """How far a leader may move the high watermark: the first offset that consumers do not see.
 
-Law: it never goes back while a broker leads, and never beyond what every replica that counts has
-stored, so that no later leader from the in-sync replicas lacks what somebody has read.
+Pure. Law: it never goes back while a broker leads, and never beyond what every replica that counts
+has stored, so that no later leader from the in-sync replicas lacks what somebody has read.
 """
 
 from __future__ import annotations

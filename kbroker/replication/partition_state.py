@@ -1,7 +1,7 @@
 """Who leads a partition, which replicas are in sync, and how far the high watermark may go.
 
-Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
-arguments. The local log's end offset and the present high watermark stay with the log, which
+Pure. Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come
+in as arguments. The local log's end offset and the present high watermark stay with the log, which
 changes with every append; they are arguments here, so an append to a partition with one replica
 builds no object. Only what a leader knows of its followers changes in place, as they fetch all the
 time: the states of one leader epoch share these records, a new epoch begins with new ones.

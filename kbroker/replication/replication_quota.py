@@ -1,7 +1,7 @@
 """Replication throttles: how fast a broker copies the partitions that a topic names (KIP-73), and
 those that move between its directories, which are all of them (KIP-113).
 
-PURE. Law: without a rate nothing is counted, and nobody looks further than at `limit`. The rate is
+Pure. Law: without a rate nothing is counted, and nobody looks further than at `limit`. The rate is
 measured as Kafka's SimpleRate does: the bytes of the last windows over the time since the oldest of
 them began, but one window at least. So what is copied at once is paid for by waiting, until the
 rate over all windows is within the limit again.

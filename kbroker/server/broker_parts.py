@@ -33,15 +33,15 @@ from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.coordinator.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
-from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
-from kbroker.coordinator.marker_writer import MarkerWriter
+from kbroker.coordinator.offsets.legacy_offsets import ZkLegacyOffsets
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
+from kbroker.coordinator.transaction.marker_writer import MarkerWriter
 from kbroker.coordinator.transaction_coordinator import (
     TransactionCoordinator,
     TransactionServices,
 )
-from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.counters import CounterRegistry
 from kbroker.features import TRANSACTION_VERSION
 from kbroker.log.manager.log_manager import LogManager

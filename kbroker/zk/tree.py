@@ -1,9 +1,9 @@
 """The znode tree: where every piece of cluster metadata lives, and the only way to it.
 
-This file is the interface alone: values, errors and the protocol that a store fulfils. A store may
-be in this process (it then answers without suspending) or an ensemble; nobody above `zk` knows
-which. The meaning of versions, ephemeral owners, sequential names, multi and one-shot watches is
-ZooKeeper's.
+Pure. This file is the interface alone: values, errors and the protocol that a store fulfils. A
+store may be in this process (it then answers without suspending) or an ensemble; nobody above `zk`
+knows which. The meaning of versions, ephemeral owners, sequential names, multi and one-shot watches
+is ZooKeeper's.
 
 Laws a store keeps:
 - a transaction (`multi`, or any single write) happens whole or not at all, and gets one zxid,

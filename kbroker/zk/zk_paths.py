@@ -1,7 +1,7 @@
 """Where Kafka's ZooKeeper mode keeps what, and the bytes it keeps: paths and znode JSON of Kafka
 3.9.
 
-PURE. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version
+Pure. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version
 of a node that Kafka 3.9 takes, and raise ZnodeFormatError for anything else. Topic ids are URL-safe
 base64 without padding.
 """

@@ -1,6 +1,6 @@
 """The JSON in znodes: how Kafka writes it, and values of the kinds that it takes.
 
-PURE. A node written by another hand may hold anything; whatever would not fit into Kafka's types is
+Pure. A node written by another hand may hold anything; whatever would not fit into Kafka's types is
 refused here, before it reaches those who count on them.
 """
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from kbroker.apis.context import RequestContext, Services
 from kbroker.config.socket_server_config import SocketServerConfig
-from kbroker.coordinator.marker_writer import MarkerWriter
+from kbroker.coordinator.transaction.marker_writer import MarkerWriter
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo

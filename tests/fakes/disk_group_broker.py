@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from tests.fakes.disk_offsets_log import DiskOffsetsLog

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
-from kbroker.coordinator.batch_append import BatchAppend
-from kbroker.coordinator.effects import KeyValue
-from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.coordinator.shard import Shard
-from kbroker.coordinator.timeline import TimelineDict
+from kbroker.coordinator.runtime.batch_append import BatchAppend
+from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.runtime.shard import Shard
+from kbroker.coordinator.runtime.timeline import TimelineDict
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition

@@ -15,7 +15,7 @@ from unittest.mock import PropertyMock, patch
 from kbroker.apis import fetch
 from kbroker.controller.event_handlers import cluster_changes
 from kbroker.controller.state_machines import partition_state_machine
-from kbroker.coordinator.batch_append import BatchAppend
+from kbroker.coordinator.runtime.batch_append import BatchAppend
 from kbroker.errors import ErrorCode
 from kbroker.log.partition import local_log
 from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache

@@ -11,17 +11,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.coordinator import transaction_coordinator, transaction_endings, transaction_upkeep
-from kbroker.coordinator.add_partitions_to_txn_manager import AddPartitionsToTxnManager
-from kbroker.coordinator.batch_append import BatchAppend
+from kbroker.coordinator import transaction_coordinator
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.replay import GroupReplay
+from kbroker.coordinator.runtime.batch_append import BatchAppend
 from kbroker.coordinator.transaction import decisions
+from kbroker.coordinator.transaction import endings as transaction_endings
+from kbroker.coordinator.transaction import upkeep as transaction_upkeep
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kbroker.coordinator.transaction.endings import TransactionEndings
+from kbroker.coordinator.transaction.machine import KeptTransaction, TransactionMachine
+from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
-from kbroker.coordinator.transaction_endings import TransactionEndings
-from kbroker.coordinator.transaction_machine import KeptTransaction, TransactionMachine
-from kbroker.coordinator.transaction_store import TransactionStore
-from kbroker.coordinator.transaction_upkeep import TransactionUpkeep
+from kbroker.coordinator.transaction.upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode
 from kbroker.log.partition.local_log import LocalLog
 from kbroker.log.producers.producer_state import ProducerStateManager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.coordinator.coordinator_finder import CoordinatorType
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.coordinator.transaction.transaction import NO_PRODUCER, Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

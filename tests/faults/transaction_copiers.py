@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from kbroker.coordinator.coordinator_finder import CoordinatorType
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

@@ -14,7 +14,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.partition_replay import PartitionReplay
+from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.manager.log_manager import LogManager

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from functools import reduce
 
-from kbroker.coordinator.batch_append import OFFSET_BATCH
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
+from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.pipeline.restore.row_batches import BatchForm, batch_without_records, row_batches

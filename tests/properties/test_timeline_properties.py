@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from kbroker.coordinator.timeline import Timeline, TimelineDict
+from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 
 KEYS = ("a", "b", "c")
 CHANGES = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 9)), max_size=4)

@@ -1,1 +1,1 @@
-"""Pure state machines of the controller."""
+"""State machines of the controller. Pure."""

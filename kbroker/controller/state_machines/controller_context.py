@@ -1,6 +1,6 @@
 """ControllerContext: all a controller knows of its cluster, and what its machines ask of it.
 
-PURE data with indexes. Owned by the controller's queue; a new controller starts with an empty one.
+Data with indexes. Owned by the controller's queue; a new controller starts with an empty one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Changes of the cluster's features that clients ask for (KIP-584): which of them are allowed.
 
-PURE. A feature is raised, lowered where the client says that it means to, and removed by a level
+Pure. A feature is raised, lowered where the client says that it means to, and removed by a level
 below 1; no level is settled on that a living broker does not support.
 """
 

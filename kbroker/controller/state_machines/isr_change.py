@@ -1,7 +1,7 @@
 """ISR changes: what a leader asks of the controller by AlterPartition, and what it hears (KIP-497,
 KIP-704, KIP-841).
 
-PURE. Law: a change counts only when it was decided on what the tree holds now: same leader epoch,
+Pure. Law: a change counts only when it was decided on what the tree holds now: same leader epoch,
 same partition epoch. One that is in the tree already is answered as done, so a leader that missed
 the answer may ask again.
 """

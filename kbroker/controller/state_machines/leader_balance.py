@@ -1,7 +1,7 @@
 """Leader balance: which partitions should go back to their preferred leaders by themselves
 (auto.leader.rebalance.enable).
 
-PURE. Law: a broker gets its leaderships back when more than leader.imbalance.per.broker.percentage
+Pure. Law: a broker gets its leaderships back when more than leader.imbalance.per.broker.percentage
 of those it should have are elsewhere, and only those it can take over now, because an election of a
 replica that is offline or out of sync would fail. Nothing happens while partitions move, as in
 Kafka.

@@ -2,7 +2,7 @@
 
     NonExistent -> New -> Online <-> Offline -> NonExistent
 
-PURE: `initial_writes` and `election_writes` say what to write; the shell writes it with the
+Pure: `initial_writes` and `election_writes` say what to write; the shell writes it with the
 expected versions and hands the outcome to `written`, which alone makes a partition Online.
 """
 

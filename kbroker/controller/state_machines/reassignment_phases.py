@@ -4,7 +4,7 @@ While it moves, a partition's replicas are the target's followed by those that l
 `removing` say which are which. Origin and target can so be told from the assignment alone, and a
 controller that takes over goes on where the last one stopped.
 
-PURE. The phases, after the assignment above has been written down:
+Pure. The phases, after the assignment above has been written down:
 
     A  some of the target is not in sync: a new leader epoch for all old and new replicas, and the
        new ones start to copy. Phase B comes when the ISR has grown to hold the target.

@@ -3,7 +3,7 @@
     NonExistent -> New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent
                              Offline, DeletionStarted -> DeletionIneligible -> Online, Offline
 
-PURE: a replica that goes offline has to leave the ISR first; `isr_writes` says what to write for
+Pure: a replica that goes offline has to leave the ISR first; `isr_writes` says what to write for
 that, and the shell calls `offline` with the outcome.
 """
 

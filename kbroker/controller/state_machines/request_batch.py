@@ -1,6 +1,6 @@
 """RequestBatch: what the brokers have to be told after a step, gathered per broker and built once.
 
-PURE. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr,
+Pure. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr,
 UpdateMetadata, StopReplica. A LeaderAndIsr for one broker brings the new metadata to every live
 one, because clients ask any of them who leads.
 """

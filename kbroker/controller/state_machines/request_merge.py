@@ -1,6 +1,6 @@
 """Makes few requests out of many that wait for one broker, without changing what they come to.
 
-PURE. Law: afterwards there is at most one request of each kind, in the order StopReplica,
+Pure. Law: afterwards there is at most one request of each kind, in the order StopReplica,
 LeaderAndIsr, UpdateMetadata, and each names a partition at most once; so what waits for a broker
 that cannot be reached is bounded by the number of its partitions, however long that lasts. A
 broker that was to hear of the others before it leads or follows hears of them first, in one more

@@ -1,6 +1,6 @@
 """Elections people and the broker itself ask for (KIP-183, KIP-460): which partitions they touch.
 
-PURE. A preferred election gives leadership to the first replica of the assignment; an unclean one
+Pure. A preferred election gives leadership to the first replica of the assignment; an unclean one
 gives a partition without a leader any living replica, though records may be lost.
 """
 

@@ -1,6 +1,6 @@
 """TopicDeletionManager: when a topic's deletion starts, waits, is tried again and is done.
 
-PURE: `resume` returns the steps that are due; the shell carries them out and calls again when
+Pure: `resume` returns the steps that are due; the shell carries them out and calls again when
 something has changed. A topic waits while a replica sits on a dead broker (it is then ineligible),
 and goes on when that broker is back.
 """

@@ -1,6 +1,6 @@
 """Brokers that come back from where no controller can tell what they have kept.
 
-PURE. Law: a state node that was written before a broker registered says something of an earlier
+Pure. Law: a state node that was written before a broker registered says something of an earlier
 life of that broker. Where that life's end was seen, the broker has left the ISR, unless it was the
 last in it; where there was no controller to see it, the broker is in it still. Its log may have
 lost what was not synced, so it neither leads nor counts as in sync before it has caught up, as long

@@ -1,1 +1,1 @@
-"""Pure state machine of a group."""
+"""Groups: their state machine, its records, and the store that keeps them."""

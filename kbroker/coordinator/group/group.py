@@ -1,9 +1,9 @@
 """A consumer group of the classic protocol: its members, generation, leader and state.
 
-Law: everything that changes the membership of a group lives here, so that the invariants named at
-the fields are kept in one place. What a request means is decided in `join_sync` (JoinGroup,
-SyncGroup, rebalance) and `sessions` (Heartbeat, LeaveGroup, timers, commits); both return effects.
-Classic protocol with static members (KIP-345) and known member ids (KIP-394).
+Pure. Law: everything that changes the membership of a group lives here, so that the invariants
+named at the fields are kept in one place. What a request means is decided in `join_sync`
+(JoinGroup, SyncGroup, rebalance) and `sessions` (Heartbeat, LeaveGroup, timers, commits); both
+return effects. Classic protocol with static members (KIP-345) and known member ids (KIP-394).
 """
 
 from __future__ import annotations

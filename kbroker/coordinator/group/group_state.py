@@ -1,7 +1,7 @@
 """The states of a group of the classic protocol, and which state may follow which.
 
-Law: a group changes its state only through `Group.transition_to`, which asserts this table, so that
-an impossible transition fails where it happens. KIP-62 describes the life of a group.
+Pure. Law: a group changes its state only through `Group.transition_to`, which asserts this table,
+so that an impossible transition fails where it happens. KIP-62 describes the life of a group.
 """
 
 from __future__ import annotations

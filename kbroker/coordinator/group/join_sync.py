@@ -1,9 +1,8 @@
 """What JoinGroup and SyncGroup mean in each state of a group.
 
-Law: pure decisions, input in and effects out, so that every state can be tested without a broker.
-JoinGroup: KIP-62 (rebalance timeout), KIP-345 (static members, here and in KIP-814
-skip_assignment), KIP-394 (member id first), KIP-429 needs nothing of the broker. SyncGroup: KIP-559
-(protocol checks).
+Pure. Law: input in and effects out, so that every state can be tested without a broker. JoinGroup:
+KIP-62 (rebalance timeout), KIP-345 (static members, here and in KIP-814 skip_assignment), KIP-394
+(member id first), KIP-429 needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbroker.coordinator.effects import Append, CancelTimer, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member, Protocols
@@ -37,6 +35,7 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.group.records import group_metadata
 from kbroker.coordinator.group.sessions import member_error
+from kbroker.coordinator.runtime.effects import Append, CancelTimer, Reply, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

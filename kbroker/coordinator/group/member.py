@@ -1,9 +1,9 @@
 """One member of a group: who it is, what it supports, and which of its requests is held back.
 
-A member that waits for the end of a rebalance has its JoinGroup (`join`) or SyncGroup (`sync`)
-request parked here as an opaque correlation. Sessions are deadlines, not timers: a heartbeat moves
-`session_deadline_ms` and nothing else, and the one timer of a member looks at the deadline when it
-fires.
+Pure. A member that waits for the end of a rebalance has its JoinGroup (`join`) or SyncGroup
+(`sync`) request parked here as an opaque correlation. Sessions are deadlines, not timers: a
+heartbeat moves `session_deadline_ms` and nothing else, and the one timer of a member looks at the
+deadline when it fires.
 """
 
 from __future__ import annotations

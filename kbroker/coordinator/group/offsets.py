@@ -1,11 +1,11 @@
 """The offsets a group has committed, those on their way to the log, and when they expire.
 
-Law: an offset is visible once its record is stored, because the next coordinator knows only what is
-stored. Until then `require_stable` (KIP-447) makes readers wait for it; so it does for offsets of
-open transactions, until it is stored how they ended. Which of two commits wins is decided by their
-place in the log; so does what is forgotten, be it committed or on its way in a transaction, of
-which a later marker finds nothing. Expiry follows KIP-211: the clock runs from the moment the group
-became empty, or from the commit where there is no such moment.
+Pure. Law: an offset is visible once its record is stored, because the next coordinator knows only
+what is stored. Until then `require_stable` (KIP-447) makes readers wait for it; so it does for
+offsets of open transactions, until it is stored how they ended. Which of two commits wins is
+decided by their place in the log; so does what is forgotten, be it committed or on its way in a
+transaction, of which a later marker finds nothing. Expiry follows KIP-211: the clock runs from the
+moment the group became empty, or from the commit where there is no such moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.coordinator.group.pending_offsets import PendingKey, PendingOffsets
-from kbroker.coordinator.timeline import Timeline, TimelineDict
+from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 

@@ -1,8 +1,8 @@
 """The offsets of a group that are in transactions: open ones, and those whose end is not stored.
 
-Law: a group may have very many writers, each with a transaction of its own, so what is asked of one
-partition or of one producer must not look at the others. Both indexes hold exactly what is pending:
-an entry is there from its first change until it is gone and that is stored.
+Pure. Law: a group may have very many writers, each with a transaction of its own, so what is asked
+of one partition or of one producer must not look at the others. Both indexes hold exactly what is
+pending: an entry is there from its first change until it is gone and that is stored.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
-from kbroker.coordinator.timeline import Timeline, TimelineDict
+from kbroker.coordinator.runtime.timeline import Timeline, TimelineDict
 from kbroker.model import TopicPartition
 
 V = TypeVar("V")

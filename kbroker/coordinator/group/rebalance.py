@@ -1,7 +1,7 @@
 """How a rebalance starts, waits and ends; shared by JoinGroup, SyncGroup, LeaveGroup and the
 timers.
 
-Law: a rebalance always ends, because all its members wait for it. The join phase ends when
+Pure. Law: a rebalance always ends, because all its members wait for it. The join phase ends when
 everybody has joined or its timer fires, the sync phase when everybody has synced or its timer
 fires; whoever is late is removed. A group that was empty waits the initial rebalance delay for more
 members (KIP-134); the delay 0 ends its join phase at once.
@@ -14,11 +14,18 @@ from enum import Enum
 from typing import NamedTuple
 
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.records import group_metadata
+from kbroker.coordinator.runtime.effects import (
+    Append,
+    CancelTimer,
+    Effect,
+    Instant,
+    Reply,
+    SetTimer,
+)
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse

@@ -1,5 +1,5 @@
 """The records of `__consumer_offsets`, as Kafka 3.9 writes them with its newest inter-broker
-protocol.
+protocol. Pure.
 
     record key   = int16 version, fields      0 and 1: a committed offset, 2: a group's metadata
     record value = int16 version, fields      missing (tombstone) when the offset or group is gone
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.versioned_record import VERSION_BYTES, version_of, versioned
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.runtime.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.errors import ProtocolError
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import decode

@@ -1,6 +1,6 @@
 """Rebuilds groups from the records of one partition of `__consumer_offsets`.
 
-Law: the newest record of a key counts and a tombstone removes it, because compaction keeps no
+Pure. Law: the newest record of a key counts and a tombstone removes it, because compaction keeps no
 others. Offsets of a transaction count once its commit marker is read (KIP-98). Groups that only
 ever kept offsets have no record of their own.
 """
@@ -18,7 +18,7 @@ from kbroker.coordinator.group.records import (
     read_key,
     read_offset_commit_value,
 )
-from kbroker.coordinator.timeline import Timeline
+from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.errors import ProtocolError
 from kbroker.model import TopicPartition
 

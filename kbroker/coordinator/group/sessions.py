@@ -1,8 +1,8 @@
 """What Heartbeat, LeaveGroup, commits and timers mean to a group.
 
-Law: pure decisions. A heartbeat is a comparison and an assignment without an effect, so that a
-group's most frequent request costs next to nothing: the member's timer looks at the deadline when
-it fires (KIP-62; KIP-345 for static members).
+Pure. Law: a heartbeat is a comparison and an assignment without an effect, so that a group's most
+frequent request costs next to nothing: the member's timer looks at the deadline when it fires
+(KIP-62; KIP-345 for static members).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kbroker.coordinator.effects import CancelTimer, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
@@ -29,6 +28,7 @@ from kbroker.coordinator.group.rebalance import (
     refused_join,
     try_complete_join,
 )
+from kbroker.coordinator.runtime.effects import CancelTimer, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 

@@ -1,7 +1,7 @@
 """Reads the topics out of the metadata that consumers send with JoinGroup.
 
-Every version of the consumer protocol's subscription begins with int16 version and an array of
-topic names; only that much is read. Other protocol types (Connect, Schema Registry) keep their
+Pure. Every version of the consumer protocol's subscription begins with int16 version and an array
+of topic names; only that much is read. Other protocol types (Connect, Schema Registry) keep their
 metadata to themselves.
 """
 

@@ -1,1 +1,1 @@
-"""Transactions: the decisions of their coordinator, and the records of `__transaction_state`."""
+"""Transactions: their states and records, the store that keeps them, and their markers."""

@@ -1,6 +1,6 @@
 """What a coordinator decides when a producer asks for something (KIP-98, KIP-360, KIP-588).
 
-PURE. Law: while what was decided last is on its way to the log nothing else is decided, but that a
+Pure. Law: while what was decided last is on its way to the log nothing else is decided, but that a
 fence is made good: the log must show one order of things, also to the coordinator that loads it
 next. Refusals are KafkaErrors with the codes of Kafka 3.9.
 """

@@ -1,6 +1,6 @@
 """What the coordinator asks for when a transaction has ended: a marker in every partition of it.
 
-PURE. Law: a marker is written under the leader epoch of the partition of `__transaction_state` that
+Pure. Law: a marker is written under the leader epoch of the partition of `__transaction_state` that
 keeps the transaction, so that leaders of partitions can tell an old coordinator from its successor.
 """
 

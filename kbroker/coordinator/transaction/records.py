@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, as Kafka declares them.
+"""The records of `__transaction_state`, as Kafka declares them. Pure.
 
 record key   = int16 version (0), transactional id
 record value = int16 version, fields        missing (tombstone) when the id has expired
@@ -6,9 +6,9 @@ record value = int16 version, fields        missing (tombstone) when the id has 
 
 from __future__ import annotations
 
-from kbroker.coordinator.effects import KeyValue
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.runtime.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
-from kbroker.coordinator.versioned_record import VERSION_BYTES, version_of, versioned
 from kbroker.errors import ProtocolError
 from kbroker.model import NO_PRODUCER_ID, TopicPartition
 from kbroker.protocol.codec import decode

@@ -1,6 +1,6 @@
 """Transaction: what the coordinator knows of a transactional id, as its log keeps it (KIP-98).
 
-PURE. A value: what is to be next is made of what is, written to the log, and only then is.
+Pure. A value: what is to be next is made of what is, written to the log, and only then is.
 """
 
 from __future__ import annotations

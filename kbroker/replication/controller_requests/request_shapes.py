@@ -1,7 +1,7 @@
 """The controller's requests of every version in the shape of the newest, and what of them can be
 carried out.
 
-PURE. Before LeaderAndIsr 2, UpdateMetadata 5 and StopReplica 1 partitions came in one list, each
+Pure. Before LeaderAndIsr 2, UpdateMetadata 5 and StopReplica 1 partitions came in one list, each
 with its topic's name; before StopReplica 3 one flag said for all of them whether logs are deleted,
 and no leader epoch was given.
 """

@@ -1,6 +1,6 @@
 """How far a follower has come with each partition that it fetches from one leader.
 
-PURE. Law: one state per partition, changed in place by the one fetcher that owns it. Terms: a
+Pure. Law: one state per partition, changed in place by the one fetcher that owns it. Terms: a
 partition is *truncating* while it is not known where its log parts from the leader's, and
 *fetching* after that; one that met an error is *delayed*, and left out until its time has come.
 """

@@ -1,7 +1,7 @@
 """The follower's side of an incremental fetch session (KIP-227): what a request has to name, and
 what an answer means for the next one.
 
-PURE. Law: the leader is told of a partition once, and again when its position has changed; after
+Pure. Law: the leader is told of a partition once, and again when its position has changed; after
 anything that leaves a doubt about what the leader knows, everything is named again.
 """
 

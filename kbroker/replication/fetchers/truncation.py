@@ -1,7 +1,7 @@
 """Where a follower cuts its log: at the point where it parts from the leader's (KIP-101, KIP-279,
 KIP-595).
 
-PURE. Law: what both have written under one leader epoch is equal up to the smaller of its ends, so
+Pure. Law: what both have written under one leader epoch is equal up to the smaller of its ends, so
 a cut at the end of the largest epoch in common keeps everything that can have been committed. A cut
 at the own high watermark would not: that may lag behind what was committed.
 """

@@ -1,6 +1,6 @@
 """What an operator reads before agreeing to an adoption, and again after it.
 
-PURE. A sentence that says what is taken over from where, and a line for each detail: who wrote it,
+Pure. A sentence that says what is taken over from where, and a line for each detail: who wrote it,
 what was not known, what is left. What to do now stands last.
 """
 

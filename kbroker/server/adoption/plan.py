@@ -1,7 +1,7 @@
 """What taking over a data directory of Apache Kafka would do: which topics, with which partitions,
 leader epochs and settings, and what would be left.
 
-PURE: everything that was found goes in, a plan comes out.
+Pure: everything that was found goes in, a plan comes out.
 
 Law: no record may go because of a guess. Settings of topics are in ZooKeeper, not in the directory,
 and the defaults of the broker that wrote it are in its server.properties: a topic whose retention

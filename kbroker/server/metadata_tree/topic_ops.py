@@ -1,4 +1,4 @@
-"""A topic whose logs are there already, as the operations that make its nodes. Pure but for the id
+"""A topic whose logs are there already, as the operations that make its nodes, pure but for the id
 of a topic that has none.
 """
 

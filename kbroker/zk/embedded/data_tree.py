@@ -1,7 +1,7 @@
 """The nodes themselves: a hierarchy in memory, changed by transactions that happen whole or not at
 all.
 
-PURE: zxid and time come in as arguments. A node hangs in its parent's dict, so the short names of
+Pure: zxid and time come in as arguments. A node hangs in its parent's dict, so the short names of
 partition nodes are shared between topics. Every applied operation leaves a function that takes it
 back; a transaction that fails takes back what it did, last change first.
 """

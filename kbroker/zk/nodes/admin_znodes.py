@@ -1,6 +1,6 @@
 """Nodes by which brokers and people ask the controller for something: paths and JSON of Kafka 3.9.
 
-PURE. Wishes of people (/admin): reassignments, preferred elections. News of brokers, numbered:
+Pure. Wishes of people (/admin): reassignments, preferred elections. News of brokers, numbered:
 changed ISRs (brokers without AlterPartition, KIP-497), failed log directories (KIP-112). Encoders
 give Kafka's bytes, decoders take what Kafka 3.9 takes (it looks at no version here) and raise
 ZnodeFormatError for anything else.

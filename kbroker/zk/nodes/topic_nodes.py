@@ -1,6 +1,6 @@
 """The nodes of one topic, as they come and go: what to write for that.
 
-PURE.
+Pure.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.join_sync import (
@@ -33,6 +32,14 @@ from kbroker.coordinator.group.rebalance import (
     Step,
     TimerKey,
     on_assignment_stored,
+)
+from kbroker.coordinator.runtime.effects import (
+    Append,
+    CancelTimer,
+    Effect,
+    Instant,
+    Reply,
+    SetTimer,
 )
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest

@@ -9,7 +9,7 @@ import pytest
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest

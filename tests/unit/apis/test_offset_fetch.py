@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode

@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.transaction_verification import Joining, refused_partitions
-from kbroker.coordinator.add_partitions_to_txn_manager import Participation
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerStateManager
 from kbroker.log.producers.verification import TransactionalBatch

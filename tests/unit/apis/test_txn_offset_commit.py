@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
-from kbroker.coordinator.add_partitions_to_txn_manager import Participation
-from kbroker.coordinator.runtime import CoordinatorRuntime
+from kbroker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Participation
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

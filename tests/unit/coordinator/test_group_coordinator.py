@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import GroupMetadataKey, OffsetCommitKey, read_key
-from kbroker.coordinator.offset_commits import Committer
+from kbroker.coordinator.offsets.offset_commits import Committer
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest

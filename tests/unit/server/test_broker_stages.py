@@ -15,10 +15,10 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.coordinator.group_coordinator import Caller
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
+from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
 from kbroker.coordinator.transaction.transaction import NO_PRODUCER, TransactionState
-from kbroker.coordinator.transaction_markers import TransactionMarkerSender
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError

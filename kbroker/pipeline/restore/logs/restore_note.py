@@ -1,5 +1,5 @@
 """What a restore into a data directory has to make, settled when it begins and noted there: whose
-directory it will be, its topics, and the offsets of each log. Pure but for ids that are drawn.
+directory it will be, its topics, and the offsets of each log. Draws ids, and is else pure.
 
 Law: a run that goes on takes all of this from the note. So an archive that grows meanwhile, or that
 loses files, changes neither ids nor where logs begin and end.

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.coordinator.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.records import (
@@ -24,8 +23,9 @@ from kbroker.coordinator.group.records import (
     read_offset_commit_value,
 )
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.offset_commits import Committer
-from kbroker.coordinator.partition_replay import PartitionReplay
+from kbroker.coordinator.offsets.offset_commits import Committer
+from kbroker.coordinator.runtime.batch_append import METADATA_BATCH, OFFSET_BATCH
+from kbroker.coordinator.runtime.partition_replay import PartitionReplay
 from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.record_batch import (

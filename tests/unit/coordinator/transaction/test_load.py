@@ -200,7 +200,7 @@ async def test_what_is_above_the_high_watermark_waits_until_it_is_confirmed() ->
 async def test_a_partition_that_moves_away_while_it_is_read_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kbroker.coordinator.sliced_work.SLICE_MS", 0.0)
+    monkeypatch.setattr("kbroker.coordinator.runtime.sliced_work.SLICE_MS", 0.0)
     broker = loaded(log_of([sound("x", S.EMPTY), broken("x")], [sound("y", S.PREPARE_COMMIT)]))
     broker.resign()
     await turns()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kbroker.coordinator.coordinator_finder import CoordinatorType
+from kbroker.coordinator.runtime.coordinator_finder import CoordinatorType
 from kbroker.coordinator.transaction.transaction import (
     NO_PRODUCER,
     NOT_STARTED,
@@ -310,7 +310,7 @@ async def test_only_the_broker_that_leads_the_partition_answers(request_name: st
 async def test_while_the_partition_is_read_clients_ask_again(
     request_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbroker.coordinator.sliced_work.SLICE_MS", 0.0)
+    monkeypatch.setattr("kbroker.coordinator.runtime.sliced_work.SLICE_MS", 0.0)
     broker = TransactionBroker()
     await broker.init()
     broker.resign()

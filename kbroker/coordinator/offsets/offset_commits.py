@@ -1,0 +1,474 @@
+"""Committing, reading, expiring and deleting the offsets of groups.
+
+Law: a commit is acknowledged after its records are in the log, because the next coordinator knows
+only those (KIP-98 for pending ones, KIP-211 for expiry, KIP-447 for stable reads, KIP-496 for
+subscribed topics). All offsets of one request are one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.offsets import (
+    NOTHING_COMMITTED,
+    CommittedOffset,
+    FetchedOffset,
+    GroupOffsets,
+)
+from kbroker.coordinator.group.records import (
+    MAX_NAME_BYTES,
+    fits_a_record,
+    group_metadata_key,
+    offset_commit_key,
+    offset_commit_value,
+)
+from kbroker.coordinator.group.sessions import commit_error, transactional_commit_error
+from kbroker.coordinator.group.store import CoordinatedGroup, GroupStore
+from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from kbroker.coordinator.offsets.gone_partitions import GonePartitions
+from kbroker.coordinator.runtime.append_errors import append_errors
+from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.runtime.pending_reply import PendingReply
+from kbroker.coordinator.runtime.shard import ReplayedPart, Settled
+from kbroker.coordinator.transaction.transaction import Producer
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, BatchOptions
+from kbroker.slices import slices
+
+_NONE = ErrorCode.NONE
+_NONE_GONE: frozenset[TopicPartition] = frozenset()
+_PART = 500  # tombstones, two milliseconds
+_COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class Committer(NamedTuple):
+    """Who commits; generation -1 and no member id for those outside group management."""
+
+    group_id: str
+    member_id: str = ""
+    group_instance_id: str | None = None
+    generation_id: int = -1
+
+
+class OffsetCommits:
+    """The offsets of all groups of a store."""
+
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+        config = store.config
+        self._retention_ms = config.offsets_retention_minutes * 60_000
+        # A member that was there until a load is missed when its session ends.
+        self._doubt_ms = self._retention_ms + config.group_max_session_timeout_ms
+        self._gone = GonePartitions()
+        self._is_forgetting = False  # what is gone
+
+    # ---- commit
+
+    def commit(
+        self, committer: Committer, offsets: Offsets
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Store offsets, of each partition one; a code for each, in their order.
+
+        A plain list when nothing has to be waited for.
+        """
+        if not offsets:
+            return []  # no group is made, and none kept alive, for nothing
+        coordinated = self._store.find(committer.group_id)
+        if coordinated is None:
+            error = self._store.runtime.status(committer.group_id)
+            if not fits_a_record(committer.group_id):
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
+            if error is _NONE and committer.generation_id >= 0:
+                error = ErrorCode.ILLEGAL_GENERATION
+            if error is not _NONE:
+                return [error] * len(offsets)
+            coordinated = self._store.create(committer.group_id)
+        error = commit_error(
+            coordinated.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+            self._store.runtime.monotonic_ms(),
+        )
+        if error is not _NONE:
+            return [error] * len(offsets)
+        return self._append(coordinated, offsets)
+
+    def commit_in_transaction(
+        self, committer: Committer, producer: Producer, offsets: Offsets
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """As `commit`; the offsets count once the producer's transaction is committed."""
+        if not offsets:
+            return []
+        error = self.transactional_status(committer.group_id)
+        coordinated = self._store.find(committer.group_id)
+        if error is _NONE and coordinated is None and committer.generation_id >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not _NONE:
+            return [error] * len(offsets)
+        if coordinated is None:
+            coordinated = self._store.create(committer.group_id)
+        error = transactional_commit_error(
+            coordinated.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+        )
+        if error is not _NONE:
+            self._store.drop_if_untouched(committer.group_id)
+            return [error] * len(offsets)
+        return self._append(coordinated, offsets, producer)
+
+    def transactional_status(self, group_id: str) -> ErrorCode:
+        """NONE where this broker keeps what a transaction commits for the group."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not fits_a_record(group_id):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        return self._store.runtime.status(group_id)
+
+    def _append(
+        self, coordinated: CoordinatedGroup, offsets: Offsets, producer: Producer | None = None
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Append those whose metadata is not too long, in the transaction of `producer`."""
+        group, home = coordinated.group, coordinated.home
+        producer_id = None if producer is None else producer.producer_id
+        limit = min(self._store.config.offset_metadata_max_bytes, MAX_NAME_BYTES)
+        codes, accepted = [], []
+        for entry in offsets:
+            metadata = entry[1].metadata
+            if len(metadata) > limit or not fits_a_record(metadata):
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                codes.append(_NONE)
+                accepted.append(entry)
+        if not accepted:
+            self._store.drop_if_untouched(group.group_id)
+            return codes
+        reply: PendingReply[list[ErrorCode]] = PendingReply()
+
+        def replay(log_offset: int) -> None:
+            for partition, value in accepted:
+                value.log_offset = log_offset
+                group.offsets.replay(partition, value, producer_id)
+
+        def settled(error: ErrorCode) -> None:
+            error = _COMMIT_ERRORS.get(error, error)
+            self._store.drop_if_untouched(group.group_id)
+            reply.answer(codes if error is _NONE else [code or error for code in codes])
+
+        records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
+        if records is None:
+            settled(ErrorCode.MESSAGE_TOO_LARGE)
+        elif producer is None:
+            home.write(records, replay, settled, OFFSET_BATCH)
+        else:
+            assert home.machine is not None
+            home.machine.takes_part(group.group_id, producer.producer_id)
+            home.write(records, replay, settled, _transactional_batch(producer))
+        return reply.outcome()
+
+    # ---- fetch
+
+    def fetch(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool
+    ) -> list[tuple[TopicPartition, FetchedOffset]]:
+        """The committed offsets of these partitions, or of all (None).
+
+        Raises KafkaError when this broker cannot tell.
+        """
+        coordinated = self._coordinated(group_id)
+        if coordinated is None:
+            return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
+        offsets, gone = coordinated.group.offsets, self._gone_of(coordinated)
+        if partitions is None:
+            partitions = [each for each in offsets.committed.stored_keys() if each not in gone]
+        return [
+            (each, NOTHING_COMMITTED if each in gone else offsets.fetch(each, require_stable))
+            for each in partitions
+        ]
+
+    def stored(self, group_id: str) -> list[TopicPartition]:
+        """The partitions of which a group has offsets. Raises KafkaError as `fetch`."""
+        coordinated = self._coordinated(group_id)
+        if coordinated is None:
+            return []
+        gone = self._gone_of(coordinated)
+        stored = coordinated.group.offsets.committed.stored_keys()
+        return [each for each in stored if each not in gone] if gone else stored
+
+    def count(self, group_id: str) -> int:
+        """How many offsets a group has, about."""
+        coordinated = self._store.find(group_id)
+        return 0 if coordinated is None else len(coordinated.group.offsets.committed)
+
+    def _coordinated(self, group_id: str) -> CoordinatedGroup | None:
+        """A group that offsets are told of. Raises KafkaError when this broker cannot tell."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._store.runtime.status(group_id)
+            if error is not _NONE:
+                raise KafkaError(error)
+        return coordinated
+
+    def _gone_of(self, coordinated: CoordinatedGroup) -> frozenset[TopicPartition]:
+        """Nobody is told of what is gone, be it forgotten by now or not."""
+        coordinated.home.catch_up()
+        if not self._gone:
+            return _NONE_GONE
+        return frozenset(self._gone.of(coordinated.home, coordinated.group.offsets))
+
+    # ---- remove
+
+    def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+        """Forget an empty group and its offsets; plain where the log takes that at once."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._store.runtime.status(group_id)
+            return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
+        if coordinated.group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        coordinated.home.catch_up()
+        offsets = coordinated.group.offsets
+        doomed = offsets.partitions()
+        if not doomed and not offsets.are_stored:  # their end is on its way
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        reply: PendingReply[ErrorCode] = PendingReply()
+
+        def buried(error: ErrorCode) -> None:
+            reply.answer(_COMMIT_ERRORS.get(error, error))
+
+        self._bury(coordinated, sorted(doomed), buried)
+        return reply.outcome()
+
+    def delete(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Codes | Awaitable[Codes]:
+        """Forget the offsets of these partitions; plain where the log takes that at once.
+
+        A live group of consumers keeps those of topics it follows. Raises KafkaError
+        GROUP_ID_NOT_FOUND, and NON_EMPTY_GROUP for a live group of another kind.
+        """
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group = coordinated.group
+        is_live = group.state is not GroupState.EMPTY
+        if is_live and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        followed = group.subscribed_topics
+        codes = dict.fromkeys(partitions, _NONE)
+        if is_live:
+            for partition in codes:
+                if followed is None or partition.topic in followed:
+                    codes[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        doomed = [partition for partition, code in codes.items() if code is _NONE]
+        reply: PendingReply[Codes] = PendingReply()
+
+        def settled(error: ErrorCode) -> None:
+            reply.answer(codes | dict.fromkeys(doomed, _COMMIT_ERRORS.get(error, error)))
+
+        self._forget(coordinated, doomed, settled)
+        return reply.outcome()
+
+    def expire(self) -> Iterator[None]:
+        """Forget offsets that have outlived their retention, and groups that have nothing left.
+
+        Yields after each group, and each part of one with very many offsets.
+        """
+        now_ms = self._store.runtime.now().wall_ms
+        for coordinated in self._store:
+            doomed = _expired(coordinated.group, now_ms, self._retention_ms)
+            for part in _parts(doomed):
+                group = coordinated.group
+                # A group may have been forgotten since the first step, and an offset committed.
+                if group.state is not GroupState.DEAD and self._may_forget(coordinated):
+                    coordinated.home.catch_up()
+                    left = _expired(group, now_ms, self._retention_ms, part)
+                    self._clean_up(coordinated, left)
+                yield
+
+    def _may_forget(self, coordinated: CoordinatedGroup) -> bool:
+        home = coordinated.home.topic_partition
+        return self._store.runtime.may_forget(home, self._doubt_ms)
+
+    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget the offsets of partitions that no longer exist. Where very many groups have some,
+        others run in between; who reads one before its turn does not find it. What is committed
+        from now on is of another topic of the same name, and stays.
+        """
+        self._gone.add(partitions, self._store.ends())
+        if not self._is_forgetting:
+            self._is_forgetting = True
+            self._store.runtime.run_sliced(self._forget_gone(), "offsets of deleted topics")
+
+    def _forget_gone(self) -> Iterator[None]:
+        try:
+            while self._gone:
+                known = self._gone.known()
+                for coordinated in self._store:
+                    yield from self._forget_gone_of(coordinated)
+                    yield
+                self._gone.forget(known)
+        finally:
+            self._is_forgetting = False
+
+    def _forget_gone_of(self, coordinated: CoordinatedGroup) -> Iterator[None]:
+        offsets = coordinated.group.offsets
+        doomed = self._gone.of(coordinated.home, offsets)
+        for part in slices(doomed, _PART):
+            if self._store.find(coordinated.group.group_id) is not coordinated:
+                return
+            # One may have been committed again since the first was found.
+            self._forget(coordinated, self._gone.still(coordinated.home, offsets, part))
+            if len(part) == _PART:
+                yield
+
+    def _forget(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: Iterable[TopicPartition],
+        settled: Settled = lambda _: None,
+    ) -> None:
+        """Forget offsets, those on their way in transactions too."""
+        recorded = coordinated.group.offsets.recorded(doomed)
+        if recorded:
+            self._clean_up(coordinated, recorded, settled)
+        else:
+            settled(_NONE)
+
+    def _clean_up(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: list[TopicPartition],
+        settled: Settled = lambda _: None,
+    ) -> None:
+        """Forget these offsets, and the group where it has nothing left."""
+        group = coordinated.group
+        offsets = group.offsets
+        has_nothing = not (
+            offsets.has_more_than(len(doomed)) or not offsets.are_stored or group.pending_members
+        )
+        if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
+            self._bury(coordinated, doomed, settled)
+        elif doomed:
+            tombstones = _offset_tombstones(group.group_id, doomed)
+            removal = _removal(offsets, doomed)
+            self._store.write_tombstones(coordinated, tombstones, removal, settled)
+
+    def _bury(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: list[TopicPartition],
+        buried: Settled = lambda _: None,
+    ) -> None:
+        """Forget a group, with its last offsets, when the log says that it is gone; where that is
+        refused it stays: it would be there again after the next load.
+        """
+        group = coordinated.group
+        last_generation_id = group.generation_id
+
+        def written(error: ErrorCode) -> None:
+            # Members who came while this was on its way, be they gone again, have later records.
+            is_over = group.state is GroupState.EMPTY and group.generation_id == last_generation_id
+            if error is _NONE and is_over and self._store.find(group.group_id) is coordinated:
+                self._store.bury(coordinated)
+            buried(error)
+
+        tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)
+        self._store.write_tombstones(coordinated, tombstones, removal, written)
+
+
+def _transactional_batch(producer: Producer) -> BatchOptions:
+    return replace(
+        OFFSET_BATCH,
+        flags=TRANSACTIONAL_BIT,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+    )
+
+
+def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:
+    """None where no batch can hold them: no more are made than that takes to tell."""
+    records = []
+    least_bytes = HEADER_SIZE
+    for (topic, partition), committed in offsets:
+        key = offset_commit_key(group_id, topic, partition)
+        value = offset_commit_value(committed)
+        least_bytes += len(key) + len(value)
+        if least_bytes > max_bytes:
+            return None
+        records.append(KeyValue(key, value))
+    return records
+
+
+def _removal(offsets: GroupOffsets, doomed: Sequence[TopicPartition]) -> ReplayedPart:
+    """The replay of their tombstones, which those of a group begin with."""
+
+    def replay(part: slice) -> None:
+        for partition in doomed[part]:
+            offsets.replay(partition, None, None)
+
+    return replay
+
+
+def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:
+    """All of a group, its own the last.
+
+    One that only kept offsets (generation 0) has no record of its own to be removed.
+    """
+    tombstones = _offset_tombstones(group.group_id, removed)
+    if group.generation_id > 0:
+        tombstones.append(KeyValue(group_metadata_key(group.group_id), None))
+    return tombstones
+
+
+def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list[KeyValue]:
+    return [
+        KeyValue(offset_commit_key(group_id, topic, partition), None)
+        for topic, partition in removed
+    ]
+
+
+def _parts(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
+    """One at least, be it empty."""
+    for start in range(0, len(partitions) or 1, _PART):
+        yield partitions[start : start + _PART]
+
+
+def _expired(
+    group: Group, now_ms: int, retention_ms: int, among: Iterable[TopicPartition] | None = None
+) -> list[TopicPartition]:
+    """A live group of consumers loses offsets of topics it no longer follows.
+
+    An empty one counts from when it became empty.
+    """
+    since: Callable[[CommittedOffset], int] = _commit_time
+    kept: frozenset[str] = frozenset()
+    if group.is_simple:
+        pass
+    elif group.state is GroupState.EMPTY:
+        empty_since_ms = group.current_state_timestamp_ms
+        if empty_since_ms is not None:
+            since = lambda _value: empty_since_ms  # noqa: E731 - one of two ways to count
+    elif (
+        group.state is GroupState.STABLE
+        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+        and group.subscribed_topics is not None
+    ):
+        kept = group.subscribed_topics
+    else:
+        return []
+    return group.offsets.expired(now_ms, retention_ms, since, kept, among)
+
+
+def _commit_time(value: CommittedOffset) -> int:
+    return value.commit_timestamp_ms

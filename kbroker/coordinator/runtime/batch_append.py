@@ -1,0 +1,106 @@
+"""Appends records to a partition of an internal topic as one batch, and tells how it ended.
+
+Law: every append ends with an answer, because somebody waits for it. It is done when enough
+replicas have it (after the high watermark has passed it, with acks -1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
+
+from kbroker.clock import Clock
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.producers.log_append_info import AppendOrigin
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import BatchOptions, Record, build
+from kbroker.replication.produce_result import PartitionProduceResult
+
+_log = logging.getLogger(__name__)
+
+OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
+METADATA_BATCH = BatchOptions()
+
+Results = list[PartitionProduceResult]
+
+
+class Replicas(Protocol):
+    """The part of ReplicaManager that coordinators use."""
+
+    def append_records(
+        self,
+        entries: list[tuple[TopicPartition, memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin,
+    ) -> Results | Awaitable[Results]:
+        """Append one batch to each partition; one result for each."""
+        ...
+
+
+class BatchAppend:
+    """Owned by the event loop."""
+
+    def __init__(
+        self, replicas: Replicas, clock: Clock, *, required_acks: int, timeout_ms: int
+    ) -> None:
+        self._replicas = replicas
+        self._now_ms = clock.now_ms
+        self.required_acks = required_acks
+        self._timeout_ms = timeout_ms
+        self._waiting: set[asyncio.Future[Results]] = set()
+
+    def append(
+        self,
+        partition: TopicPartition,
+        records: Iterable[KeyValue],
+        options: BatchOptions,
+        required_acks: int,
+    ) -> PartitionProduceResult | asyncio.Future[Results]:
+        """The result, or a future for `result_of` where something has to be waited for."""
+        now_ms = self._now_ms()
+        try:
+            batch = build(
+                [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
+                options=options,
+            )
+            results = self._replicas.append_records(
+                [(partition, memoryview(bytearray(batch)))],
+                required_acks,
+                self._timeout_ms,
+                AppendOrigin.COORDINATOR,
+            )
+        except KafkaError as error:
+            return PartitionProduceResult(partition, error.code)
+        except Exception:
+            _log.exception("Append to %s failed", partition)
+            return PartitionProduceResult(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if isinstance(results, list):
+            return results[0]
+        if isinstance(results, asyncio.Future):
+            return results  # of the purgatory, which ends it
+        task: asyncio.Future[Results] = asyncio.ensure_future(results)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        return task
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for future in list(self._waiting):
+            future.cancel()
+
+
+def result_of(future: asyncio.Future[Results], partition: TopicPartition) -> PartitionProduceResult:
+    """How an append that had to be waited for ended; base offset -1 where it was not made."""
+    if future.cancelled():
+        return PartitionProduceResult(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    error = future.exception()
+    if error is None:
+        return future.result()[0]
+    if isinstance(error, KafkaError):
+        return PartitionProduceResult(partition, error.code)
+    _log.error("Append to %s failed", partition, exc_info=error)
+    return PartitionProduceResult(partition, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,60 @@
+"""What pure code asks a shell for: records to append, answers to send, timers to set.
+
+Pure. A machine never waits, reads a clock or touches a socket. It takes an input with the `Instant`
+it happened at, changes its state and returns effects; the shell runs them in order and feeds their
+outcome back as further inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Instant(NamedTuple):
+    """When an input happened, on both clocks."""
+
+    wall_ms: int  # Unix time: what is written down
+    monotonic_ms: float  # never goes back: deadlines
+
+
+class KeyValue(NamedTuple):
+    """A record of a compacted internal topic; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append records as one batch; the outcome comes back to the machine together with `token`."""
+
+    records: tuple[KeyValue, ...]
+    token: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the request that came with `correlation`."""
+
+    correlation: object
+    response: object
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """Call back with `key` at `deadline_ms` (monotonic); replaces a timer of the same key."""
+
+    key: Hashable
+    deadline_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    """Forget the timer of this key; fine when there is none."""
+
+    key: Hashable
+
+
+Effect = Append | Reply | SetTimer | CancelTimer

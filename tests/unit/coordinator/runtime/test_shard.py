@@ -1,0 +1,366 @@
+"""Writes of a shard: into the state at once, answered when stored, undone when refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kbroker.coordinator.runtime.effects import KeyValue
+from kbroker.coordinator.runtime.shard import nothing
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import records
+from kbroker.replication.produce_result import PartitionProduceResult
+from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
+from tests.fakes.long_appends import LongAppends
+from tests.fakes.replication import Replication
+from tests.fakes.tally import PARTITION, Tally, TallyMachine
+
+NONE = ErrorCode.NONE
+
+
+async def turns() -> None:
+    for _ in range(6):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture(autouse=True)
+def immediate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests here say themselves when replicas answer."""
+    monkeypatch.setattr(OffsetsReplicas, "default_mode", Replication.IMMEDIATE)
+
+
+def sums(tally: Tally) -> dict[str, int]:
+    return dict(tally.machine.sums)
+
+
+def stored(tally: Tally) -> dict[str, int | None]:
+    kept = tally.machine.sums
+    return {key: kept.stored(key) for key in kept.stored_keys()}
+
+
+def batches(tally: Tally) -> list[list[bytes | None]]:
+    return [[record.value for record in batch] for _, batch in tally.log.batches()]
+
+
+def test_what_needs_no_waiting_is_answered_at_once_and_read_again_by_the_next_leader() -> None:
+    tally = Tally()
+
+    tally.add("a", 1)
+    tally.add("a", 2)
+
+    assert tally.answers == [(NONE, 1), (NONE, 3)]
+    assert sums(tally) == stored(tally) == {"a": 3}
+    assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == {"a": 3}
+
+
+async def test_a_decision_rests_on_those_before_and_is_answered_when_it_is_stored() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.replicas.holds = True
+
+    tally.add("a", 2)
+    tally.add("a", 3)
+
+    assert sums(tally) == {"a": 6}
+    assert stored(tally) == {"a": 1}
+    assert not tally.machine.sums.is_stored("a")
+    assert tally.answers == [(NONE, 1)]
+
+    tally.replicas.release()
+    await turns()
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+    assert stored(tally) == {"a": 6}
+
+
+def test_what_the_log_refuses_never_was() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.replicas.error = ErrorCode.NOT_ENOUGH_REPLICAS
+
+    tally.add("a", 2)
+
+    assert tally.answers == [(NONE, 1), (ErrorCode.NOT_ENOUGH_REPLICAS, 3)]
+    assert sums(tally) == stored(tally) == {"a": 1}
+
+
+async def test_what_is_in_the_log_stays_though_nobody_confirmed_it_in_time() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.replicas.holds = True
+    tally.add("a", 2)
+
+    tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    await turns()
+
+    assert tally.answers[1:] == [(ErrorCode.REQUEST_TIMED_OUT, 3)]
+    assert (sums(tally), stored(tally)) == ({"a": 3}, {"a": 1})
+    tally.log.confirm()
+    tally.shard.catch_up()
+    assert stored(tally) == {"a": 3}
+
+
+async def test_where_the_log_has_moved_what_nobody_confirmed_is_not_taken_for_stored() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.move()
+    tally.replicas.holds = True
+    tally.add("a", 2)
+    tally.add("a", 3)
+    assert len(batches(tally)) == 3
+
+    for _ in range(2):
+        tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+        await turns()
+
+    assert (sums(tally), stored(tally)) == ({"a": 6}, {"a": 1})
+    tally.log.confirm()
+    tally.shard.catch_up()
+    assert stored(tally) == {"a": 6}
+
+
+async def test_later_writes_wait_for_one_on_its_way_and_go_together() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for number in (1, 2, 3):
+        tally.add("a", number)
+    assert sums(tally) == {"a": 6}
+    assert batches(tally) == []
+    long.is_long = False
+
+    await long.finish()
+
+    assert batches(tally) == [[b"1"], [b"3", b"6"]]
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+    assert stored(tally) == {"a": 6}
+    tally.add("a", 4)
+    assert tally.answers[3:] == [(NONE, 10)]
+
+
+async def test_a_refused_write_takes_those_along_that_rest_on_it() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    long = LongAppends(tally.replicas)
+    for number in (2, 3):
+        tally.add("a", number)
+    note = KeyValue(b"note", b"changes nothing")
+    tally.shard.write([note], nothing, lambda error: tally.answers.append((error, 0)))
+    long.is_long = False
+
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    on_top = ErrorCode.NOT_ENOUGH_REPLICAS
+    too_large = ErrorCode.MESSAGE_TOO_LARGE
+    assert tally.answers[1:] == [(too_large, 3), (on_top, 6), (NONE, 0)]
+    assert sums(tally) == stored(tally) == {"a": 1}
+    tally.add("a", 5)
+    assert tally.answers[4:] == [(NONE, 6)]
+    assert batches(tally) == [[b"1"], [b"changes nothing"], [b"6"]]
+
+
+async def test_a_batch_of_several_writes_that_is_too_large_goes_in_pieces() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for number in (1, 2, 3):
+        tally.add("a", number)
+
+    await long.finish()
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+    await long.finish()
+    await long.finish()
+
+    assert batches(tally) == [[b"1"], [b"3"], [b"6"]]
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+
+
+@pytest.mark.parametrize(("refused", "left"), [(b"a", "ab"), (b"c", "cd")])
+def test_of_records_that_go_in_parts_each_part_enters_the_state_by_itself(
+    refused: bytes, left: str
+) -> None:
+    tally = Tally()
+    for key in "abcd":
+        tally.add(key, 1)
+    append = tally.replicas.append_records
+
+    def fills_up(entries: list, *rest: object) -> object:
+        keys = [record.key for record in records(bytes(entries[0][1]))]
+        if len(keys) == 2 and refused not in keys:
+            return append(entries, *rest)  # type: ignore[arg-type]
+        error = ErrorCode.KAFKA_STORAGE_ERROR if len(keys) == 2 else ErrorCode.MESSAGE_TOO_LARGE
+        return [PartitionProduceResult(PARTITION, error)]
+
+    def forget(part: slice) -> None:
+        for key in "abcd"[part]:
+            tally.machine.record(key.encode(), None, 0, None)
+
+    tally.replicas.append_records = fills_up  # type: ignore[method-assign, assignment]
+    told: list[ErrorCode] = []
+
+    tally.shard.write_in_parts(
+        [KeyValue(b"%c" % key, None) for key in b"abcd"], forget, told.append
+    )
+
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert sums(tally) == dict.fromkeys(left, 1)
+    assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == sums(tally)
+
+
+async def test_what_comes_again_in_parts_is_not_overtaken() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    long = LongAppends(tally.replicas)
+    tombstones = [KeyValue(b"a", None), KeyValue(b"b", None)]
+    heard: list[tuple[str, ErrorCode]] = []
+    tally.shard.write_in_parts(
+        tombstones, lambda _: None, lambda error: heard.append(("parts", error))
+    )
+    tally.shard.write(
+        [KeyValue(b"a", b"5")], nothing, lambda error: heard.append(("on top", error))
+    )
+    long.is_long = False
+
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+
+    assert heard == [("on top", ErrorCode.NOT_ENOUGH_REPLICAS), ("parts", NONE)]
+    assert batches(tally) == [[b"1"], [None, None]]
+
+
+async def test_only_what_is_on_its_way_to_the_log_may_change_back() -> None:
+    tally = Tally()
+    entries = tally.machine.sums
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+    assert entries.may_change_back
+    long.is_long = False
+    tally.replicas.holds = True
+    tally.add("b", 1)
+    assert entries.may_change_back
+
+    tally.replicas.holds = False
+    await long.finish()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+
+    assert not entries.are_stored
+    assert not entries.may_change_back
+
+
+async def test_who_fails_to_hear_how_a_write_ended_holds_up_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for _ in range(2):
+        tally.shard.write([KeyValue(b"note", b"")], nothing, fails)
+        tally.add("a", 1)
+    long.is_long = False
+
+    await long.finish()
+    tally.add("a", 1)
+
+    assert tally.answers == [(NONE, 1), (NONE, 2), (NONE, 3)]
+    assert stored(tally) == {"a": 3}
+    assert [str(PARTITION) in record.message for record in caplog.records] == [True, True]
+    assert caplog.text.count("ValueError: a bug") == 2
+
+
+async def test_who_fails_to_hear_that_leadership_goes_keeps_it_from_nobody() -> None:
+    tally = Tally()
+    tally.replicas.holds = True
+    tally.shard.write([KeyValue(b"note", b"")], nothing, fails)
+    tally.add("a", 1)
+
+    tally.resign()
+
+    assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)]
+
+
+def fails(_error: ErrorCode) -> None:
+    raise ValueError("a bug")
+
+
+async def test_what_the_log_refuses_is_never_told_as_if_it_were_there() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+
+    await long.finish(ErrorCode.REQUEST_TIMED_OUT)
+
+    assert tally.answers == [(ErrorCode.NOT_ENOUGH_REPLICAS, 1)]
+    assert (sums(tally), batches(tally)) == ({}, [])
+
+
+async def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
+    tally = Tally()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+    machine = tally.machine
+
+    tally.resign()
+    tally.replicas.release()
+    await turns()
+
+    assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)]
+    assert machine.events == ["loaded", "resigned"]
+    assert tally.runtime.status("a") is ErrorCode.NOT_COORDINATOR
+    tally.lead(epoch=7)
+    assert (tally.shard.epoch, sums(tally)) == (7, {"a": 1})
+
+
+async def test_writes_in_line_are_told_when_leadership_goes() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+    tally.add("a", 2)
+    shard = tally.shard
+
+    tally.resign()
+    await long.finish()
+    shard.write([], lambda _: None, lambda error: tally.answers.append((error, 0)))
+
+    gone = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert tally.answers == [(gone, 1), (gone, 3), (gone, 0)]
+
+
+def test_another_epoch_of_the_same_leader_changes_the_epoch_and_nothing_else() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    machine = tally.machine
+
+    tally.lead(epoch=3)
+
+    assert tally.machine is machine
+    assert tally.shard.epoch == 3
+
+
+def test_partitions_of_other_topics_are_none_of_its_own() -> None:
+    tally = Tally()
+    other = OffsetsPartition(TopicPartition("other", 0), OffsetsLog())
+
+    tally.runtime.on_leadership_change([], [other], TallyMachine)
+
+    assert tally.runtime.is_ready(0)
+
+
+def test_a_log_that_moves_while_it_is_read_is_read_again_where_it_is() -> None:
+    class MovingLog(OffsetsLog):
+        def read(self, *args: Any) -> Any:
+            found = super().read(*args)
+            tally.move()
+            self.data.clear()
+            return found
+
+    tally = Tally()
+    for number in range(4):
+        tally.add(str(number) * 40_000, number)
+    wanted = sums(tally)
+    log = MovingLog(bytes(tally.log.data))
+    tally.resign()
+
+    tally.lead(log)
+    assert tally.runtime.is_loading()
+    tally.time.advance(1000)
+
+    assert sums(tally) == wanted
