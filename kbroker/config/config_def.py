@@ -4,7 +4,8 @@
     class LogConfig(ConfigGroup):
         log_segment_bytes: int = define(1_073_741_824, "Roll at this size.", at_least=14)
 
-The attribute is Kafka's name with dots turned to underscores. A group is a frozen, slotted value
+The attribute is Kafka's name with dots turned to underscores; types, bounds and defaults are those
+of Kafka 3.9, and `support` says whether a setting is acted on. A group is a frozen, slotted value
 with keyword arguments, like a dataclass, but made without generated source: some 400 settings are
 declared at every start. Reading, DescribeConfigs and the reference page use the same `ConfigKey`s
 (`LogConfig.keys`).
@@ -24,25 +25,33 @@ UpdateMode = Literal["read-only", "per-broker", "cluster-wide"]
 Support = Literal["used", "accepted", "not yet"]
 Check = Callable[[str, Any], None]  # (name, value); raises ConfigError
 
+# Types of Kafka that Python does not tell apart, for annotations.
+Long = int
+Short = int
+JavaClass = str
+Password = str
+
 _ANNOTATED_TYPES = {
     "bool": ConfigType.BOOLEAN,
     "int": ConfigType.INT,
+    "Long": ConfigType.LONG,
+    "Short": ConfigType.SHORT,
     "float": ConfigType.DOUBLE,
     "str": ConfigType.STRING,
+    "JavaClass": ConfigType.CLASS,
+    "Password": ConfigType.PASSWORD,
     "tuple[str, ...]": ConfigType.LIST,
 }
 
 
 class Facts(TypedDict, total=False):
-    """What may be said about a setting besides default and doc."""
+    """All that may be declared of a setting besides its name, type, default and doc."""
 
-    name: str  # only where it is not the attribute with dots
-    type: ConfigType  # only where the annotation does not say it: SHORT, LONG, CLASS, PASSWORD
-    at_least: float
-    at_most: float
+    at_least: float | None
+    at_most: float | None
     one_of: tuple[str, ...]
     list_of: tuple[str, ...]  # allowed elements of a list
-    check: Check
+    check: Check | None
     importance: Importance
     dynamic: UpdateMode
     synonyms: tuple[str, ...]  # settings it falls back to, itself included, first one wins
@@ -51,32 +60,18 @@ class Facts(TypedDict, total=False):
 
 
 class ConfigKey:
-    """One setting: its name, type, default, bounds and what is told about it."""
+    """One setting: its name, type, default, bounds and all else that is declared of it."""
 
-    __slots__ = (
-        "at_least",
-        "at_most",
-        "attribute",
-        "check",
-        "default",
-        "doc",
-        "dynamic",
-        "importance",
-        "internal",
-        "list_of",
-        "name",
-        "one_of",
-        "support",
-        "synonyms",
-        "type",
-    )
+    __slots__ = (*Facts.__annotations__, "attribute", "default", "doc", "name", "type")
 
-    def __init__(self, default: ConfigValue, doc: str, facts: Facts) -> None:
+    def __init__(
+        self, name: str, config_type: ConfigType, default: ConfigValue, doc: str, facts: Facts
+    ) -> None:
+        self.name = name
+        self.attribute = name.replace(".", "_")
+        self.type = config_type
         self.default = default
         self.doc = doc
-        self.name = facts.get("name", "")
-        self.attribute = ""
-        self.type = facts.get("type", ConfigType.UNKNOWN)
         self.at_least = facts.get("at_least")
         self.at_most = facts.get("at_most")
         self.one_of = facts.get("one_of", ())
@@ -128,7 +123,7 @@ class ConfigKey:
 
 def define(default: ConfigValue, doc: str, **facts: Unpack[Facts]) -> Any:
     """Declare the setting that the annotated attribute holds."""
-    return ConfigKey(default, doc, facts)
+    return default, doc, facts
 
 
 class ConfigGroup:
@@ -169,17 +164,16 @@ GroupT = TypeVar("GroupT", bound=ConfigGroup)
 def config_group(cls: type[GroupT]) -> type[GroupT]:
     """Turn the declared settings of a class into slots and `keys`.
 
-    The class is created again, as slots need.
+    Facts that all of them share stand in `common`. The class is created again, as slots need.
     """
     namespace = dict(cls.__dict__)
+    common = namespace.pop("common", {})
     keys = []
     for attribute, annotation in cls.__annotations__.items():
-        key = namespace.pop(attribute)
-        key.attribute = attribute
-        key.name = key.name or attribute.replace("_", ".")
-        if key.type is ConfigType.UNKNOWN:
-            key.type = _ANNOTATED_TYPES[annotation.removesuffix(" | None")]
-        keys.append(key)
+        default, doc, facts = namespace.pop(attribute)
+        config_type = _ANNOTATED_TYPES[annotation.removesuffix(" | None")]
+        name = attribute.replace("_", ".")
+        keys.append(ConfigKey(name, config_type, default, doc, common | facts))
     namespace.pop("__dict__", None)
     namespace.pop("__weakref__", None)
     namespace["__slots__"] = tuple(key.attribute for key in keys)

@@ -1,13 +1,10 @@
-"""GroupConfig: consumer groups and their offsets.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""GroupConfig: consumer groups and their offsets."""
 
 from __future__ import annotations
 
 from kbroker.config.config_checks import migration_policy
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import MAX_INT, ConfigType
+from kbroker.config.config_def import ConfigGroup, Long, Short, config_group, define
+from kbroker.config.config_values import MAX_INT
 
 
 @config_group
@@ -26,15 +23,6 @@ class GroupConfig(ConfigGroup):
     group_max_size: int = define(MAX_INT, "Members a group may have.", at_least=1)
     group_coordinator_rebalance_protocols: tuple[str, ...] = define(
         ("classic",), "Group protocols served.", list_of=("consumer", "classic", "share", "unknown")
-    )
-    group_coordinator_threads: int = define(
-        1, "Threads of Kafka's newer group coordinator.", at_least=1, support="accepted"
-    )
-    group_coordinator_append_linger_ms: int = define(
-        10, "Wait of Kafka's newer coordinator to gather writes.", at_least=0, support="accepted"
-    )
-    group_coordinator_new_enable: bool = define(
-        False, "Choose Kafka's newer group coordinator.", support="accepted", internal=True
     )
     group_consumer_session_timeout_ms: int = define(
         45_000,
@@ -84,8 +72,8 @@ class GroupConfig(ConfigGroup):
     offsets_load_buffer_size: int = define(
         5_242_880, "Bytes read at once while offsets are loaded.", at_least=1, importance="high"
     )
-    offsets_topic_replication_factor: int = define(
-        3, "Replicas of __consumer_offsets.", type=ConfigType.SHORT, at_least=1, importance="high"
+    offsets_topic_replication_factor: Short = define(
+        3, "Replicas of __consumer_offsets.", at_least=1, importance="high"
     )
     offsets_topic_num_partitions: int = define(
         50, "Partitions of __consumer_offsets; fixed once it exists.", at_least=1, importance="high"
@@ -93,28 +81,15 @@ class GroupConfig(ConfigGroup):
     offsets_topic_segment_bytes: int = define(
         104_857_600, "Segment size of __consumer_offsets.", at_least=1, importance="high"
     )
-    offsets_topic_compression_codec: int = define(
-        0,
-        "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        importance="high",
-        support="not yet",
-    )
     offsets_retention_minutes: int = define(
         10_080, "Offsets of an empty group are kept this long.", at_least=1, importance="high"
     )
-    offsets_retention_check_interval_ms: int = define(
-        600_000,
-        "How often expired offsets are searched for.",
-        type=ConfigType.LONG,
-        at_least=1,
-        importance="high",
+    offsets_retention_check_interval_ms: Long = define(
+        600_000, "How often expired offsets are searched for.", at_least=1, importance="high"
     )
     offsets_commit_timeout_ms: int = define(
         5000, "How long a commit may wait for its replicas.", at_least=1, importance="high"
     )
-    offsets_commit_required_acks: int = define(
-        -1,
-        "Acks a commit needs; -1 is all in-sync replicas.",
-        type=ConfigType.SHORT,
-        importance="high",
+    offsets_commit_required_acks: Short = define(
+        -1, "Acks a commit needs; -1 is all in-sync replicas.", importance="high"
     )

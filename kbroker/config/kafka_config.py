@@ -19,11 +19,9 @@ from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
 from kbroker.config.log_config import LogConfig
 from kbroker.config.message_format import ignored_format_warning
-from kbroker.config.metrics_config import MetricsConfig
 from kbroker.config.profiles import PROFILES
 from kbroker.config.quorum_config import QuorumConfig
 from kbroker.config.quota_config import QuotaConfig
-from kbroker.config.remote_storage_config import RemoteStorageConfig
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.config.sasl_config import SaslConfig
 from kbroker.config.security_config import SecurityConfig
@@ -32,6 +30,7 @@ from kbroker.config.share_group_config import ShareGroupConfig
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.config.ssl_config import SslConfig
 from kbroker.config.transaction_config import TransactionConfig
+from kbroker.config.unserved_settings import UNSERVED_SETTINGS
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
@@ -59,9 +58,7 @@ GROUPS: dict[str, type[ConfigGroup]] = {
     "ssl": SslConfig,
     "sasl": SaslConfig,
     "security": SecurityConfig,
-    "metrics": MetricsConfig,
     "quorum": QuorumConfig,
-    "remote_storage": RemoteStorageConfig,
     "kbroker": KbrokerConfig,
 }
 
@@ -72,20 +69,25 @@ DYNAMIC_ONLY = (
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 
-_KEYS: dict[str, tuple[str, ConfigKey]] = {
-    key.name: (group, key) for group, group_class in GROUPS.items() for key in group_class.keys
+KEYS_BY_GROUP: Mapping[str, tuple[ConfigKey, ...]] = {
+    **{
+        group: (*group_class.keys, *UNSERVED_SETTINGS.get(group, ()))
+        for group, group_class in GROUPS.items()
+    },
+    **{group: keys for group, keys in UNSERVED_SETTINGS.items() if group not in GROUPS},
 }
+_KEYS = {key.name: key for keys in KEYS_BY_GROUP.values() for key in keys}
+_GROUP_OF = {key.name: group for group, its_class in GROUPS.items() for key in its_class.keys}
 
 
 def config_key(name: str) -> ConfigKey | None:
     """The declaration of a broker setting; None for a name that is not known."""
-    found = _KEYS.get(name)
-    return found[1] if found else None
+    return _KEYS.get(name)
 
 
 def config_keys() -> Iterator[ConfigKey]:
     """Every broker setting, by group."""
-    return (key for _, key in _KEYS.values())
+    return iter(_KEYS.values())
 
 
 class KafkaConfig:
@@ -94,7 +96,7 @@ class KafkaConfig:
     `texts` holds what was set, as text; the groups hold the values in force.
     """
 
-    __slots__ = (*GROUPS, "dynamic_broker", "dynamic_default", "origins", "texts")
+    __slots__ = (*GROUPS, "_unserved", "dynamic_broker", "dynamic_default", "origins", "texts")
 
     socket_server: SocketServerConfig
     server: ServerConfig
@@ -108,9 +110,7 @@ class KafkaConfig:
     ssl: SslConfig
     sasl: SaslConfig
     security: SecurityConfig
-    metrics: MetricsConfig
     quorum: QuorumConfig
-    remote_storage: RemoteStorageConfig
     kbroker: KbrokerConfig
 
     def __init__(
@@ -135,6 +135,12 @@ class KafkaConfig:
                 if key.name in merged
             }
             object.__setattr__(self, group, group_class(**values))
+        self._unserved = {
+            key.name: key.parse(merged[key.name])
+            for keys in UNSERVED_SETTINGS.values()
+            for key in keys
+            if key.name in merged
+        }
 
     @classmethod
     def from_values(
@@ -168,7 +174,9 @@ class KafkaConfig:
 
     def value(self, name: str) -> ConfigValue:
         """The value in force of a known setting; KeyError for another name."""
-        group, key = _KEYS[name]
+        key, group = _KEYS[name], _GROUP_OF.get(name)
+        if group is None:
+            return self._unserved.get(name, key.default)
         return cast("ConfigValue", getattr(getattr(self, group), key.attribute))
 
     def origin(self, name: str) -> str:
@@ -331,8 +339,5 @@ def dynamic_only_key(name: str) -> ConfigKey | None:
     """The declaration of a throttle that exists as a dynamic setting alone."""
     if name not in DYNAMIC_ONLY:
         return None
-    facts_key = ConfigKey(
-        None, "Bytes per second that replication may use.", {"type": ConfigType.LONG, "at_least": 0}
-    )
-    facts_key.name = name
-    return facts_key
+    doc = "Bytes per second that replication may use."
+    return ConfigKey(name, ConfigType.LONG, None, doc, {"at_least": 0})

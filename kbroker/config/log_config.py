@@ -1,13 +1,10 @@
-"""LogConfig: log directories, segments, retention, flushing and cleaning.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""LogConfig: log directories, segments, retention, flushing and cleaning."""
 
 from __future__ import annotations
 
 from kbroker.config.config_checks import gzip_level, kafka_version
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import MAX_DOUBLE, MAX_LONG, ConfigType
+from kbroker.config.config_def import ConfigGroup, Long, config_group, define
+from kbroker.config.config_values import MAX_DOUBLE, MAX_LONG
 
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
@@ -31,10 +28,9 @@ class LogConfig(ConfigGroup):
         importance="high",
         dynamic="cluster-wide",
     )
-    log_roll_ms: int | None = define(
+    log_roll_ms: Long | None = define(
         None,
         "Roll a new segment at this age; falls back to log.roll.hours.",
-        type=ConfigType.LONG,
         importance="high",
         dynamic="cluster-wide",
         synonyms=("log.roll.ms", "log.roll.hours"),
@@ -46,10 +42,9 @@ class LogConfig(ConfigGroup):
         importance="high",
         synonyms=("log.roll.ms", "log.roll.hours"),
     )
-    log_roll_jitter_ms: int | None = define(
+    log_roll_jitter_ms: Long | None = define(
         None,
         "Random part taken off the rolling age.",
-        type=ConfigType.LONG,
         importance="high",
         dynamic="cluster-wide",
         synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
@@ -61,10 +56,9 @@ class LogConfig(ConfigGroup):
         importance="high",
         synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
     )
-    log_retention_ms: int | None = define(
+    log_retention_ms: Long | None = define(
         None,
         "Delete segments older than this; -1 keeps them. Falls back to minutes, then hours.",
-        type=ConfigType.LONG,
         importance="high",
         dynamic="cluster-wide",
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -81,15 +75,14 @@ class LogConfig(ConfigGroup):
         importance="high",
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     )
-    log_retention_bytes: int = define(
+    log_retention_bytes: Long = define(
         -1,
         "Delete the oldest segments of a partition above this size; -1 for no limit.",
-        type=ConfigType.LONG,
         importance="high",
         dynamic="cluster-wide",
     )
-    log_retention_check_interval_ms: int = define(
-        300_000, "How often retention is checked.", type=ConfigType.LONG, at_least=1
+    log_retention_check_interval_ms: Long = define(
+        300_000, "How often retention is checked.", at_least=1
     )
     log_cleanup_policy: tuple[str, ...] = define(
         ("delete",),
@@ -100,15 +93,10 @@ class LogConfig(ConfigGroup):
     log_cleaner_enable: bool = define(True, "Run the log cleaner for compacted topics.")
     log_cleaner_threads: int = define(1, "Cleaner threads.", at_least=0, dynamic="cluster-wide")
     log_cleaner_io_max_bytes_per_second: float = define(
-        MAX_DOUBLE,
-        "Limit of the cleaner's reads and writes together.",
-        dynamic="cluster-wide",
+        MAX_DOUBLE, "Limit of the cleaner's reads and writes together.", dynamic="cluster-wide"
     )
-    log_cleaner_dedupe_buffer_size: int = define(
-        134_217_728,
-        "Memory of the cleaners' offset maps together.",
-        type=ConfigType.LONG,
-        dynamic="cluster-wide",
+    log_cleaner_dedupe_buffer_size: Long = define(
+        134_217_728, "Memory of the cleaners' offset maps together.", dynamic="cluster-wide"
     )
     log_cleaner_io_buffer_size: int = define(
         524_288,
@@ -119,10 +107,9 @@ class LogConfig(ConfigGroup):
     log_cleaner_io_buffer_load_factor: float = define(
         0.9, "How full an offset map may get.", dynamic="cluster-wide"
     )
-    log_cleaner_backoff_ms: int = define(
+    log_cleaner_backoff_ms: Long = define(
         15_000,
         "Pause of a cleaner that found nothing to clean.",
-        type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )
@@ -133,24 +120,18 @@ class LogConfig(ConfigGroup):
         at_most=1,
         dynamic="cluster-wide",
     )
-    log_cleaner_delete_retention_ms: int = define(
+    log_cleaner_delete_retention_ms: Long = define(
         86_400_000,
         "How long delete markers stay in a compacted log.",
-        type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )
-    log_cleaner_min_compaction_lag_ms: int = define(
-        0,
-        "A record stays uncompacted at least this long.",
-        type=ConfigType.LONG,
-        at_least=0,
-        dynamic="cluster-wide",
+    log_cleaner_min_compaction_lag_ms: Long = define(
+        0, "A record stays uncompacted at least this long.", at_least=0, dynamic="cluster-wide"
     )
-    log_cleaner_max_compaction_lag_ms: int = define(
+    log_cleaner_max_compaction_lag_ms: Long = define(
         MAX_LONG,
         "A record is open to compaction at latest after this.",
-        type=ConfigType.LONG,
         at_least=1,
         dynamic="cluster-wide",
     )
@@ -160,27 +141,22 @@ class LogConfig(ConfigGroup):
     log_index_interval_bytes: int = define(
         4096, "Log bytes between two index entries.", at_least=0, dynamic="cluster-wide"
     )
-    log_flush_interval_messages: int = define(
+    log_flush_interval_messages: Long = define(
         MAX_LONG,
         "Records in a partition before they are synced to disk.",
-        type=ConfigType.LONG,
         at_least=1,
         importance="high",
         dynamic="cluster-wide",
     )
-    log_flush_interval_ms: int | None = define(
+    log_flush_interval_ms: Long | None = define(
         None,
         "Time before records are synced; falls back to log.flush.scheduler.interval.ms.",
-        type=ConfigType.LONG,
         importance="high",
         dynamic="cluster-wide",
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
-    log_flush_scheduler_interval_ms: int = define(
-        MAX_LONG,
-        "How often the flusher looks for logs to sync.",
-        type=ConfigType.LONG,
-        importance="high",
+    log_flush_scheduler_interval_ms: Long = define(
+        MAX_LONG, "How often the flusher looks for logs to sync.", importance="high"
     )
     log_flush_offset_checkpoint_interval_ms: int = define(
         60_000, "How often recovery points are written.", at_least=0, importance="high"
@@ -188,50 +164,22 @@ class LogConfig(ConfigGroup):
     log_flush_start_offset_checkpoint_interval_ms: int = define(
         60_000, "How often log start offsets are written.", at_least=0, importance="high"
     )
-    log_segment_delete_delay_ms: int = define(
+    log_segment_delete_delay_ms: Long = define(
         60_000,
         "Time between renaming a file to .deleted and its removal.",
-        type=ConfigType.LONG,
         at_least=0,
         importance="high",
         dynamic="cluster-wide",
     )
     log_preallocate: bool = define(
-        False,
-        "Give a segment's file its full size when it is created.",
-        dynamic="cluster-wide",
+        False, "Give a segment's file its full size when it is created.", dynamic="cluster-wide"
     )
-    log_initial_task_delay_ms: int = define(
+    log_initial_task_delay_ms: Long = define(
         30_000,
         "Wait before the first periodic work on logs.",
-        type=ConfigType.LONG,
         at_least=0,
         importance="low",
         internal=True,
-    )
-    log_dir_failure_timeout_ms: int = define(
-        30_000,
-        "KRaft's time limit to report a failed log directory.",
-        type=ConfigType.LONG,
-        at_least=1,
-        importance="low",
-        support="accepted",
-    )
-    log_local_retention_ms: int = define(
-        -2,
-        "Retention on local disk of topics in remote storage; -2 follows retention.ms.",
-        type=ConfigType.LONG,
-        at_least=-2,
-        dynamic="cluster-wide",
-        support="not yet",
-    )
-    log_local_retention_bytes: int = define(
-        -2,
-        "Local size of topics in remote storage; -2 follows retention.bytes.",
-        type=ConfigType.LONG,
-        at_least=-2,
-        dynamic="cluster-wide",
-        support="not yet",
     )
     log_message_format_version: str = define(
         "3.0-IV1",
@@ -244,24 +192,21 @@ class LogConfig(ConfigGroup):
         one_of=("CreateTime", "LogAppendTime"),
         dynamic="cluster-wide",
     )
-    log_message_timestamp_difference_max_ms: int = define(
+    log_message_timestamp_difference_max_ms: Long = define(
         MAX_LONG,
         "Allowed distance of a record's time from the broker's, both ways.",
-        type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )
-    log_message_timestamp_before_max_ms: int = define(
+    log_message_timestamp_before_max_ms: Long = define(
         MAX_LONG,
         "How far a record's time may be before the broker's.",
-        type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )
-    log_message_timestamp_after_max_ms: int = define(
+    log_message_timestamp_after_max_ms: Long = define(
         MAX_LONG,
         "How far a record's time may be after the broker's.",
-        type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )

@@ -1,12 +1,8 @@
-"""ReplicationConfig: replicas, in-sync sets, fetching and purgatories.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""ReplicationConfig: replicas, in-sync sets, fetching and purgatories."""
 
 from __future__ import annotations
 
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import ConfigType
+from kbroker.config.config_def import ConfigGroup, Long, config_group, define
 
 
 @config_group
@@ -27,33 +23,19 @@ class ReplicationConfig(ConfigGroup):
         importance="high",
         dynamic="cluster-wide",
     )
-    unclean_leader_election_interval_ms: int = define(
-        300_000,
-        "KRaft's interval to look for unclean elections.",
-        type=ConfigType.LONG,
-        at_least=1,
-        support="accepted",
-        internal=True,
-    )
-    replica_lag_time_max_ms: int = define(
+    replica_lag_time_max_ms: Long = define(
         30_000,
         "A follower that is behind for longer leaves the in-sync replicas.",
-        type=ConfigType.LONG,
         importance="high",
     )
     replica_socket_timeout_ms: int = define(
         30_000, "Time limit of a follower's request.", importance="high"
     )
-    replica_socket_receive_buffer_bytes: int = define(
-        65_536, "SO_RCVBUF of replica fetcher connections.", importance="high", support="not yet"
-    )
     replica_fetch_max_bytes: int = define(
         1_048_576, "Bytes a follower asks for per partition.", at_least=0
     )
     replica_fetch_wait_max_ms: int = define(
-        500,
-        "How long the leader may hold a follower's fetch.",
-        importance="high",
+        500, "How long the leader may hold a follower's fetch.", importance="high"
     )
     replica_fetch_backoff_ms: int = define(1000, "Pause of a follower after an error.", at_least=0)
     replica_fetch_min_bytes: int = define(1, "Bytes a follower waits for.", importance="high")
@@ -61,18 +43,15 @@ class ReplicationConfig(ConfigGroup):
         10_485_760, "Bytes a follower asks for in one answer.", at_least=0
     )
     num_replica_fetchers: int = define(
-        1,
-        "Fetchers per source broker.",
-        importance="high",
-        dynamic="cluster-wide",
+        1, "Fetchers per source broker.", importance="high", dynamic="cluster-wide"
     )
     num_replica_alter_log_dirs_threads: int | None = define(
         None,
         "How many replicas move between data directories at a time. None: one for each directory.",
         importance="high",
     )
-    replica_high_watermark_checkpoint_interval_ms: int = define(
-        5000, "How often high watermarks are written.", type=ConfigType.LONG, importance="high"
+    replica_high_watermark_checkpoint_interval_ms: Long = define(
+        5000, "How often high watermarks are written.", importance="high"
     )
     replica_selector_class: str | None = define(
         None,
@@ -95,19 +74,11 @@ class ReplicationConfig(ConfigGroup):
         1000, "Fetch sessions the broker remembers.", at_least=0
     )
     auto_leader_rebalance_enable: bool = define(
-        True,
-        "Give leadership back to preferred replicas from time to time.",
-        importance="high",
+        True, "Give leadership back to preferred replicas from time to time.", importance="high"
     )
     leader_imbalance_per_broker_percentage: int = define(
-        10,
-        "Share of lost leaderships that starts a rebalance.",
-        importance="high",
+        10, "Share of lost leaderships that starts a rebalance.", importance="high"
     )
-    leader_imbalance_check_interval_seconds: int = define(
-        300,
-        "How often leadership balance is checked.",
-        type=ConfigType.LONG,
-        at_least=1,
-        importance="high",
+    leader_imbalance_check_interval_seconds: Long = define(
+        300, "How often leadership balance is checked.", at_least=1, importance="high"
     )

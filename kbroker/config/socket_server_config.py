@@ -1,13 +1,10 @@
-"""SocketServerConfig: listeners, connections and the request queue.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""SocketServerConfig: listeners, connections and the request queue."""
 
 from __future__ import annotations
 
 from kbroker.config.config_checks import connections_per_ip
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import MAX_INT, ConfigType
+from kbroker.config.config_def import ConfigGroup, Long, config_group, define
+from kbroker.config.config_values import MAX_INT
 
 KAFKAS_SEND_BUFFER_BYTES = 102_400  # also written in the properties file that Kafka ships
 
@@ -40,12 +37,6 @@ class SocketServerConfig(ConfigGroup):
     control_plane_listener_name: str | None = define(
         None, "Own listener for the controller's requests.", importance="high"
     )
-    early_start_listeners: str | None = define(
-        None,
-        "Listeners that may serve before the authorizer is ready.",
-        importance="high",
-        support="accepted",
-    )
     socket_send_buffer_bytes: int = define(
         KAFKAS_SEND_BUFFER_BYTES,
         "SO_SNDBUF of client connections; -1 leaves it to the system. The default grows for "
@@ -63,18 +54,6 @@ class SocketServerConfig(ConfigGroup):
     )
     socket_listen_backlog_size: int = define(
         50, "Connections the system may hold before they are accepted.", at_least=1
-    )
-    socket_connection_setup_timeout_ms: int = define(
-        10_000,
-        "First time limit to connect to another broker.",
-        type=ConfigType.LONG,
-        support="not yet",
-    )
-    socket_connection_setup_timeout_max_ms: int = define(
-        30_000,
-        "Upper limit of the growing connect time limit.",
-        type=ConfigType.LONG,
-        support="not yet",
     )
     max_connections: int = define(
         MAX_INT, "Connections the broker holds at once.", at_least=0, dynamic="cluster-wide"
@@ -95,8 +74,8 @@ class SocketServerConfig(ConfigGroup):
         dynamic="cluster-wide",
         support="not yet",
     )
-    connections_max_idle_ms: int = define(
-        600_000, "A connection without requests for this long is closed.", type=ConfigType.LONG
+    connections_max_idle_ms: Long = define(
+        600_000, "A connection without requests for this long is closed."
     )
     connection_failed_authentication_delay_ms: int = define(
         100,
@@ -111,18 +90,8 @@ class SocketServerConfig(ConfigGroup):
         at_least=1,
         importance="high",
     )
-    queued_max_request_bytes: int = define(
-        -1,
-        "Bytes of requests that are being received before larger ones wait; -1 for 64 MiB.",
-        type=ConfigType.LONG,
-    )
-    num_network_threads: int = define(
-        3,
-        "Network threads in Kafka; one event loop serves all connections here.",
-        at_least=1,
-        importance="high",
-        dynamic="cluster-wide",
-        support="accepted",
+    queued_max_request_bytes: Long = define(
+        -1, "Bytes of requests that are being received before larger ones wait; -1 for 64 MiB."
     )
     num_io_threads: int = define(
         8,
@@ -132,12 +101,8 @@ class SocketServerConfig(ConfigGroup):
         dynamic="cluster-wide",
     )
     request_timeout_ms: int = define(
-        30_000,
-        "How long replicas may take to store the end of a transaction.",
-        importance="high",
+        30_000, "How long replicas may take to store the end of a transaction.", importance="high"
     )
     max_request_partition_size_limit: int = define(
-        2000,
-        "Partitions described in one DescribeTopicPartitions answer.",
-        at_least=1,
+        2000, "Partitions described in one DescribeTopicPartitions answer.", at_least=1
     )

@@ -8,185 +8,105 @@ and tools work. Where a topic does not override a setting, the first of the brok
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final, Unpack, cast
 
-from kbroker.config.config_checks import gzip_level, kafka_version, throttled_replicas
-from kbroker.config.config_def import ConfigGroup, ConfigKey, config_group, define, replace
-from kbroker.config.config_values import MAX_LONG, ConfigType, ConfigValue
-from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.config_checks import throttled_replicas
+from kbroker.config.config_def import (
+    ConfigGroup,
+    ConfigKey,
+    Facts,
+    Long,
+    config_group,
+    define,
+    replace,
+)
+from kbroker.config.config_values import MAX_LONG, ConfigValue
+from kbroker.config.kafka_config import KafkaConfig, config_key
 from kbroker.config.message_format import is_format_version_ignored, message_format
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
+
+
+def follows(
+    broker_setting: str,
+    *,
+    default: ConfigValue = None,
+    doc: str | None = None,
+    **facts: Unpack[Facts],
+) -> Any:
+    """Declare a setting that falls back to a broker's, and is like it but for what is said here."""
+    key = config_key(broker_setting)
+    assert key is not None
+    same: Facts = {
+        "at_least": key.at_least,
+        "at_most": key.at_most,
+        "check": key.check,
+        "list_of": key.list_of,
+        "one_of": key.one_of,
+        "synonyms": key.synonyms or (broker_setting,),
+    }
+    return key.default if default is None else default, doc or key.doc, same | facts
 
 
 @config_group
 class TopicConfig(ConfigGroup):
     """The values in force for one topic."""
 
-    cleanup_policy: tuple[str, ...] = define(
-        ("delete",),
-        "What to do with old segments: delete, compact or both.",
-        list_of=("compact", "delete"),
-        synonyms=("log.cleanup.policy",),
+    cleanup_policy: tuple[str, ...] = follows("log.cleanup.policy")
+    compression_gzip_level: int = follows("compression.gzip.level")
+    compression_lz4_level: int = follows("compression.lz4.level")
+    compression_type: str = follows("compression.type")
+    compression_zstd_level: int = follows("compression.zstd.level")
+    delete_retention_ms: Long = follows("log.cleaner.delete.retention.ms")
+    file_delete_delay_ms: Long = follows("log.segment.delete.delay.ms")
+    flush_messages: Long = follows(
+        "log.flush.interval.messages", doc="Records before the log is synced to disk."
     )
-    compression_gzip_level: int = define(
-        -1,
-        "Level used when records are compressed with gzip here.",
-        check=gzip_level,
-        synonyms=("compression.gzip.level",),
-    )
-    compression_lz4_level: int = define(
-        9,
-        "Level used when records are compressed with lz4 here.",
-        at_least=1,
-        at_most=17,
-        synonyms=("compression.lz4.level",),
-    )
-    compression_type: str = define(
-        "producer",
-        "Codec of stored records; producer keeps the producer's codec.",
-        one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        synonyms=("compression.type",),
-    )
-    compression_zstd_level: int = define(
-        3,
-        "Level used when records are compressed with zstd here.",
-        at_least=-131_072,
-        at_most=22,
-        synonyms=("compression.zstd.level",),
-    )
-    delete_retention_ms: int = define(
-        86_400_000,
-        "How long delete markers stay in a compacted log.",
-        type=ConfigType.LONG,
+    flush_ms: Long = follows(
+        "log.flush.interval.ms",
+        default=MAX_LONG,
+        doc="Time before records are synced to disk.",
         at_least=0,
-        synonyms=("log.cleaner.delete.retention.ms",),
-    )
-    file_delete_delay_ms: int = define(
-        60_000,
-        "Time between renaming a file to .deleted and its removal.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.segment.delete.delay.ms",),
-    )
-    flush_messages: int = define(
-        MAX_LONG,
-        "Records before the log is synced to disk.",
-        type=ConfigType.LONG,
-        at_least=1,
-        synonyms=("log.flush.interval.messages",),
-    )
-    flush_ms: int = define(
-        MAX_LONG,
-        "Time before records are synced to disk.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = define(
         (),
         "Follower replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
     )
-    index_interval_bytes: int = define(
-        4096,
-        "Log bytes between two index entries.",
-        at_least=0,
-        synonyms=("log.index.interval.bytes",),
-    )
+    index_interval_bytes: int = follows("log.index.interval.bytes")
     leader_replication_throttled_replicas: tuple[str, ...] = define(
         (),
         "Leader replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
     )
-    local_retention_bytes: int = define(
-        -2,
-        "Local size of a topic in remote storage; -2 follows retention.bytes.",
-        type=ConfigType.LONG,
-        at_least=-2,
-        synonyms=("log.local.retention.bytes",),
+    local_retention_bytes: Long = follows(
+        "log.local.retention.bytes",
+        doc="Local size of a topic in remote storage; -2 follows retention.bytes.",
         support="not yet",
     )
-    local_retention_ms: int = define(
-        -2,
-        "Local retention of a topic in remote storage; -2 follows retention.ms.",
-        type=ConfigType.LONG,
-        at_least=-2,
-        synonyms=("log.local.retention.ms",),
+    local_retention_ms: Long = follows(
+        "log.local.retention.ms",
+        doc="Local retention of a topic in remote storage; -2 follows retention.ms.",
         support="not yet",
     )
-    max_compaction_lag_ms: int = define(
-        MAX_LONG,
-        "A record is open to compaction at latest after this.",
-        type=ConfigType.LONG,
-        at_least=1,
-        synonyms=("log.cleaner.max.compaction.lag.ms",),
+    max_compaction_lag_ms: Long = follows("log.cleaner.max.compaction.lag.ms")
+    max_message_bytes: int = follows("message.max.bytes")
+    message_downconversion_enable: bool = follows(
+        "log.message.downconversion.enable", importance="low"
     )
-    max_message_bytes: int = define(
-        1_048_588, "Largest record batch accepted.", at_least=0, synonyms=("message.max.bytes",)
+    message_format_version: str = follows("log.message.format.version")
+    message_timestamp_after_max_ms: Long = follows("log.message.timestamp.after.max.ms")
+    message_timestamp_before_max_ms: Long = follows("log.message.timestamp.before.max.ms")
+    message_timestamp_difference_max_ms: Long = follows("log.message.timestamp.difference.max.ms")
+    message_timestamp_type: str = follows("log.message.timestamp.type")
+    min_cleanable_dirty_ratio: float = follows(
+        "log.cleaner.min.cleanable.ratio",
+        doc="Share of uncleaned bytes from which the log is cleaned.",
     )
-    message_downconversion_enable: bool = define(
-        True,
-        "Convert records for clients of old formats.",
-        importance="low",
-        synonyms=("log.message.downconversion.enable",),
-    )
-    message_format_version: str = define(
-        "3.0-IV1",
-        "Format of stored records, below inter.broker.protocol.version 3.0.",
-        check=kafka_version,
-        synonyms=("log.message.format.version",),
-    )
-    message_timestamp_after_max_ms: int = define(
-        MAX_LONG,
-        "How far a record's time may be after the broker's.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.message.timestamp.after.max.ms",),
-    )
-    message_timestamp_before_max_ms: int = define(
-        MAX_LONG,
-        "How far a record's time may be before the broker's.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.message.timestamp.before.max.ms",),
-    )
-    message_timestamp_difference_max_ms: int = define(
-        MAX_LONG,
-        "Allowed distance of a record's time from the broker's, both ways.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.message.timestamp.difference.max.ms",),
-    )
-    message_timestamp_type: str = define(
-        "CreateTime",
-        "Whose clock stamps records: CreateTime or LogAppendTime.",
-        one_of=("CreateTime", "LogAppendTime"),
-        synonyms=("log.message.timestamp.type",),
-    )
-    min_cleanable_dirty_ratio: float = define(
-        0.5,
-        "Share of uncleaned bytes from which the log is cleaned.",
-        at_least=0,
-        at_most=1,
-        synonyms=("log.cleaner.min.cleanable.ratio",),
-    )
-    min_compaction_lag_ms: int = define(
-        0,
-        "A record stays uncompacted at least this long.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.cleaner.min.compaction.lag.ms",),
-    )
-    min_insync_replicas: int = define(
-        1,
-        "In-sync replicas that acks=all needs at least.",
-        at_least=1,
-        synonyms=("min.insync.replicas",),
-    )
-    preallocate: bool = define(
-        False,
-        "Reserve a segment's disk space when it is created.",
-        synonyms=("log.preallocate",),
+    min_compaction_lag_ms: Long = follows("log.cleaner.min.compaction.lag.ms")
+    min_insync_replicas: int = follows("min.insync.replicas")
+    preallocate: bool = follows(
+        "log.preallocate",
+        doc="Reserve a segment's disk space when it is created.",
         support="not yet",
     )
     remote_log_copy_disable: bool = define(
@@ -198,50 +118,20 @@ class TopicConfig(ConfigGroup):
     remote_storage_enable: bool = define(
         False, "Keep segments in remote storage as well.", support="not yet"
     )
-    retention_bytes: int = define(
-        -1,
-        "Delete the oldest segments of a partition above this size; -1 for no limit.",
-        type=ConfigType.LONG,
-        synonyms=("log.retention.bytes",),
-    )
-    retention_ms: int = define(
-        604_800_000,
-        "Delete segments older than this; -1 keeps them.",
-        type=ConfigType.LONG,
+    retention_bytes: Long = follows("log.retention.bytes")
+    retention_ms: Long = follows(
+        "log.retention.ms",
+        default=604_800_000,
+        doc="Delete segments older than this; -1 keeps them.",
         at_least=-1,
-        synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     )
-    segment_bytes: int = define(
-        1_073_741_824,
-        "Roll a new segment at this size.",
-        at_least=14,
-        synonyms=("log.segment.bytes",),
+    segment_bytes: int = follows("log.segment.bytes")
+    segment_index_bytes: int = follows("log.index.size.max.bytes")
+    segment_jitter_ms: Long = follows("log.roll.jitter.ms", default=0, at_least=0)
+    segment_ms: Long = follows(
+        "log.roll.ms", default=604_800_000, doc="Roll a new segment at this age.", at_least=1
     )
-    segment_index_bytes: int = define(
-        10_485_760,
-        "Largest size of an offset index file.",
-        at_least=4,
-        synonyms=("log.index.size.max.bytes",),
-    )
-    segment_jitter_ms: int = define(
-        0,
-        "Random part taken off the rolling age.",
-        type=ConfigType.LONG,
-        at_least=0,
-        synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
-    )
-    segment_ms: int = define(
-        604_800_000,
-        "Roll a new segment at this age.",
-        type=ConfigType.LONG,
-        at_least=1,
-        synonyms=("log.roll.ms", "log.roll.hours"),
-    )
-    unclean_leader_election_enable: bool = define(
-        False,
-        "Let a replica lead that is not in sync, at the price of records.",
-        synonyms=("unclean.leader.election.enable",),
-    )
+    unclean_leader_election_enable: bool = follows("unclean.leader.election.enable")
 
     @classmethod
     def from_overrides(cls, config: KafkaConfig, overrides: Mapping[str, str]) -> TopicConfig:

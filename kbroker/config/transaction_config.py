@@ -1,12 +1,8 @@
-"""TransactionConfig: transactions and their state topic.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""TransactionConfig: transactions and their state topic."""
 
 from __future__ import annotations
 
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import ConfigType
+from kbroker.config.config_def import ConfigGroup, Short, config_group, define
 
 
 @config_group
@@ -20,23 +16,13 @@ class TransactionConfig(ConfigGroup):
         importance="high",
     )
     transaction_max_timeout_ms: int = define(
-        900_000,
-        "Longest transaction a producer may ask for.",
-        at_least=1,
-        importance="high",
+        900_000, "Longest transaction a producer may ask for.", at_least=1, importance="high"
     )
-    transaction_state_log_replication_factor: int = define(
-        3,
-        "Replicas of __transaction_state.",
-        type=ConfigType.SHORT,
-        at_least=1,
-        importance="high",
+    transaction_state_log_replication_factor: Short = define(
+        3, "Replicas of __transaction_state.", at_least=1, importance="high"
     )
     transaction_state_log_min_isr: int = define(
-        2,
-        "min.insync.replicas of __transaction_state.",
-        at_least=1,
-        importance="high",
+        2, "min.insync.replicas of __transaction_state.", at_least=1, importance="high"
     )
     transaction_state_log_num_partitions: int = define(
         50,
@@ -45,10 +31,7 @@ class TransactionConfig(ConfigGroup):
         importance="high",
     )
     transaction_state_log_segment_bytes: int = define(
-        104_857_600,
-        "Segment size of __transaction_state.",
-        at_least=1,
-        importance="high",
+        104_857_600, "Segment size of __transaction_state.", at_least=1, importance="high"
     )
     transaction_state_log_load_buffer_size: int = define(
         5_242_880,
@@ -57,16 +40,10 @@ class TransactionConfig(ConfigGroup):
         importance="high",
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = define(
-        10_000,
-        "How often transactions out of time are aborted.",
-        at_least=1,
-        importance="low",
+        10_000, "How often transactions out of time are aborted.", at_least=1, importance="low"
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = define(
-        3_600_000,
-        "How often expired transactional ids are removed.",
-        at_least=1,
-        importance="low",
+        3_600_000, "How often expired transactional ids are removed.", at_least=1, importance="low"
     )
     transaction_partition_verification_enable: bool = define(
         True,

@@ -1,12 +1,8 @@
-"""ZkConfig: the ZooKeeper ensemble, when there is one.
-
-Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
-"""
+"""ZkConfig: the ZooKeeper ensemble, when there is one."""
 
 from __future__ import annotations
 
-from kbroker.config.config_def import ConfigGroup, config_group, define
-from kbroker.config.config_values import ConfigType
+from kbroker.config.config_def import ConfigGroup, Password, config_group, define
 
 
 @config_group
@@ -23,41 +19,20 @@ class ZkConfig(ConfigGroup):
         18_000, "Session time limit in ZooKeeper.", importance="high"
     )
     zookeeper_connection_timeout_ms: int | None = define(
-        None,
-        "Time limit to connect; falls back to the session's.",
-        importance="high",
+        None, "Time limit to connect; falls back to the session's.", importance="high"
     )
     zookeeper_set_acl: bool = define(
         False, "Create znodes with secure rights.", importance="high", support="not yet"
     )
     zookeeper_max_in_flight_requests: int = define(
-        10,
-        "Requests sent to ZooKeeper before an answer.",
-        at_least=1,
-        importance="high",
-    )
-    zookeeper_metadata_migration_enable: bool = define(
-        False, "KRaft migration; not part of this broker.", importance="high", support="accepted"
-    )
-    zookeeper_metadata_migration_min_batch_size: int = define(
-        200,
-        "KRaft migration; not part of this broker.",
-        at_least=1,
-        support="accepted",
-        internal=True,
-    )
-    zookeeper_client_cnxn_socket: str | None = define(
-        None,
-        "Java socket class of the ZooKeeper client.",
-        name="zookeeper.clientCnxnSocket",
-        support="accepted",
+        10, "Requests sent to ZooKeeper before an answer.", at_least=1, importance="high"
     )
     zookeeper_ssl_client_enable: bool = define(False, "Speak TLS to ZooKeeper.", support="not yet")
     zookeeper_ssl_keystore_location: str | None = define(
         None, "Own key and certificate for ZooKeeper.", support="not yet"
     )
-    zookeeper_ssl_keystore_password: str | None = define(
-        None, "Password of that key store.", type=ConfigType.PASSWORD, support="not yet"
+    zookeeper_ssl_keystore_password: Password | None = define(
+        None, "Password of that key store.", support="not yet"
     )
     zookeeper_ssl_keystore_type: str | None = define(
         None, "Format of that key store.", support="not yet"
@@ -65,8 +40,8 @@ class ZkConfig(ConfigGroup):
     zookeeper_ssl_truststore_location: str | None = define(
         None, "Certificates trusted for ZooKeeper.", support="not yet"
     )
-    zookeeper_ssl_truststore_password: str | None = define(
-        None, "Password of that trust store.", type=ConfigType.PASSWORD, support="not yet"
+    zookeeper_ssl_truststore_password: Password | None = define(
+        None, "Password of that trust store.", support="not yet"
     )
     zookeeper_ssl_truststore_type: str | None = define(
         None, "Format of that trust store.", support="not yet"

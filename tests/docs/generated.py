@@ -19,7 +19,7 @@ from kbroker.cli.pipeline.archive import ArchiveCommand
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import to_text
-from kbroker.config.kafka_config import DYNAMIC_ONLY, GROUPS, config_key
+from kbroker.config.kafka_config import DYNAMIC_ONLY, KEYS_BY_GROUP, config_key
 from kbroker.config.profiles import PROFILES
 from kbroker.config.topic_config import TopicConfig
 from kbroker.protocol.schema import message_spec
@@ -84,8 +84,8 @@ def profiles() -> str:
 
 def settings() -> str:
     """Every setting of a broker by group, then those of topics."""
-    assert _TITLES.keys() == GROUPS.keys()
-    parts = [_group(title, GROUPS[name].keys, "Change") for name, title in _TITLES.items()]
+    assert _TITLES.keys() == KEYS_BY_GROUP.keys()
+    parts = [_group(title, KEYS_BY_GROUP[name], "Change") for name, title in _TITLES.items()]
     return "\n".join([*parts, _group("Topics", TopicConfig.keys, "Default of the broker")])
 
 

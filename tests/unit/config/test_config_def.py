@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.config.config_def import ConfigGroup, config_group, define, replace
+from kbroker.config.config_def import ConfigGroup, Long, Password, config_group, define, replace
 from kbroker.config.config_values import ConfigType
 from kbroker.errors import ConfigError
 
@@ -13,10 +13,10 @@ from kbroker.errors import ConfigError
 class PondConfig(ConfigGroup):
     """Settings of a pond."""
 
-    pond_depth_ms: int = define(5, "How deep.", type=ConfigType.LONG, at_least=1, at_most=9)
+    pond_depth_ms: Long = define(5, "How deep.", at_least=1, at_most=9)
     pond_fish: tuple[str, ...] = define(("carp",), "Who lives there.", list_of=("carp", "eel"))
     pond_colour: str | None = define(None, "Its colour.", one_of=("blue", "green"))
-    pond_key: str | None = define(None, "Its key.", type=ConfigType.PASSWORD)
+    pond_key: Password | None = define(None, "Its key.")
 
     def depth_doubled(self) -> int:
         return self.pond_depth_ms * 2

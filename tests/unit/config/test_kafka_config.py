@@ -183,3 +183,12 @@ def test_a_dynamic_value_of_the_broker_wins_over_the_clusters_and_the_file() -> 
 def test_value_is_found_by_name() -> None:
     assert KafkaConfig().value("zookeeper.clientCnxnSocket") is None
     assert KafkaConfig().value("num.partitions") == 1
+
+
+def test_a_setting_that_nothing_acts_on_is_checked_and_known_all_the_same() -> None:
+    config = KafkaConfig({"remote.log.reader.threads": "7"})
+
+    assert config.value("remote.log.reader.threads") == 7
+    assert config.value("remote.log.manager.task.retry.jitter") == 0.2
+    with pytest.raises(ConfigError, match="Value must be at least 1"):
+        KafkaConfig({"remote.log.reader.threads": "0"})
