@@ -34,7 +34,7 @@ SPARK_FOLDER = "spark"
 LONG_FILES = (
     "tests/faults/test_replication_seeds.py",
     "compat_tests/pipeline/test_pipeline_rounds.py",
-    "compat_tests/test_clients.py",
+    "compat_tests/clients/test_clients.py",
     "compat_tests/transactions/test_copiers.py",
     "tests/docs/test_pipeline_commands.py",
     "tests/docs/test_rules_page.py",

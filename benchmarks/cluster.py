@@ -20,7 +20,7 @@ from benchmarks import raw_client
 from benchmarks.loads import Figures
 from benchmarks.processes import cpu_s_of, rss_mib_of
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster, until
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 

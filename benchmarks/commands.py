@@ -19,7 +19,7 @@ from benchmarks import raw_client
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
 from benchmarks.timed_command import timed_command
-from compat_tests.apache_kafka import java_command
+from compat_tests.running.apache_kafka import java_command
 
 _LINES = 1_000_000
 _LINE_BYTES = 100  # the line's end included

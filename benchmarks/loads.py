@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from benchmarks import raw_client
 from benchmarks.processes import RunningBroker
-from compat_tests import apache_kafka
+from compat_tests.running import apache_kafka
 
 Figures = dict[str, float]
 Load = Callable[[RunningBroker], Figures]

@@ -25,7 +25,7 @@ from benchmarks.filled_topics import fill, random_records
 from benchmarks.loads import Figures, producer_tool
 from benchmarks.processes import RunningBroker
 from benchmarks.timed_command import Took, timed_command
-from compat_tests.apache_kafka import java_command
+from compat_tests.running.apache_kafka import java_command
 from examples.rules.run import kbroker
 
 RECORDS = 200_000

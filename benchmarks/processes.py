@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests import apache_kafka
+from compat_tests.running import apache_kafka
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 

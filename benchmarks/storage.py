@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import raw_client
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
-from compat_tests import apache_kafka
+from compat_tests.running import apache_kafka
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.partition.log import Log

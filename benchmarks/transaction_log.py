@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker, rss_mib_of
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.running.apache_directories import ApacheBroker
 from compat_tests.transactions.requests import DESCRIBE_TRANSACTIONS
 from compat_tests.transactions.runner import warm_up
 from compat_tests.wire.wire_client import WireClient

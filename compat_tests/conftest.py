@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-from compat_tests import apache_kafka
-from compat_tests.command_line import Run, run
-from compat_tests.forked_kbroker import ForkedKbroker
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.commands.command_line import Run, run
+from compat_tests.running import apache_kafka
+from compat_tests.running.forked_kbroker import ForkedKbroker
+from compat_tests.running.prerequisites import NotAvailableError
 from compat_tests.wire.wire_client import WireClient
 
 ATTEMPTS = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compat_tests.accepted import ANSWERS, reason
+from compat_tests.answers.accepted import ANSWERS, reason
 from compat_tests.answers.asking import Answer
 from compat_tests.answers.normal import differences
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from compat_tests.answers.normal import Names, plain, strings
-from compat_tests.raw_connection import ClosedError, SilenceError
+from compat_tests.clients.raw_connection import ClosedError, SilenceError
 from compat_tests.wire.wire_client import FETCH, METADATA, Ranges, WireClient, served
 
 WAIT_MS = 900  # long enough to tell an answer that waited from one that came at once

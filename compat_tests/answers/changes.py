@@ -12,7 +12,7 @@ from functools import partial
 
 from compat_tests.answers.asking import LONG_WAIT_MS, Caller
 from compat_tests.answers.parts import EMPTY, Values, fetch, one, partition, topic
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (
     DELETE_RECORDS,

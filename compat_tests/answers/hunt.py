@@ -18,9 +18,9 @@ from compat_tests.answers import changes, fetches, lookups, old_versions, sessio
 from compat_tests.answers.allowed import unexplained
 from compat_tests.answers.asking import Answer, Caller, Target
 from compat_tests.answers.preparing import TOPICS, go_on, prepare
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
 
 KBROKER, OLD, NEW = "kbroker", "3.9.2", "4.3.1"
 _SETTINGS = {"auto.create.topics.enable": "false"}

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from compat_tests.answers.parts import INT8, INT16, INT32, INT64, MISSING, UNKNOWN_ID, Path, Values
-from compat_tests.raw_connection import array_element, default_of, is_nullable
+from compat_tests.clients.raw_connection import array_element, default_of, is_nullable
 
 STRANGE, LONG = "a b", "long" * 65  # one is no name of a topic, the other has more than 249 letters
 TEXTS = {"unknown": MISSING, "empty": "", "with a space": STRANGE, "too long": LONG}

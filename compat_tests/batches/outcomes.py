@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import cramjam
 
-from compat_tests import node_clients
-from compat_tests.accepted import HARD_BATCHES, reason
+from compat_tests.answers.accepted import HARD_BATCHES, reason
 from compat_tests.batches.payloads import GZIP, LZ4, NONE, ZSTD, record
 from compat_tests.batches.reading import UNREADABLE, JavaReader
-from compat_tests.clients import run
-from compat_tests.prerequisites import require_program
-from compat_tests.raw_connection import ClosedError
-from compat_tests.waiting import until
+from compat_tests.clients import node_clients
+from compat_tests.clients.every_client import run
+from compat_tests.clients.raw_connection import ClosedError
+from compat_tests.running.prerequisites import require_program
+from compat_tests.running.waiting import until
 from compat_tests.wire import old_versions
 from compat_tests.wire.record_bytes import ONE, Batch, first_batch, varint
 from compat_tests.wire.wire_client import WireClient

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 import subprocess
 
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.java_clients import java_command, kept_classes
+from compat_tests.clients.java_clients import java_command, kept_classes
+from compat_tests.running.apache_kafka import NEWEST
 
 _RECORD = struct.Struct(">iqii")
 UNREADABLE = -1

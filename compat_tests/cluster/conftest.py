@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from compat_tests.cluster.processes import Cluster
-from compat_tests.shared_zookeeper import shared_zookeeper
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.shared_zookeeper import shared_zookeeper
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 T = TypeVar("T")
 KINDS = {"kbroker": "kbroker", "kafka": "apache"}

@@ -16,7 +16,7 @@ from compat_tests.cluster.replicas import (
     log_bytes,
     reassign,
 )
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import code
 

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from compat_tests.apache_kafka import ZOOKEEPER_LINE
+from compat_tests.clients.program_writers import JavaWriter
+from compat_tests.clients.writers import LibrdkafkaWriter, Writer
 from compat_tests.cluster.diverging import diverge, fall_behind
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import (
@@ -35,12 +36,11 @@ from compat_tests.cluster.replicas import (
     elect_preferred,
     reassign,
 )
-from compat_tests.kill_rounds import check, read_all
-from compat_tests.program_writers import JavaWriter
-from compat_tests.tool_runner import run_tool
-from compat_tests.waiting import until
-from compat_tests.writers import LibrdkafkaWriter, Writer
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.commands.tool_runner import run_tool
+from compat_tests.faults.kill_rounds import check, read_all
+from compat_tests.running.apache_kafka import ZOOKEEPER_LINE
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 GROUP = "mixed"
 OFFSETS = "__consumer_offsets"

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from compat_tests.clients.raw_connection import ClosedError, SilenceError
 from compat_tests.cluster.processes import Cluster
-from compat_tests.raw_connection import ClosedError, SilenceError
 from compat_tests.wire.wire_client import DESCRIBE_CONFIGS, METADATA, code
 
 INTERNAL = "__consumer_offsets"

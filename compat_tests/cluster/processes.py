@@ -28,11 +28,11 @@ from typing import Any, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
-from compat_tests.waiting import until
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from compat_tests.wire.wire_client import CREATE_TOPICS, WireClient, code
-from compat_tests.zookeeper_servers import ZooKeeperServers
 
 SESSION_TIMEOUT_MS = 3_000
 # What every broker is told, of either kind.

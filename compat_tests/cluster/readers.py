@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kio.schema.errors import ErrorCode
 
-from compat_tests.writers import PARTITIONS, Places
+from compat_tests.clients.writers import PARTITIONS, Places
 
 # What a member hears when its group goes on without it: it joins again by itself.
 REBALANCED = (

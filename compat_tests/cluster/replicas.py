@@ -11,7 +11,7 @@ from pathlib import Path
 
 from compat_tests.cluster.model import UNREACHABLE
 from compat_tests.cluster.processes import Cluster
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.wire_client import CREATE_TOPICS, FIND_COORDINATOR, code
 
 ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS = 43, 45, 46

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from compat_tests.clients.writers import PARTITIONS, IdempotentKafkaPythonWriter, Writer
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster
 from compat_tests.cluster.replicas import (
     SETTINGS,
@@ -27,10 +28,9 @@ from compat_tests.cluster.replicas import (
     await_same_logs,
     create,
 )
-from compat_tests.kill_rounds import WRITERS, check, read_all
-from compat_tests.waiting import until
-from compat_tests.writers import PARTITIONS, IdempotentKafkaPythonWriter, Writer
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.faults.kill_rounds import WRITERS, check, read_all
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 LED_WITHIN_S = SESSION_TIMEOUT_MS / 1000 + 2
 IDEMPOTENT_WRITERS = {**WRITERS, "kafka-python": IdempotentKafkaPythonWriter}

@@ -25,13 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from compat_tests.cluster.administrator import Administrator
-from compat_tests.cluster.model import Model, ModelTopic, differences
-from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster
-from compat_tests.cluster.readers import AssignedReader, GroupReader, Reader
-from compat_tests.kill_rounds import check, read_all
-from compat_tests.waiting import PATIENCE_S, until
-from compat_tests.writers import (
+from compat_tests.clients.writers import (
     NOTHING,
     PARTITIONS,
     KafkaPythonWriter,
@@ -39,7 +33,13 @@ from compat_tests.writers import (
     Places,
     Writer,
 )
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.cluster.administrator import Administrator
+from compat_tests.cluster.model import Model, ModelTopic, differences
+from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster
+from compat_tests.cluster.readers import AssignedReader, GroupReader, Reader
+from compat_tests.faults.kill_rounds import check, read_all
+from compat_tests.running.waiting import PATIENCE_S, until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 QUIET_WITHIN_S = 60
 SENTINEL = "sentinel"  # one partition on each broker: shows when a controller acts

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compat_tests.cluster.processes import Cluster
-from compat_tests.zookeeper_servers import zookeeper_servers
+from compat_tests.running.zookeeper_servers import zookeeper_servers
 
 SETTINGS = {
     "default.replication.factor": "3",

@@ -13,17 +13,17 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from compat_tests import apache_kafka
-from compat_tests.clients import run
+from compat_tests.clients.every_client import run
 from compat_tests.cluster.processes import Cluster
+from compat_tests.commands.tool_runner import run_tool
 from compat_tests.matrix.cells import State
 from compat_tests.matrix.client import clients
 from compat_tests.matrix.run import run as run_scenarios
 from compat_tests.matrix.scenarios import SCENARIOS
 from compat_tests.matrix.targets import at_address
-from compat_tests.prerequisites import require_program
-from compat_tests.tool_runner import run_tool
-from compat_tests.waiting import until
+from compat_tests.running import apache_kafka
+from compat_tests.running.prerequisites import require_program
+from compat_tests.running.waiting import until
 from compat_tests.wire.wire_client import FIND_COORDINATOR, METADATA, WireClient
 
 PARTITIONS = 6

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from compat_tests.clients.writers import PARTITIONS
 from compat_tests.cluster.processes import ZookeeperView
 from compat_tests.conftest import BrokerProcess
-from compat_tests.kill_rounds import read_all
-from compat_tests.waiting import until
+from compat_tests.faults.kill_rounds import read_all
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from compat_tests.wire.wire_client import (
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,
@@ -23,8 +25,6 @@ from compat_tests.wire.wire_client import (
     WireClient,
     code,
 )
-from compat_tests.writers import PARTITIONS
-from compat_tests.zookeeper_servers import ZooKeeperServers
 
 RECORDS = 500
 COMMITTED = 42

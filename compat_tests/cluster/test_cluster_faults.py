@@ -10,13 +10,13 @@ from functools import partial
 
 import pytest
 
+from compat_tests.clients.writers import KafkaPythonWriter, LibrdkafkaWriter, Writer
 from compat_tests.cluster.processes import Cluster
-from compat_tests.command_line import FINE, interrupted, started
-from compat_tests.kill_rounds import check, read_all
-from compat_tests.waiting import until
+from compat_tests.commands.command_line import FINE, interrupted, started
+from compat_tests.faults.kill_rounds import check, read_all
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import CREATE_TOPICS, DELETE_TOPICS, METADATA, WireClient
-from compat_tests.writers import KafkaPythonWriter, LibrdkafkaWriter, Writer
 
 
 def others(cluster: Cluster, broker_id: int) -> list[int]:

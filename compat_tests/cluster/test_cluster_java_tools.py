@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
-from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.cluster.processes import Cluster
-from compat_tests.tool_runner import run_tool
-from compat_tests.waiting import until
+from compat_tests.commands.tool_runner import run_tool
+from compat_tests.running import apache_kafka
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import DESCRIBE_CONFIGS
 

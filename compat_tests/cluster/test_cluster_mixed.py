@@ -12,7 +12,8 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.cluster.model import ModelTopic, differences
 from compat_tests.cluster.processes import Cluster
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (
     ALTER_CLIENT_QUOTAS,
@@ -25,7 +26,6 @@ from compat_tests.wire.wire_client import (
     INIT_PRODUCER_ID,
     code,
 )
-from compat_tests.zookeeper_servers import ZooKeeperServers
 
 pytestmark = pytest.mark.java
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import await_in_sync, await_same_logs, log_bytes
-from compat_tests.tool_runner import run_tool
-from compat_tests.waiting import until
+from compat_tests.commands.tool_runner import run_tool
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import batch
 
 pytestmark = pytest.mark.java

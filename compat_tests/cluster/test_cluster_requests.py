@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from compat_tests.cluster.processes import Cluster
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.group_member import Member
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compat_tests.cluster.rounds import run
-from compat_tests.zookeeper_servers import zookeeper_servers
+from compat_tests.running.zookeeper_servers import zookeeper_servers
 
 FAULTS = ["expiry", "zookeeper", "kill", "expiry"]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, ZookeeperView
-from compat_tests.command_line import run as command
+from compat_tests.commands.command_line import run as command
 from compat_tests.conftest import BrokerProcess
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from compat_tests.wire.wire_client import WireClient
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 TIMEOUT = ("--override", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}")
 Starts = Callable[..., BrokerProcess]

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from compat_tests.clients import begin_transaction, transactional_producer
+from compat_tests.clients.every_client import begin_transaction, transactional_producer
+from compat_tests.clients.test_transactions import values_of
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import (
     SETTINGS,
@@ -22,9 +23,8 @@ from compat_tests.cluster.replicas import (
     coordinator,
     create,
 )
-from compat_tests.test_transactions import values_of
-from compat_tests.waiting import PATIENCE_S, until
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.waiting import PATIENCE_S, until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 STATE = "__transaction_state"
 

@@ -18,7 +18,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from compat_tests.cluster.processes import Cluster
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from compat_tests.wire.wire_client import (
     CREATE_PARTITIONS,
     DELETE_TOPICS,
@@ -27,7 +28,6 @@ from compat_tests.wire.wire_client import (
     INIT_PRODUCER_ID,
     code,
 )
-from compat_tests.zookeeper_servers import ZooKeeperServers
 
 GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "zookeeper"
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -25,10 +25,10 @@ from compat_tests.cluster.replicas import (
     await_in_sync,
     create,
 )
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import METADATA, WireClient, code
-from compat_tests.zookeeper_servers import ZooKeeperServers
 
 A, B = 1, 2
 TOPIC, ON_A, ON_B = "two-replicas", "on-a-alone", "on-b-alone"

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from compat_tests.clients import begin_transaction, transactional_producer
+from compat_tests.clients.every_client import begin_transaction, transactional_producer
+from compat_tests.clients.hanging_transactions import UNVERIFIED, hang
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import SETTINGS, TRANSACTION, await_coordinator
-from compat_tests.command_line import FINE, ITEM_FAILED, Done, run
-from compat_tests.hanging_transactions import UNVERIFIED, hang
-from compat_tests.waiting import PATIENCE_S
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.commands.command_line import FINE, ITEM_FAILED, Done, run
+from compat_tests.running.waiting import PATIENCE_S
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 KBROKER, APACHE = 1, 2
 ONE_REPLICA = (

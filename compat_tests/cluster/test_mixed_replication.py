@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from compat_tests.clients import CODECS, samples
+from compat_tests.clients.every_client import CODECS, samples
 from compat_tests.cluster.diverging import fall_behind
 from compat_tests.cluster.mixed_rounds import run
 from compat_tests.cluster.processes import Cluster
@@ -26,8 +26,8 @@ from compat_tests.cluster.replicas import (
     log_bytes,
     reassign,
 )
-from compat_tests.waiting import until
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 pytestmark = pytest.mark.java
 

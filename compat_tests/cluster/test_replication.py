@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from compat_tests.clients.writers import LibrdkafkaWriter
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import (
     SETTINGS,
@@ -23,10 +24,9 @@ from compat_tests.cluster.replicas import (
     reassign,
 )
 from compat_tests.cluster.replication_rounds import run
-from compat_tests.kill_rounds import check, read_all
-from compat_tests.waiting import until
-from compat_tests.writers import LibrdkafkaWriter
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.faults.kill_rounds import check, read_all
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 OFFSETS = "__consumer_offsets"
 FAULTS = ["kill_leader", "kill_and_start", "kill_follower", "pause_leader", "kill_leader",

@@ -16,10 +16,10 @@ from collections.abc import Generator
 from contextlib import ExitStack, closing
 from types import FrameType
 
+from compat_tests.clients.raw_connection import ClosedError, SilenceError
 from compat_tests.compare.brokers import STARTED, UnusableError, prepared, started
 from compat_tests.compare.comparing import KeyResult, compared
 from compat_tests.compare.report import as_json, as_text, progress, summary
-from compat_tests.raw_connection import ClosedError, SilenceError
 
 FINE, DIFFERENT, USAGE, CANNOT_CONNECT, INTERRUPTED = 0, 1, 2, 3, 130
 

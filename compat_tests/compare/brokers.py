@@ -17,10 +17,10 @@ from typing import Any
 from compat_tests.answers.asking import Target
 from compat_tests.answers.normal import Names
 from compat_tests.answers.preparing import TOPICS, go_on, prepare
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.conftest import BrokerProcess
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from compat_tests.transactions import sides
 from compat_tests.transactions.runner import warm_up
 from compat_tests.wire.wire_client import (

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from compat_tests.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, Accepted, reason
+from compat_tests.answers.accepted import ANSWERS, OF_TWO_BROKERS, SEQUENCES, Accepted, reason
 from compat_tests.answers.asking import Answer, Caller, StoppedError, Target
 from compat_tests.answers.normal import differences
 from compat_tests.compare.brokers import APACHE, KBROKER, ranges_of_both

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from compat_tests import apache_kafka
-from compat_tests.class_archive import SHORT_LIVED
-from compat_tests.java_clients import compile_java
-from compat_tests.prerequisites import maven_jars, require_program
+from compat_tests.clients.java_clients import compile_java
+from compat_tests.running import apache_kafka
+from compat_tests.running.class_archive import SHORT_LIVED
+from compat_tests.running.prerequisites import maven_jars, require_program
 
 SOURCES = Path(__file__).parent / "java"
 LOGGER = "org.slf4j:slf4j-simple"

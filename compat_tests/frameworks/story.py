@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.lines import TopicReader, lag, lines, write
 from compat_tests.frameworks.worker import Worker
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 
 TEST_TIMEOUT_S = 400  # a framework's first run also installs it
 RunWorker = Callable[..., Worker]

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.java_worker import LOGGER, program_command
 from compat_tests.frameworks.lines import KEYS, write
 from compat_tests.frameworks.worker import Worker
-from compat_tests.prerequisites import maven_jars
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST
+from compat_tests.running.prerequisites import maven_jars
 
 SOURCE, TABLE, COUNTS, JOINED, APPLICATION = "lines", "names", "counts", "joined", "exactly-once"
 PARTITIONS = 3

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.java_worker import KAFKA_VERSIONS, LOGGER, program_command
 from compat_tests.frameworks.lines import TopicReader, lag, lines, write
 from compat_tests.frameworks.story import TEST_TIMEOUT_S, RunWorker
 from compat_tests.frameworks.streams_rounds import run as run_streams
-from compat_tests.prerequisites import maven_jars
-from compat_tests.waiting import until
+from compat_tests.running.prerequisites import maven_jars
+from compat_tests.running.waiting import until
 
 SPRING = "4.1.2"
 pytestmark = [pytest.mark.java, pytest.mark.timeout(TEST_TIMEOUT_S)]

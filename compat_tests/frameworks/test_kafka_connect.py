@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from compat_tests import apache_kafka
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.java_worker import KAFKA_VERSIONS, connect_command, properties_file
 from compat_tests.frameworks.lines import lines
 from compat_tests.frameworks.story import TEST_TIMEOUT_S, RunWorker
-from compat_tests.waiting import until
+from compat_tests.running import apache_kafka
+from compat_tests.running.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(TEST_TIMEOUT_S)]
 

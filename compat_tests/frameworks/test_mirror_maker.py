@@ -9,12 +9,12 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.java_worker import KAFKA_VERSIONS, connect_command, properties_file
 from compat_tests.frameworks.lines import TopicReader, lines, write
 from compat_tests.frameworks.story import TEST_TIMEOUT_S, RunWorker
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(TEST_TIMEOUT_S)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.story import RunWorker, environment, goes_on_where_it_was
-from compat_tests.prerequisites import BUILD_TIMEOUT_S, npm_packages, require_program
+from compat_tests.running.prerequisites import BUILD_TIMEOUT_S, npm_packages, require_program
 
 SOURCE = Path(__file__).parent / "node"
 

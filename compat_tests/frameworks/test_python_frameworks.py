@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.lines import KEYS, TopicReader, lag, lines, write
 from compat_tests.frameworks.story import (
@@ -21,8 +21,8 @@ from compat_tests.frameworks.story import (
     upper,
 )
 from compat_tests.frameworks.worker import Worker
-from compat_tests.prerequisites import python_environment
-from compat_tests.waiting import until
+from compat_tests.running.prerequisites import python_environment
+from compat_tests.running.waiting import until
 
 PROGRAMS = Path(__file__).parent / "python"
 pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)

@@ -18,9 +18,9 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.clients import make_topic
+from compat_tests.clients.every_client import make_topic
 from compat_tests.matrix.serving.serve import Record
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 
 T = TypeVar("T")
 PATIENCE_S = 30.0

@@ -16,7 +16,7 @@ from compat_tests.matrix.scenarios import SCENARIOS
 from compat_tests.matrix.stage import LackError, Stage
 from compat_tests.matrix.starting import start
 from compat_tests.matrix.targets import Target
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.running.prerequisites import NotAvailableError
 
 UNSUPPORTED_VERSION = 35
 _NOT_BUILT = "not available at build time"  # librdkafka, where a library was missing

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from compat_tests.clients import samples
+from compat_tests.clients.every_client import samples
+from compat_tests.clients.raw_connection import RawConnection
 from compat_tests.matrix.serving.serve import Record, to_json
 from compat_tests.matrix.stage import LackError, Stage, numbers, same, values
-from compat_tests.raw_connection import RawConnection
 
 Scenario = Callable[[Stage], None]
 CODECS = ("gzip", "snappy", "lz4", "zstd")

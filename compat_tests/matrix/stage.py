@@ -12,7 +12,7 @@ from compat_tests.matrix.program import ClientError, Program
 from compat_tests.matrix.reference import Reference
 from compat_tests.matrix.serving.serve import Record, from_json, to_json
 from compat_tests.matrix.targets import Target
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 
 WAIT_S = 60.0
 

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.go_clients import SOURCE as GO_MODULES
-from compat_tests.go_clients import built
-from compat_tests.java_clients import compile_java, java_command
-from compat_tests.java_clients import jars as java_jars
+from compat_tests.clients.go_clients import SOURCE as GO_MODULES
+from compat_tests.clients.go_clients import built
+from compat_tests.clients.java_clients import compile_java, java_command
+from compat_tests.clients.java_clients import jars as java_jars
+from compat_tests.clients.node_clients import SOURCE as NODE_PACKAGES
 from compat_tests.matrix.client import Client
 from compat_tests.matrix.program import Program
-from compat_tests.node_clients import SOURCE as NODE_PACKAGES
-from compat_tests.prerequisites import cached_folder, npm_packages, require_program
+from compat_tests.running.prerequisites import cached_folder, npm_packages, require_program
 
 SERVING = Path(__file__).parent / "serving"
 _ROOT = Path(__file__).resolve().parent.parent.parent

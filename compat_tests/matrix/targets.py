@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests import apache_kafka
+from compat_tests.clients.raw_connection import RawConnection
 from compat_tests.conftest import BrokerProcess
-from compat_tests.raw_connection import RawConnection
+from compat_tests.running import apache_kafka
 
 STARTS = ("kbroker", "kafka-3.9.2", "kafka-4.3.1")
 _STOP_TIMEOUT_S = 60

@@ -25,11 +25,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
 from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, create_topics
 from compat_tests.pipeline.planned_records import TOPICS, PlannedRecord, RecordPlan
+from compat_tests.running.apache_directories import ApacheBroker
 
 _APACHE = "3.9.2"
 _GROUP = "readers"

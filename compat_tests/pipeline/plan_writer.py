@@ -17,7 +17,7 @@ from compat_tests.pipeline.planned_records import (
     TOPICS,
     RecordPlan,
 )
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 
 _CHUNK = 500  # records of a partition before it is the next one's turn
 _FLUSH_S = 300

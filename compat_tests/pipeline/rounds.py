@@ -18,7 +18,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests import apache_kafka
 from compat_tests.conftest import BrokerProcess
 from compat_tests.pipeline.archive_check import check_archive
 from compat_tests.pipeline.archive_process import ArchiveCommand, ArchiveProcess, random_kill
@@ -26,6 +25,7 @@ from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, create_topics
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.published_archive import read_published
+from compat_tests.running import apache_kafka
 
 _CHECKPOINT_MS = 250  # how often brokers note the high watermarks that a reader of files goes by
 _RUN_TIMEOUT_S = 3_600

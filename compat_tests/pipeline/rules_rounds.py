@@ -14,8 +14,8 @@ import signal
 import sys
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from examples.rules import run as rules_run
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.pipeline.rounds import Rounds, run
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.running.prerequisites import NotAvailableError
 from compat_tests.spark.quick_java import quick_java
 
 

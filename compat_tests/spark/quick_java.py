@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from compat_tests.class_archive import SHORT_LIVED, ClassArchive
-from compat_tests.prerequisites import cache_directory
+from compat_tests.running.class_archive import SHORT_LIVED, ClassArchive
+from compat_tests.running.prerequisites import cache_directory
 
 # Its classes fill more than Java begins with, which it answers with a whole collection.
 _OPTIONS = (*SHORT_LIVED, "-XX:MetaspaceSize=256m")

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from compat_tests.clients import FIRST_TIMESTAMP_MS, create_topic
+from compat_tests.clients.every_client import FIRST_TIMESTAMP_MS, create_topic
 
 
 def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 2) -> None:

@@ -21,15 +21,15 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from compat_tests.clients import (
+from compat_tests.clients.every_client import (
     FIRST_TIMESTAMP_MS,
     begin_transaction,
     create_topic,
     transactional_producer,
 )
 from compat_tests.conftest import BrokerProcess
+from compat_tests.running.waiting import until
 from compat_tests.spark.test_spark_connector import numbers, read, write
-from compat_tests.waiting import until
 
 MIB = 1 << 20
 DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|data may have been (lost|missed)", re.IGNORECASE)

@@ -9,15 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat_tests import apache_kafka
-from compat_tests.clients import create_topic
-from compat_tests.spark.session import connector_settings, spark_settings
-from compat_tests.test_cli_pipeline_lag import (
+from compat_tests.clients.every_client import create_topic
+from compat_tests.commands.test_cli_pipeline_lag import (
     numbers_of_describe,
     numbers_of_java,
     numbers_of_ours,
     write,
 )
+from compat_tests.running import apache_kafka
+from compat_tests.spark.session import connector_settings, spark_settings
 
 PROGRAM = """
 import json, sys

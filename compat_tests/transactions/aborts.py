@@ -16,12 +16,12 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.waiting import until
 from compat_tests.transactions.copier_rounds import ALONE
 from compat_tests.transactions.requests import ADD_PARTITIONS, END_TXN
 from compat_tests.transactions.runner import warm_up
-from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import TRANSACTIONAL, Batch, batch, first_batch
 from compat_tests.wire.wire_client import INIT_PRODUCER_ID, WireClient
 

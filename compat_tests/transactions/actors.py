@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.group_member import Member
 from compat_tests.wire.wire_client import WireClient
 

@@ -22,14 +22,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
+from compat_tests.clients.writers import PARTITIONS, LibrdkafkaWriter
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import SETTINGS as REPLICATED
 from compat_tests.cluster.replicas import await_in_sync, create
 from compat_tests.conftest import BrokerProcess
-from compat_tests.kill_rounds import read_all
-from compat_tests.shared_zookeeper import shared_zookeeper
+from compat_tests.faults.kill_rounds import read_all
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import shared_zookeeper
+from compat_tests.running.waiting import until
 from compat_tests.transactions.copiers import (
     COPIERS,
     CommittedReader,
@@ -38,8 +40,6 @@ from compat_tests.transactions.copiers import (
     first_difference,
 )
 from compat_tests.transactions.runner import warm_up
-from compat_tests.waiting import until
-from compat_tests.writers import PARTITIONS, LibrdkafkaWriter
 
 TIMEOUT_MS = 10_000
 GRACE_S = 15.0  # beyond the time-out of a transaction; nothing may wait longer

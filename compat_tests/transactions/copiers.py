@@ -23,9 +23,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioPartition
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.java_clients import java_command, kept_classes
-from compat_tests.writers import PARTITIONS
+from compat_tests.clients.java_clients import java_command, kept_classes
+from compat_tests.clients.writers import PARTITIONS
+from compat_tests.running.apache_kafka import NEWEST
 
 CALL_TIMEOUT_S, _OFFSETS_TIMEOUT_S = 10.0, 6.0
 _JOIN_S = 30.0

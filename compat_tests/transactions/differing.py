@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from compat_tests.accepted import SEQUENCES, Accepted
-from compat_tests.accepted import reason as reason_in
+from compat_tests.answers.accepted import SEQUENCES, Accepted
+from compat_tests.answers.accepted import reason as reason_in
 from compat_tests.transactions.script import NOT_SERVED, Answers
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from compat_tests.raw_connection import ClosedError, SilenceError
+from compat_tests.clients.raw_connection import ClosedError, SilenceError
+from compat_tests.running.waiting import until
 from compat_tests.transactions.actors import Actors
 from compat_tests.transactions.requests import (
     DESCRIBE_PRODUCERS,
@@ -19,7 +20,6 @@ from compat_tests.transactions.requests import (
 )
 from compat_tests.transactions.script import NOT_SERVED, Answers, Sequence, Step
 from compat_tests.transactions.texts import codes, text_of
-from compat_tests.waiting import until
 from compat_tests.wire.wire_client import (
     DELETE_TOPICS,
     FIND_COORDINATOR,

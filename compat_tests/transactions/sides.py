@@ -13,9 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.shared_zookeeper import fresh_chroot
+from compat_tests.running.waiting import until
 from compat_tests.transactions.runner import run_all, warm_up
 from compat_tests.transactions.script import (
     Answers,
@@ -24,7 +25,6 @@ from compat_tests.transactions.script import (
     read_answers,
     write_answers,
 )
-from compat_tests.waiting import until
 from compat_tests.wire.wire_client import API_VERSIONS, WireClient, code
 
 RECORDED = Path(__file__).parent / "recorded"

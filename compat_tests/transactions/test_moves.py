@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
 from compat_tests.conftest import BrokerProcess
-from compat_tests.moved_directories import adopting_broker, started_apache
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE
+from compat_tests.running.moved_directories import adopting_broker, started_apache
 from compat_tests.transactions.runner import Player, warm_up
 from compat_tests.transactions.script import parse_step, read_answers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.accepted import SEQUENCES
+from compat_tests.answers.accepted import SEQUENCES
 from compat_tests.conftest import BrokerProcess
 from compat_tests.transactions.differing import Difference, differences, reason
 from compat_tests.transactions.runner import run_all, warm_up

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from compat_tests.raw_connection import CLIENT_ID
+from compat_tests.clients.raw_connection import CLIENT_ID
 
 CORRELATION_ID = 7
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from compat_tests.raw_connection import RawConnection
+from compat_tests.clients.raw_connection import RawConnection
 from compat_tests.wire.wire_client import MAX_BYTES
 
 PRODUCE, FETCH = 0, 1

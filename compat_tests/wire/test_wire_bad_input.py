@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from compat_tests.raw_connection import ClosedError, SilenceError, encode_request
+from compat_tests.clients.raw_connection import ClosedError, SilenceError, encode_request
 from compat_tests.wire.hand_packed import CORRELATION_ID, int16, int32, request, text
 from compat_tests.wire.record_bytes import batch, unsigned_varint
 from compat_tests.wire.wire_client import (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.raw_connection import encode_request
+from compat_tests.clients.raw_connection import encode_request
 from compat_tests.wire.hand_packed import CORRELATION_ID, int16, int32, request, text
 from compat_tests.wire.wire_client import (
     API_VERSIONS,

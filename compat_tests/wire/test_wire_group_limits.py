@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from compat_tests.raw_connection import ClosedError
+from compat_tests.clients.raw_connection import ClosedError
 from compat_tests.wire.group_member import ASSIGNMENT, Member, subscription
 from compat_tests.wire.wire_client import (
     DELETE_GROUPS,

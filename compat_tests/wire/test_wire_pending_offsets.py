@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from compat_tests.conftest import BrokerProcess
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.transactional_producer import Transactions
 from compat_tests.wire.wire_client import (
     DELETE_GROUPS,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from compat_tests.clients.raw_connection import ClosedError
 from compat_tests.conftest import BrokerProcess
-from compat_tests.raw_connection import ClosedError
 from compat_tests.wire.record_bytes import (
     CONTROL,
     GZIP,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import Batch
 from compat_tests.wire.wire_client import (
     DESCRIBE_PRODUCERS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.record_bytes import (
     CONTROL,
     LOG_APPEND_TIME,

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from compat_tests.waiting import PATIENCE_S, until
+from compat_tests.running.waiting import PATIENCE_S, until
 from compat_tests.wire.record_bytes import TRANSACTIONAL, Batch
 from compat_tests.wire.wire_client import (
     ADD_OFFSETS_TO_TXN,

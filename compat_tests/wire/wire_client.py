@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.raw_connection import TIMEOUT_S, RawConnection
+from compat_tests.clients.raw_connection import TIMEOUT_S, RawConnection
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH = 0, 1, 2, 3, 8, 9
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 10, 11, 12, 13, 14

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_kafka import free_port, wait_for_port
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.running.apache_kafka import free_port, wait_for_port
+from compat_tests.running.prerequisites import NotAvailableError
 from tests.docs.pages import Shown
 
 # A partition with generated ids of brokers before and after: which ones is a matter of chance.

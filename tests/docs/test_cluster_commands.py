@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.command_line import FINE, run
-from compat_tests.shared_zookeeper import fresh_chroot
-from compat_tests.zookeeper_servers import java_command
+from compat_tests.commands.command_line import FINE, run
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
+from compat_tests.running.zookeeper_servers import java_command
 from tests.docs.pages import section, shown_commands, text_of
 from tests.docs.terminals import Terminals, what_may_be_missing
 

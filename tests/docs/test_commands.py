@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import go_clients, java_clients, node_clients
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.prerequisites import require_program
+from compat_tests.clients import go_clients, java_clients, node_clients
+from compat_tests.running.apache_kafka import NEWEST
+from compat_tests.running.prerequisites import require_program
 from tests.docs.pages import ROOT, Shown, blocks, code_words, shown_commands, text_of
 from tests.docs.terminals import (
     DEFAULT_ADDRESS,

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_kafka import free_port
-from compat_tests.command_line import FINE, HEEDING, ITEM_FAILED, run
-from compat_tests.waiting import until
-from compat_tests.zookeeper_servers import java_command
+from compat_tests.commands.command_line import FINE, HEEDING, ITEM_FAILED, run
+from compat_tests.running.apache_kafka import free_port
+from compat_tests.running.waiting import until
+from compat_tests.running.zookeeper_servers import java_command
 from tests.docs.terminals import environment, what_may_be_missing
 
 INTERNAL = ("__consumer_offsets", "__transaction_state")

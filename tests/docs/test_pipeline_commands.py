@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from compat_tests.apache_kafka import free_port
+from compat_tests.running.apache_kafka import free_port
 from compat_tests.spark.quick_java import quick_java
 from tests.docs.pages import blocks, shown_commands, text_of
 from tests.docs.terminals import DEFAULT_ADDRESS, Terminals, run

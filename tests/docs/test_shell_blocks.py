@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.prerequisites import require_program
+from compat_tests.running.prerequisites import require_program
 from kbroker.cli.partition_states import MIN_ISR
 from kbroker.testing import Broker
 from tests.docs.pages import blocks, text_of

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.clients.hanging_transactions import UNVERIFIED, hang
 from compat_tests.conftest import BrokerProcess
-from compat_tests.hanging_transactions import UNVERIFIED, hang
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from compat_tests.wire.wire_client import WireClient
 from tests.docs.pages import ROOT, Shown, blocks, section, shown_commands, text_of
 from tests.docs.terminals import DEFAULT_ADDRESS, environment, settled

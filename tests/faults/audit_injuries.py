@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbroker.inspection.finding import Severity
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.faults.audit_archive_faults import ARCHIVE_FAULTS
 from tests.faults.audit_case import Case, Planted
 from tests.faults.audit_log_faults import LOG_FAULTS

@@ -25,7 +25,7 @@ from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.partition.log import Log
 from kbroker.record.legacy_record import any_records
-from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments
+from tests.fakes.logs.log_maker import NOW_MS, batch, delete_old_segments
 from tests.faults.flip_examination import Examination
 from tests.faults.flip_templates import (
     CLUSTER_ID,

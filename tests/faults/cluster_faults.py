@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.fakes.simulated_tree import Ensemble
-from tests.fakes.virtual_loop import OwnerState, VirtualLoop, nobody
+from tests.fakes.running.virtual_loop import OwnerState, VirtualLoop, nobody
+from tests.fakes.trees.simulated_tree import Ensemble
 from tests.faults.cluster_model import ClusterModel
 from tests.faults.cluster_network import ClusterNetwork
 from tests.faults.cluster_process import LOG_DIRS, BrokerProcess

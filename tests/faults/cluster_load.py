@@ -22,9 +22,9 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.tree import NodeExistsError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.preferred_election import preferred_election
-from tests.fakes.replication_cluster import batch
-from tests.fakes.virtual_loop import LoopClock, VirtualLoop
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.running.virtual_loop import LoopClock, VirtualLoop
+from tests.fakes.trees.preferred_election import preferred_election
 from tests.faults.cluster_model import Acknowledged, ClusterModel
 from tests.faults.cluster_process import BrokerProcess, append
 

@@ -16,8 +16,8 @@ from kbroker.errors import ProtocolError
 from kbroker.model import Broker
 from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
-from tests.fakes.request_frames import frame_of, response_of
-from tests.fakes.virtual_loop import VirtualLoop, nobody
+from tests.fakes.requests.request_frames import frame_of, response_of
+from tests.fakes.running.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
 
 SOCKET_TIMEOUT_S = 4.0  # controller.socket.timeout.ms of this cluster

@@ -36,13 +36,13 @@ from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.running_broker import membership
 from kbroker.zk.tree import Tree, TreeUnavailableError
-from tests.fakes.memory_file_system import MemoryFileSystem, Node
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.request_frames import answer_to
-from tests.fakes.simulated_flushes import SimulatedFlushes
-from tests.fakes.simulated_tree import Ensemble, SimulatedTree
-from tests.fakes.virtual_loop import LoopClock, Owner, OwnerState
+from tests.fakes.disks.memory_file_system import MemoryFileSystem, Node
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.disks.simulated_flushes import SimulatedFlushes
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.request_frames import answer_to
+from tests.fakes.running.virtual_loop import LoopClock, Owner, OwnerState
+from tests.fakes.trees.simulated_tree import Ensemble, SimulatedTree
 from tests.faults.crash_storage import InlineExecutor
 
 CLUSTER_ID = "simulated-cluster-id00"

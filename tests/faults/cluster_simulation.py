@@ -34,9 +34,8 @@ from kbroker.server.broker_parts import Channels
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ControllerMovedError
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.simulated_tree import Ensemble, TreeWeather
-from tests.fakes.virtual_loop import (
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.running.virtual_loop import (
     LoopClock,
     NothingLeftError,
     OwnerState,
@@ -44,6 +43,7 @@ from tests.fakes.virtual_loop import (
     VirtualLoop,
     nobody,
 )
+from tests.fakes.trees.simulated_tree import Ensemble, TreeWeather
 from tests.faults.cluster_checks import RestCheck, directories_on, lost_records, topic_id_in
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_load import ClusterLoad

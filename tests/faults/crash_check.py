@@ -30,9 +30,9 @@ from kbroker.record.record_batch import (
 )
 from kbroker.zk.embedded.tree_journal import CorruptTreeError
 from kbroker.zk.tree import TreeError
-from tests.fakes.recording_file_system import RecordingFileSystem
-from tests.fakes.time_search import first_at
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.time_search import first_at
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.crash_model import PartitionPromise, Promises, split
 from tests.faults.crash_producers import faults_of_remembered
 from tests.faults.crash_storage import CrashStorage

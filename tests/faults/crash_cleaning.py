@@ -12,7 +12,7 @@ from kbroker.log.cleaner.cleaner_worker import run_job
 from kbroker.log.cleaner.cleaning_job import CleanedGroup, CleaningEnd, CleaningJob
 from kbroker.log.cleaner.pacer import CleaningAborted
 from kbroker.model import TopicPartition
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
 from tests.faults.crash_model import Promises
 
 CLEANER_SETTINGS = LogConfig(log_cleaner_backoff_ms=3_600_000)  # it is told when to look

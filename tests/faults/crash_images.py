@@ -19,7 +19,7 @@ from random import Random
 
 from kbroker.errors import KafkaError
 from kbroker.log.disk.file_system import StorageError
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
 from tests.faults.crash_check import ImageCheck, Violation, summary
 from tests.faults.crash_load import CrashLoad
 from tests.faults.crash_model import Promises

@@ -28,11 +28,11 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
-from tests.fakes.loop_turns import run_ready
-from tests.fakes.recording_file_system import RecordingFileSystem
-from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
-from tests.fakes.verified_batches import verified
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import leader_and_isr, stop_replica, update_metadata
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.verified_batches import verified
+from tests.fakes.running.loop_turns import run_ready
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.crash_cleaning import CHANGES, CLEANER_SETTINGS, CleaningThread
 from tests.faults.crash_model import PartitionPromise, Promises, split
 from tests.faults.crash_records import RecordMaker

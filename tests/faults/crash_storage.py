@@ -24,8 +24,8 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.topic_nodes import create_topic
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.running.virtual_time import VirtualTime
+from tests.fakes.trees.topic_nodes import create_topic
 
 LOG_DIRS = ("/a", "/b")
 BROKER_ID = 0

@@ -13,7 +13,7 @@ from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import LOG_OVERHEAD, BatchHeader, Record, read_control
-from tests.fakes.time_search import first_at, first_of_newest
+from tests.fakes.logs.time_search import first_at, first_of_newest
 from tests.faults.flip_templates import Template
 
 _COMMITTED = FetchIsolation.TXN_COMMITTED

@@ -31,8 +31,8 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, FixedClock
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock
+from tests.fakes.logs.verified_batches import verified
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 PARTITION = TopicPartition("t", 0)

@@ -34,10 +34,10 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.loop_turns import run_ready
-from tests.fakes.recording_file_system import RecordingFileSystem
-from tests.fakes.replication_cluster import leader_and_isr, update_metadata
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import leader_and_isr, update_metadata
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.running.loop_turns import run_ready
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.crash_model import split
 from tests.faults.crash_storage import BROKER_ID, LOG_DIRS, CrashStorage
 

@@ -26,7 +26,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NoNodeError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment, ZnodeFormatError
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster
 
 EDITS = 12
 NEWEST = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}

@@ -28,10 +28,10 @@ from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupResponse
-from tests.fakes.disk_offsets_log import DiskOffsetsLog
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.log_maker import NOW_MS
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.logs.log_maker import NOW_MS
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.internal_log_templates import (
     CLUSTER_ID,
     OFFSETS,

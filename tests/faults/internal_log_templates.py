@@ -41,10 +41,10 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.group_broker import SUBSCRIPTION
-from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import NOW_MS, FixedClock, remove_deleted_files
-from tests.fakes.verified_batches import verified
+from tests.fakes.brokers.group_broker import SUBSCRIPTION
+from tests.fakes.logs.log_cleaning import clean
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock, remove_deleted_files
+from tests.fakes.logs.verified_batches import verified
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)

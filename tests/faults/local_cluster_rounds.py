@@ -19,7 +19,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.integration.local_cluster_client import Cluster
 
 BROKERS = 3

@@ -33,9 +33,9 @@ from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.recording_tree import RecordingTree
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.trees.recording_tree import RecordingTree
+from tests.fakes.trees.topic_nodes import create_topic
 
 BROKERS = (0, 1, 2, 3)
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]

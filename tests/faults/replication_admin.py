@@ -22,7 +22,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.tree import TreeError
-from tests.fakes.preferred_election import preferred_election
+from tests.fakes.trees.preferred_election import preferred_election
 from tests.faults.replication_clients import ClientMachine
 
 TOPIC = 2  # resource type

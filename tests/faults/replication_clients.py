@@ -17,7 +17,7 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import BatchOptions, Record, build
-from tests.fakes.virtual_loop import LoopClock, Owner
+from tests.fakes.running.virtual_loop import LoopClock, Owner
 from tests.faults.replication_ledger import Ledger
 from tests.faults.replication_network import ReplicationNetwork, SimulatedClient
 

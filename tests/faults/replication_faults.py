@@ -13,7 +13,7 @@ from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.power_disk import PowerDisk
+from tests.fakes.disks.power_disk import PowerDisk
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_process import LOG_DIRS, BrokerProcess
 from tests.faults.replication_ledger import Ledger

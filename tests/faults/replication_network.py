@@ -26,8 +26,8 @@ from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
-from tests.fakes.request_frames import frame_of, response_of
-from tests.fakes.virtual_loop import nobody
+from tests.fakes.requests.request_frames import frame_of, response_of
+from tests.fakes.running.virtual_loop import nobody
 from tests.faults.cluster_network import SOCKET_TIMEOUT_S, ClusterNetwork
 from tests.faults.cluster_process import CLIENTS, BrokerProcess
 

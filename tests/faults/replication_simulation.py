@@ -21,10 +21,10 @@ from typing import Any, Protocol
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.data_tree import DataTree
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.simulated_flushes import SimulatedFlushes
-from tests.fakes.simulated_tree import Ensemble, TreeWeather
-from tests.fakes.virtual_loop import Owner
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.disks.simulated_flushes import SimulatedFlushes
+from tests.fakes.running.virtual_loop import Owner
+from tests.fakes.trees.simulated_tree import Ensemble, TreeWeather
 from tests.faults import cluster_simulation
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_model import ClusterModel, ObservedTree, TopicLife

@@ -14,7 +14,7 @@ from pathlib import Path
 from socket import create_connection, socket
 from typing import Any
 
-from compat_tests.forked_kbroker import ForkedKbroker
+from compat_tests.running.forked_kbroker import ForkedKbroker
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 

@@ -14,8 +14,8 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.log_cleaning import stored_batches
-from tests.fakes.log_maker import FixedClock
+from tests.fakes.logs.log_cleaning import stored_batches
+from tests.fakes.logs.log_maker import FixedClock
 from tests.golden import golden_logs
 
 CLEANED = [name for name in golden_logs.COMPACTED if "after" in name]

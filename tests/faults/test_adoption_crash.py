@@ -13,8 +13,8 @@ from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.recording_file_system import RecordingFileSystem
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.crash_storage import finish
 from tests.golden import golden_logs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.inspection.finding import Severity
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.faults.audit_case import Case
 from tests.faults.audit_injuries import FAULTS, INJURED, SOUND, complaints, hunt, make_case
 from tests.golden import golden_logs

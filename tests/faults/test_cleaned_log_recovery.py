@@ -14,9 +14,9 @@ from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.log_walk import CUT, CheckOptions
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.log_segment import LogSegment
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import stored_batches
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_cleaning import stored_batches
 
 _TOPIC = {"segment_bytes": 700, "index_interval_bytes": 100, "min_cleanable_dirty_ratio": 0.0}
 _CHECKPOINTS = ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint")

@@ -14,8 +14,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
-from compat_tests.waiting import until
-from tests.fakes.child_processes import children
+from compat_tests.running.waiting import until
+from tests.fakes.running.child_processes import children
 from tests.faults.running_broker import RunningBroker
 
 SETTINGS = (

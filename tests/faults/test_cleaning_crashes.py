@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from kbroker.log.partition.log import Log
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import stored_batches, stored_records
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_cleaning import stored_batches, stored_records
 
 _TOPIC = {"segment_bytes": 700, "index_interval_bytes": 100, "min_cleanable_dirty_ratio": 0.0}
 _SHORT_ROUNDS = 300

@@ -33,10 +33,10 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.time_search import first_at
-from tests.fakes.verified_batches import verified
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, FixedClock, batch
+from tests.fakes.logs.time_search import first_at
+from tests.fakes.logs.verified_batches import verified
 
 DIRECTORY = "/d/t-0"
 CONFIG = TopicConfig(segment_bytes=520, index_interval_bytes=60, segment_index_bytes=256)

@@ -16,9 +16,9 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, FixedClock, batch
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock, batch
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("u", 0)

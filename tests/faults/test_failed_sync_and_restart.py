@@ -21,8 +21,8 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
 from tests.faults.crash_storage import finish
 
 SETTINGS = TopicConfig(segment_bytes=400, segment_index_bytes=256, index_interval_bytes=0)

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from kbroker.log.disk.file_system import StorageError
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.recording_file_system import FailedSyncs, RecordingFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.recording_file_system import FailedSyncs, RecordingFileSystem
 
 IMAGES = 300
 

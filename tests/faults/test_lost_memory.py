@@ -11,9 +11,9 @@ from typing import Any
 
 from kbroker.controller.event_handlers.doubtful_elections import WAIT_S
 from kbroker.model import LeaderAndIsr, TopicPartition
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.replication_cluster import batch
-from tests.fakes.virtual_loop import nobody
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.running.virtual_loop import nobody
 from tests.faults.cluster_process import BrokerProcess, append
 from tests.faults.cluster_simulation import Outcome, seeded_ids
 from tests.faults.replication_checks import records_in

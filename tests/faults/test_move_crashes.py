@@ -11,11 +11,11 @@ from random import Random
 import pytest
 
 from kbroker.log.disk.file_system import StorageError
-from tests.fakes import moving_broker
-from tests.fakes.log_maker import PARTITION
-from tests.fakes.moving_broker import A, B, MovingBroker, values_of
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.recording_file_system import MODES
+from tests.fakes.brokers import moving_broker
+from tests.fakes.brokers.moving_broker import A, B, MovingBroker, values_of
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.disks.recording_file_system import MODES
+from tests.fakes.logs.log_maker import PARTITION
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 1}
 VALUES = [b"%d" % n for n in range(12)]

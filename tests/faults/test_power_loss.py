@@ -16,8 +16,8 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CreateOp
-from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, FixedClock, batch
 from tests.faults.crash_storage import finish
 
 SETTINGS = TopicConfig(segment_bytes=170, file_delete_delay_ms=1, segment_index_bytes=256)

@@ -15,8 +15,8 @@ from kbroker.log.disk.write_runner import Done, run_now
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
-from tests.fakes.log_maker import NOW_MS, FixedClock, batch, delete_old_segments
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock, batch, delete_old_segments
 
 DATA = "/data"
 PLACE = TopicPartition("t", 0)

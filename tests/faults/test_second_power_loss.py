@@ -19,9 +19,9 @@ from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
-from tests.fakes.log_maker import NOW_MS, PARTITION, batch
-from tests.fakes.recording_file_system import MODES, RecordingFileSystem
-from tests.fakes.time_search import first_at
+from tests.fakes.disks.recording_file_system import MODES, RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, batch
+from tests.fakes.logs.time_search import first_at
 
 DIRECTORY = "/d/t-0"
 SETTINGS: dict[str, Any] = {

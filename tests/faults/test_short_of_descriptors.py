@@ -20,10 +20,10 @@ from kbroker.model import TopicPartition
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, batch, read_values
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, batch, read_values
+from tests.fakes.running.virtual_time import VirtualTime
 from tests.faults.crash_storage import finish
 
 KEPT, DOOMED, LATE = TopicPartition("kept", 0), TopicPartition("doomed", 0), TopicPartition("l", 0)

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import shared_zookeeper
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import shared_zookeeper
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from tests.faults.tree_rounds import compare_series, play_contest
 
 pytestmark = pytest.mark.java

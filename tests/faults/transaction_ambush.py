@@ -12,7 +12,7 @@ from typing import Any
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.api_keys import ApiKey
-from tests.fakes.virtual_loop import VirtualLoop, nobody
+from tests.fakes.running.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_process import BrokerProcess
 from tests.faults.replication_faults import ReplicationFaults

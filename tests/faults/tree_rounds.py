@@ -20,8 +20,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from compat_tests.tcp_proxy import TO_CLIENT, TO_SERVER
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.running.tcp_proxy import TO_CLIENT, TO_SERVER
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.zk.tree import (
     ANY_VERSION,
     BadVersionError,
@@ -39,7 +39,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore
 
 _PATHS = ("/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/1", "/seq", "/seq/n_")

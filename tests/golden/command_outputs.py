@@ -353,7 +353,7 @@ def _import_commands() -> None:
     """Import, once, what any command would import, also when it runs."""
     import click
 
-    from compat_tests.forking_server import import_commands
+    from compat_tests.running.forking_server import import_commands
     from kbroker.cli.__main__ import cli
 
     def walk(group: click.Group) -> None:

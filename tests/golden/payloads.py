@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from compat_tests import apache_kafka
-from compat_tests.clients import run
-from compat_tests.java_clients import java_command, kept_classes
+from compat_tests.clients.every_client import run
+from compat_tests.clients.java_clients import java_command, kept_classes
+from compat_tests.running import apache_kafka
 from kbroker.record.default_record import Record
 from tests.golden.payload_cases import cases
 

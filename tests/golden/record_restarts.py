@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from tests.golden import golden_logs
 from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import partitions_by_topic, write_tree

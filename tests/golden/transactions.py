@@ -11,7 +11,7 @@ import sys
 
 from confluent_kafka import Producer
 
-from compat_tests.hanging_transactions import hang
+from compat_tests.clients.hanging_transactions import hang
 from compat_tests.wire.wire_client import WireClient
 
 TOPIC = "ledger"

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE

@@ -12,7 +12,7 @@ from pathlib import Path
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
-from compat_tests.apache_directories import ApacheBroker
+from compat_tests.running.apache_directories import ApacheBroker
 from tests.integration.apache_tree import Overrides, partitions_by_topic
 
 _OWN = ("meta.properties", "partition.metadata", "__cluster_metadata-0", ".lock")

@@ -21,7 +21,7 @@ from confluent_kafka import (
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition as LibraryPartition
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import Row, Rows
 

@@ -30,9 +30,9 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import remove_deleted_files
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_cleaning import clean
+from tests.fakes.logs.log_maker import remove_deleted_files
+from tests.fakes.logs.verified_batches import verified
 
 CLUSTER_ID = "kbrokerCompareRun00000"
 BROKER_ID = 1

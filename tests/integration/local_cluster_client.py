@@ -21,7 +21,7 @@ from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 
 PATIENCE_S = 30.0
 

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.log.disk.checkpoint import read_offset_checkpoint
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.format import (

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.apache_directories import ApacheBroker
 from compat_tests.pipeline.hunt_home import hunt_home
 from compat_tests.pipeline.plan_writer import TOPIC_CONFIG
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.restore_rounds import check_partition, plan_of
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import write_tree
 

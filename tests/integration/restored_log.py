@@ -16,8 +16,8 @@ from kbroker.log.disk.format import (
     REPLICATION_OFFSET_CHECKPOINT_FILE,
 )
 from kbroker.model import TopicPartition
-from tests.fakes.arrow_records import record
-from tests.fakes.parquet_archive import archive_rows
+from tests.fakes.archives.arrow_records import record
+from tests.fakes.archives.parquet_archive import archive_rows
 from tests.integration.directory_writer import CREATE_TIME, Row, Rows
 
 RESTORED = TopicPartition("restored", 0)

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.log.directories.unfinished_restore import RESTORE_FOLDER
 from kbroker.log.disk.format import GAPLESS_OFFSET_CHECKPOINT_FILE
 from kbroker.log.manager.log_manager import LogManager

@@ -14,11 +14,11 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import ZOOKEEPER_LINE, jars
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.log.disk.checkpoint import read_meta_properties
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition

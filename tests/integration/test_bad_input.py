@@ -23,8 +23,8 @@ from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Versions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.system_clock import SystemClock
-from tests.fakes.peers import no_peers
-from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
+from tests.fakes.brokers.small_server import LOOPS, RawConnection, SmallServer
+from tests.fakes.clusters.peers import no_peers
 
 METADATA, HEARTBEAT, API_VERSIONS = 3, 12, 18
 MAX_FRAME = 104_857_600

@@ -15,7 +15,7 @@ from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from tests.fakes.scripted_peer import ScriptedPeer, answer_frame
+from tests.fakes.requests.scripted_peer import ScriptedPeer, answer_frame
 
 GROUPS = 100_000
 Breaker = Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]

@@ -23,8 +23,8 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.record.record_batch import Record, build
 from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.background.cleaner_workers import ProcessWorker, ThreadWorker
-from tests.fakes.child_processes import children
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.running.child_processes import children
 
 KINDS = {"process": ProcessWorker, "thread": lambda: ThreadWorker(RealFileSystem())}
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from compat_tests.command_line import completed
+from compat_tests.commands.command_line import completed
 from compat_tests.conftest import BrokerProcess
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import shared_zookeeper
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import shared_zookeeper
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from kbroker.model import TopicPartition
 from tests.integration.client_reads import read_committed_offsets, read_rows
 from tests.integration.test_apache_takes_over_a_broker import (

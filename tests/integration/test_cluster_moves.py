@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.command_line import FINE, Done, run
+from compat_tests.commands.command_line import FINE, Done, run
 from kbroker.testing import Broker
 
 RECORDS = "".join(f"{number}\n" for number in range(1_000))

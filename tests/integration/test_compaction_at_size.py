@@ -6,9 +6,9 @@ million records through a broker.
 from __future__ import annotations
 
 from kbroker.record.record_batch import BatchOptions, Record, build
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import stored_records
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_cleaning import stored_records
 
 RECORDS = 100_000
 KEYS = 5_000

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import ZOOKEEPER_LINE, jars
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.log.disk.checkpoint import read_offset_checkpoint
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.format import RECOVERY_POINT_CHECKPOINT_FILE

@@ -20,10 +20,10 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.replication_cluster import ReplicationCluster, batch
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.running.virtual_time import VirtualTime
 
 HOUR_MS = 3_600_000
 

@@ -17,12 +17,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.apache_directories import ApacheBroker
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, free_port, jars
+from compat_tests.clients.raw_connection import RawConnection
 from compat_tests.conftest import BrokerProcess
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.raw_connection import RawConnection
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.apache_directories import ApacheBroker
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE, free_port, jars
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from compat_tests.apache_kafka import free_port
+from compat_tests.running.apache_kafka import free_port
 from kbroker.cli.__main__ import cli
 from kbroker.cli.kafka_tools.command import TOOLS
 from kbroker.server.settings_sources import SettingSources, load_settings

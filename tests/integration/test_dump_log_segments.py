@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
+from compat_tests.commands.tool_runner import run_tool
 from compat_tests.conftest import BrokerProcess
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.tool_runner import run_tool
+from compat_tests.running.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
+from compat_tests.running.prerequisites import NotAvailableError
 from kbroker.log.segments.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import DirectoryWriter, KnownProducer, Row

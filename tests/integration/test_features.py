@@ -15,7 +15,7 @@ from kbroker.server.start_error import StartError
 from kbroker.zk.nodes.features import encode_features
 from kbroker.zk.tree import Tree
 from kbroker.zk.zk_paths import FEATURE
-from tests.fakes.waiting import PATIENCE_S, until
+from tests.fakes.running.waiting import PATIENCE_S, until
 from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 2

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.integration.local_cluster_client import Cluster, running
 from tests.integration.test_producer_expiry import produce
 

@@ -25,7 +25,7 @@ from kbroker.server.local_configs import configs_of_brokers
 from kbroker.server.metadata_tree.cluster_tree import SharedTree
 from kbroker.server.metadata_tree.tree_location import TreeLocation, write_location
 from kbroker.server.start_error import BrokerIdInUseError, StartError
-from tests.fakes.waiting import PATIENCE_S, until
+from tests.fakes.running.waiting import PATIENCE_S, until
 from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 3

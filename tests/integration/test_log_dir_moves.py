@@ -20,7 +20,7 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 
 
 class Broker:

@@ -24,8 +24,8 @@ from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.membership import log_dir_events
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.waiting import until
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.running.waiting import until
 
 PATIENCE_S = 30.0
 PARTITIONS = 4

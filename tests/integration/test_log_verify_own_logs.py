@@ -26,9 +26,9 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_cleaning import clean
+from tests.fakes.logs.log_maker import NOW_MS, batch, delete_old_segments, open_log
+from tests.fakes.logs.verified_batches import verified
 
 SMALL = {"segment_bytes": 1_500, "index_interval_bytes": 200, "segment_index_bytes": 4_096}
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0"}

@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as Partition
 
 from compat_tests.conftest import BrokerProcess
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.pipeline import mirror_run
 from kbroker.cli.topic_changes import grown

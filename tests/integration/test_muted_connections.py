@@ -14,7 +14,7 @@ from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.server.event_loop import EventLoopKind
-from tests.fakes.small_server import LOOPS, SmallServer
+from tests.fakes.brokers.small_server import LOOPS, SmallServer
 
 THROTTLE_MS = 500
 FREE, THROTTLED, UNANSWERED, LARGE = 1, 2, 3, 4  # correlation ids

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from compat_tests.command_line import completed
+from compat_tests.commands.command_line import completed
 from kbroker.cli.__main__ import cli
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_fetcher import Course, RecordFetcher
@@ -18,8 +18,8 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
 from kbroker.record.record_batch import Record
 from kbroker.testing import Broker
-from tests.fakes.odd_records import odd_batches, odd_records
-from tests.fakes.spoiled_topic import broker_with
+from tests.fakes.logs.odd_records import odd_batches, odd_records
+from tests.fakes.logs.spoiled_topic import broker_with
 
 
 @pytest.fixture(scope="module")

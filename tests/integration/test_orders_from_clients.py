@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.waiting import until as until_now
+from compat_tests.running.waiting import until as until_now
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, open_transactions
@@ -45,7 +45,7 @@ from kbroker.protocol.schema import Message, response_class
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.faults.running_broker import RunningBroker, read_answer
 
 TOPIC = "orders"

@@ -21,8 +21,8 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
-from tests.fakes.replication_cluster import batch
-from tests.fakes.waiting import until
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.running.waiting import until
 from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 2

@@ -21,8 +21,8 @@ import pytest
 from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.server.event_loop import EventLoopKind
-from tests.fakes.small_server import LOOPS, WAYS, RawConnection, SmallServer, Way
-from tests.fakes.xor_wire import PRINCIPAL
+from tests.fakes.brokers.small_server import LOOPS, WAYS, RawConnection, SmallServer, Way
+from tests.fakes.requests.xor_wire import PRINCIPAL
 
 METADATA, HEARTBEAT = 3, 12  # here: Heartbeat waits, Metadata does not
 

@@ -11,8 +11,8 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_producers import DescribeProducersRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.produce import ProduceRequest
-from tests.fakes.replication_cluster import batch
-from tests.fakes.waiting import until
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.running.waiting import until
 from tests.integration.local_cluster_client import Cluster, running
 
 SETTING = "producer.id.expiration.ms"

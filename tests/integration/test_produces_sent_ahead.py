@@ -26,7 +26,7 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse, Request, Response
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
-from tests.fakes.small_server import WAYS, RawConnection, SmallServer, Way
+from tests.fakes.brokers.small_server import WAYS, RawConnection, SmallServer, Way
 
 PRODUCE, METADATA = 0, 3
 Answer = Response | NoResponse

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from kbroker.testing import Broker
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])

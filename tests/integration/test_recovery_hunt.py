@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
-from compat_tests.prerequisites import NotAvailableError
+from compat_tests.running.apache_kafka import ZOOKEEPER_LINE, jars
+from compat_tests.running.prerequisites import NotAvailableError
 from tests.faults.planted_bugs import gap_taken_for_damage
 from tests.integration.recovery_hunt import Injured, injured_directory
 

@@ -19,8 +19,8 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
-from tests.fakes.failing_file_system import FailingFileSystem, Fault
-from tests.fakes.waiting import until
+from tests.fakes.disks.failing_file_system import FailingFileSystem, Fault
+from tests.fakes.running.waiting import until
 
 SEGMENTS = 80
 PARTITIONS = 30

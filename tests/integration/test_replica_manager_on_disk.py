@@ -20,10 +20,10 @@ from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, records
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
-from tests.fakes.verified_batches import verified
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.logs.verified_batches import verified
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.running.virtual_time import VirtualTime
 
 TOPIC_SETTINGS = {
     "compacted": {"cleanup.policy": "compact"},

@@ -20,15 +20,15 @@ from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from compat_tests.command_line import PROGRAM, completed
-from compat_tests.waiting import until
+from compat_tests.commands.command_line import PROGRAM, completed
+from compat_tests.running.waiting import until
 from kbroker.cli.__main__ import cli
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
-from tests.fakes.arrow_records import BASE_MS, record
-from tests.fakes.parquet_archive import archive_rows
+from tests.fakes.archives.arrow_records import BASE_MS, record
+from tests.fakes.archives.parquet_archive import archive_rows
 from tests.integration.client_reads import settled_end
 from tests.integration.mirrored_clusters import write_transaction
 

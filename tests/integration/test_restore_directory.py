@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from compat_tests.command_line import PROGRAM, completed
-from compat_tests.waiting import until
+from compat_tests.commands.command_line import PROGRAM, completed
+from compat_tests.running.waiting import until
 from kbroker.cli.__main__ import cli, main
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
@@ -25,11 +25,11 @@ from kbroker.pipeline.archive.tasks import record_files
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import Record
-from tests.fakes import archived_directory
-from tests.fakes.archived_directory import archive_directory
-from tests.fakes.arrow_records import record
-from tests.fakes.odd_records import odd_batches, odd_records
-from tests.fakes.parquet_archive import archive_rows
+from tests.fakes.archives import archived_directory
+from tests.fakes.archives.archived_directory import archive_directory
+from tests.fakes.archives.arrow_records import record
+from tests.fakes.archives.parquet_archive import archive_rows
+from tests.fakes.logs.odd_records import odd_batches, odd_records
 from tests.faults.running_broker import RunningBroker
 from tests.golden import golden_logs
 from tests.integration import client_reads

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import TopicPartition as LibraryPartition
 
-from compat_tests.waiting import until
+from compat_tests.running.waiting import until
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import delete_group

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import fresh_chroot
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import fresh_chroot
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree
@@ -30,8 +30,8 @@ from kbroker.zk.tree import (
 from kbroker.zk.tree_copy import read_tree
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.trees.memory_tree_files import FixedClock
+from tests.fakes.trees.topic_nodes import create_topic
 
 pytestmark = pytest.mark.java
 

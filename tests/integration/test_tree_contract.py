@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.shared_zookeeper import shared_zookeeper
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.shared_zookeeper import shared_zookeeper
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
@@ -30,7 +30,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore, opened
 
 _chroots = (f"/contract/{number}" for number in count())

@@ -11,9 +11,9 @@ from itertools import count
 
 import pytest
 
-from compat_tests.prerequisites import NotAvailableError
-from compat_tests.tcp_proxy import TO_CLIENT, TO_SERVER
-from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from compat_tests.running.prerequisites import NotAvailableError
+from compat_tests.running.tcp_proxy import TO_CLIENT, TO_SERVER
+from compat_tests.running.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.zk.ensemble.kazoo_connection import KazooConnection
 from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, KazooTree, open_kazoo_tree
 from kbroker.zk.tree import (
@@ -34,7 +34,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
 from tests.integration.tree_stores import EnsembleStore, opened
 
 Scenario = Callable[[EnsembleStore, KazooTree], Awaitable[None]]

@@ -15,9 +15,9 @@ from kbroker.cli.__main__ import cli
 from kbroker.pipeline.errors import PipelineError
 from kbroker.record.compression import ZSTD
 from kbroker.record.record_batch import BatchOptions, Record, build
-from tests.fakes.log_maker import NOW_MS
-from tests.fakes.spoiled_topic import broker_with
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
+from tests.fakes.logs.log_maker import NOW_MS
+from tests.fakes.logs.spoiled_topic import broker_with
+from tests.fakes.logs.unreadable_batches import batch_cut_short, unreadable_batch
 from tests.integration.mirrored_clusters import mirror, records_of
 
 PACKED, CUT = "t-0: the batch of offsets 2 to 4 ", "t-0: the batch of offsets 6 to 8 "

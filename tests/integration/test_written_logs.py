@@ -22,9 +22,9 @@ from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
 from kbroker.pipeline.archive.reader import ArchiveSelection
 from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, record, unplaced_batch
-from tests.fakes.parquet_archive import archive_rows
-from tests.fakes.written_logs import SMALL, directory, read_rows, shown
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, record, unplaced_batch
+from tests.fakes.archives.parquet_archive import archive_rows
+from tests.fakes.archives.written_logs import SMALL, directory, read_rows, shown
 from tests.faults.running_broker import RunningBroker
 from tests.integration import client_reads
 from tests.integration.directory_writer import CREATE_TIME, LOG_APPEND_TIME, Row

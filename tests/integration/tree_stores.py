@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from compat_tests.tcp_proxy import TcpProxy
-from compat_tests.zookeeper_servers import ZooKeeperServers
+from compat_tests.running.tcp_proxy import TcpProxy
+from compat_tests.running.zookeeper_servers import ZooKeeperServers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.ensemble.kazoo_tree import KazooTree, open_kazoo_tree
 from kbroker.zk.tree import SessionState, Tree
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.waiting import until
+from tests.fakes.running.waiting import until
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 SESSION_TIMEOUT_MS = 4000
 

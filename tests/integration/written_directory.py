@@ -18,7 +18,7 @@ from kbroker.pipeline.restore.row_batches import BatchForm, batch_without_record
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, Record, build, records
-from tests.fakes.arrow_records import record, unplaced_batch
+from tests.fakes.archives.arrow_records import record, unplaced_batch
 from tests.integration.directory_writer import CREATE_TIME, DirectoryWriter
 
 GROUP = "g-written"

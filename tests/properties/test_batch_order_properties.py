@@ -39,8 +39,8 @@ from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 from kbroker.record.batch_order import recoverable
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, assign_offset, build
-from tests.fakes.log_maker import NOW_MS
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS
 
 BASE = 100
 END = BASE + MAX_RELATIVE_OFFSET + 1

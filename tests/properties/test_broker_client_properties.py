@@ -14,7 +14,7 @@ from kbroker.model import EndPoint
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.fakes.scripted_peer import SILENCE, ScriptedPeer, answer_frame
+from tests.fakes.requests.scripted_peer import SILENCE, ScriptedPeer, answer_frame
 
 END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
 IN_FLIGHT_MAX = 3

@@ -26,9 +26,9 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.verified_batches import verified
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.verified_batches import verified
 
 _HOUR_MS = 3_600_000
 _COMMITTED = FetchIsolation.TXN_COMMITTED

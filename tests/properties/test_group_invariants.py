@@ -19,8 +19,8 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.replication import Replication
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.clusters.replication import Replication
 
 T0 = TopicPartition("t", 0)
 REBALANCE_MS = 20_000

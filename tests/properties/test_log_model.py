@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
-from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
+from tests.fakes.logs.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100, "segment_index_bytes": 4096}
 

@@ -27,7 +27,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 
 maybe_bytes = st.none() | st.binary(max_size=60)
 rows = st.lists(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
 from kbroker.pipeline.archive.reader import ArchiveSelection
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
-from tests.fakes.parquet_archive import archive_rows, entries_of, merge_hours
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
+from tests.fakes.archives.parquet_archive import archive_rows, entries_of, merge_hours
 
 maybe_bytes = st.none() | st.binary(max_size=5)
 headers = st.none() | st.lists(

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kbroker.model import TopicPartition
 from kbroker.replication.fetch_session_cache import FetchSessions
-from tests.fakes.fetch_follower import BROKER_ID, FetchFollower
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.brokers.fetch_follower import BROKER_ID, FetchFollower
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
 
 SIZE = 3
 OTHER = 2

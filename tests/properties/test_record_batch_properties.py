@@ -26,7 +26,7 @@ from kbroker.record.record_batch import (
     records,
 )
 from kbroker.record.record_walk import tail_fits
-from tests.fakes.walked_batch import walk_batch
+from tests.fakes.logs.walked_batch import walk_batch
 
 LIMIT = 1 << 20
 maybe_bytes = st.none() | st.binary(max_size=200)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kbroker.zk import tree_copy
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 CLUSTER = {"/cluster/id": b'{"version":"1","id":"C"}'}
 _names = st.sampled_from(["a", "b", "brokers", "config", "zookeeper"])

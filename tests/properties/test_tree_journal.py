@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.embedded.tree_journal import CorruptTreeError, decode_entries, decode_snapshot
 from kbroker.zk.tree import TreeError
-from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+from tests.fakes.trees.memory_tree_files import FixedClock, MemoryTreeFiles
 
 Step = tuple[str, str, bytes | None]
 NAMES = st.sampled_from(["a", "b", "a/x", "a/y", "a/x/z", "b/é"])
@@ -143,8 +143,8 @@ def test_a_journal_damaged_in_the_middle_is_kept_and_its_head_applied() -> None:
 WRITER = """
 import asyncio, os, sys
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.disk_tree_files import DiskTreeFiles
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.disk_tree_files import DiskTreeFiles
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 async def main():
     session = EmbeddedTree(FixedClock(), DiskTreeFiles(sys.argv[1]), compact_bytes=3000).session()
@@ -159,7 +159,7 @@ asyncio.run(main())
 
 
 def test_what_was_answered_survives_kill_9(tmp_path: Path) -> None:
-    from tests.fakes.disk_tree_files import DiskTreeFiles
+    from tests.fakes.trees.disk_tree_files import DiskTreeFiles
 
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)],

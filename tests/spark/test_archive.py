@@ -14,7 +14,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientPartition
 
-from compat_tests.clients import begin_transaction, create_topic, transactional_producer
+from compat_tests.clients.every_client import (
+    begin_transaction,
+    create_topic,
+    transactional_producer,
+)
 from compat_tests.conftest import BrokerProcess
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.disk.file_system import RealFileSystem
@@ -36,9 +40,9 @@ from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.spread import InProcess
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 from kbroker.record.record_batch import Record, build
-from tests.fakes.odd_records import odd_batches, odd_records
-from tests.fakes.spoiled_topic import broker_with
-from tests.fakes.unreadable_batches import unreadable_batch
+from tests.fakes.logs.odd_records import odd_batches, odd_records
+from tests.fakes.logs.spoiled_topic import broker_with
+from tests.fakes.logs.unreadable_batches import unreadable_batch
 from tests.golden import golden_logs
 
 BASE_MS = 1_795_266_000_000  # 2026-11-21 13:00 UTC

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from kbroker.inspection.finding import Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_job import Means, run_audit
@@ -17,7 +17,7 @@ from kbroker.pipeline.audit.clusters.cluster_counts import check_counts
 from kbroker.pipeline.audit.window_counts import HOUR_MS
 from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
 
 RECORDS = 300

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from compat_tests.clients import create_topic
-from compat_tests.waiting import until
+from compat_tests.clients.every_client import create_topic
+from compat_tests.running.waiting import until
 
 LONGEST_WAIT_S = 120
 OPEN_SESSION = f"""

@@ -15,8 +15,8 @@ import pytest
 from kbroker.pipeline import register
 from kbroker.pipeline.logdir.columns import HEADER_COLUMNS
 from kbroker.record.record_batch import HEADER_SIZE
-from tests.fakes.data_directory import written
-from tests.fakes.log_maker import NOW_MS
+from tests.fakes.disks.data_directory import written
+from tests.fakes.logs.log_maker import NOW_MS
 from tests.golden import golden_logs
 
 FORMAT = "kbroker-log"

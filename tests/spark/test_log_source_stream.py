@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from kbroker.pipeline import register
 from kbroker.pipeline.spark_job.slow_start import STARTS, is_slow_start
-from tests.fakes.data_directory import DataDirectory
+from tests.fakes.disks.data_directory import DataDirectory
 
 FORMAT = "kbroker-log"
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirror.mirror_job import MirrorJob

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
@@ -26,7 +26,7 @@ from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
 from kbroker.pipeline.restore.topics.topic_restore import TopicRestore, TopicTargets
 from kbroker.pipeline.restore.topics.topic_task import restore_partition
 from kbroker.pipeline.spark_job.spread import OverSpark
-from tests.fakes.archived_directory import JOB, archive_directory
+from tests.fakes.archives.archived_directory import JOB, archive_directory
 from tests.golden import golden_logs
 from tests.integration.client_reads import settled_end
 

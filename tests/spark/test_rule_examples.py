@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from examples.rules.run import HERE, differences, load_generator, read
 from kbroker.pipeline.rules.rule_reading import read_rules
 from tests.spark.test_rules import run_to_end, write

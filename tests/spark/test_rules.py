@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from compat_tests.clients import create_topic
-from compat_tests.command_line import run
+from compat_tests.clients.every_client import create_topic
+from compat_tests.commands.command_line import run
 from compat_tests.conftest import BrokerProcess
 from examples.rules.events import Event
 from examples.rules.run import HERE, differences, load_generator, read
@@ -31,8 +31,8 @@ from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.lost_java import quiet_query_errors
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
-from tests.fakes.spoiled_topic import broker_with
-from tests.fakes.unreadable_batches import unreadable_batch
+from tests.fakes.logs.spoiled_topic import broker_with
+from tests.fakes.logs.unreadable_batches import unreadable_batch
 
 SHOP = """
 name = "shop"

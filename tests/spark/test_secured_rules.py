@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests.conftest import BrokerProcess
-from compat_tests.tls_door import TlsDoor, file_of_client, made_certificate
+from compat_tests.running.tls_door import TlsDoor, file_of_client, made_certificate
 from kbroker.cli.__main__ import cli
 
 RULES = """

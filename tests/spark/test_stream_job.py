@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from compat_tests.clients import create_topic
+from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -23,7 +23,7 @@ from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending, NoEvent
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
-from tests.fakes.data_directory import DataDirectory
+from tests.fakes.disks.data_directory import DataDirectory
 
 
 @dataclass

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from tests.fakes.controller_cluster import ControllerCluster, running
-from tests.fakes.virtual_loop import VirtualLoop
+from tests.fakes.clusters.controller_cluster import ControllerCluster, running
+from tests.fakes.running.virtual_loop import VirtualLoop
 
 
 def pytest_asyncio_loop_factories(

@@ -13,7 +13,7 @@ from kbroker.protocol.header import decode_request_header, decode_response_heade
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 from tests.golden.wire.test_recorded_frames import recorded
 
 PRODUCE, FETCH = 0, 1

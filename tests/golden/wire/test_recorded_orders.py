@@ -28,8 +28,8 @@ from kbroker.protocol.schema import response_class
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from tests.fakes.memory_log import MemoryLogManager
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.logs.memory_log import MemoryLogManager
+from tests.fakes.running.virtual_time import VirtualTime
 
 ORDERS = Path(__file__).with_name("orders.jsonl.gz")
 REQUESTS = {

@@ -22,7 +22,7 @@ from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster
 
 HERE = Path(__file__).parent
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tests.fakes.recording_tree import Transaction, Write
+from tests.fakes.trees.recording_tree import Transaction, Write
 
 # Events of parts that are not there yet. They are written by hand as they stand in the fixture, and
 # whatever comes later must leave them alone.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.recording_tree import Transaction, Write
+from tests.fakes.trees.recording_tree import Transaction, Write
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "zookeeper"
 EVENT_NAMES = [path.stem for path in sorted(GOLDEN.glob("[0-9][0-9]-*.jsonl"))]

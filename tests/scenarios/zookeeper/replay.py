@@ -22,9 +22,9 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import decode_uuid
-from tests.fakes.controller_cluster import FakeBroker
-from tests.fakes.following_broker import FollowingBroker, FollowingCluster
-from tests.fakes.recording_tree import RecordingTree, Transaction, Write
+from tests.fakes.brokers.following_broker import FollowingBroker, FollowingCluster
+from tests.fakes.clusters.controller_cluster import FakeBroker
+from tests.fakes.trees.recording_tree import RecordingTree, Transaction, Write
 from tests.scenarios.zookeeper.fixture import EVENT_NAMES, transactions_of
 
 CLUSTER_ID = "gIZxejT-SZSX6UZp8i4DvA"

@@ -12,7 +12,7 @@ import pytest
 
 from kbroker.admin import new_topics
 from kbroker.model import TopicPartition
-from tests.fakes.recording_tree import Transaction
+from tests.fakes.trees.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (
     NOT_THERE_YET,
     RULES,

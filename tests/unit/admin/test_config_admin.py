@@ -14,7 +14,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
 
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3

@@ -15,7 +15,7 @@ from kbroker.zk import zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 Heard = list[tuple[str, Mapping[str, str]]]
 

@@ -19,7 +19,7 @@ from kbroker.zk.nodes.features import encode_features
 from kbroker.zk.tree import Tree
 from kbroker.zk.zk_paths import FEATURE
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 class Follower:

@@ -10,7 +10,7 @@ from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.errors import KafkaError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 async def test_ids_of_two_brokers_never_meet_and_blocks_follow_each_other() -> None:

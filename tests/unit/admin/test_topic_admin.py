@@ -19,8 +19,8 @@ from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.turns import turn
 from kbroker.zk.tree import OpResult, TreeUnavailableError
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.running.loop_turns import counting_turns
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 NAME_RULE = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

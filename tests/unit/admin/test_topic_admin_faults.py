@@ -25,7 +25,7 @@ from kbroker.zk.tree import (
     TreeStorageError,
     TreeUnavailableError,
 )
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 GrowingTopic = CreatePartitionsRequest.CreatePartitionsTopic

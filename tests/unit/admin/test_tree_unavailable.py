@@ -11,7 +11,7 @@ from kbroker.admin.tree_unavailable import patiently
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeStorageError
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 @pytest.mark.virtual_time

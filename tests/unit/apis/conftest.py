@@ -8,11 +8,11 @@ import pytest
 
 from kbroker.apis import large_answers
 from kbroker.config.kafka_config import KafkaConfig
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.controller_cluster import ControllerCluster, running
-from tests.fakes.forwarding_cluster import ForwardingCluster
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster, running
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.api_context import ApiCaller
 
 
 @pytest.fixture(params=[large_answers.SMALL_BYTES, -1], ids=["at once", "in parts"])

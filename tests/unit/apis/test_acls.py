@@ -12,7 +12,7 @@ from kbroker.protocol.messages.create_acls import CreateAclsRequest
 from kbroker.protocol.messages.delete_acls import DeleteAclsRequest
 from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
 from kbroker.protocol.schema import Message
-from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.requests.denying_authorizer import ask, services_without
 
 ANY = 1
 DESCRIBE = DescribeAclsRequest(

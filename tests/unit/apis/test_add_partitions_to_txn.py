@@ -9,9 +9,9 @@ from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.loop_turns import counting_turns
-from tests.fakes.transaction_broker import TransactionBroker
-from tests.fakes.transaction_caller import TransactionCaller, codes_of, topics_of
+from tests.fakes.brokers.transaction_broker import TransactionBroker
+from tests.fakes.brokers.transaction_caller import TransactionCaller, codes_of, topics_of
+from tests.fakes.running.loop_turns import counting_turns
 
 E = ErrorCode
 CLIENT_VERSIONS = range(4)

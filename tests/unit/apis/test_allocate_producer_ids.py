@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from tests.fakes.forwarding_cluster import ForwardingCluster
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,7 +7,7 @@ import pytest
 from kbroker.apis.alter_configs import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 BROKER, LOGGER = 4, 8
 

@@ -11,8 +11,8 @@ from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.alter_partition import AlterPartitionRequest
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.forwarding_cluster import ForwardingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
+from tests.fakes.trees.topic_nodes import create_topic
 
 VERSIONS = range(4)
 LEADER, FOLLOWERS = 1, (2, 0)

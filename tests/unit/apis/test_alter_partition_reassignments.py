@@ -21,12 +21,12 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.controller_cluster import ControllerCluster, running
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.forwarding_cluster import ForwardingCluster, afterwards, cut
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster, running
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster, afterwards, cut
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.trees.topic_nodes import create_topic
 
 Row = tuple[str, int, int, str | None]
 Wishes = list[tuple[str, int, list[int] | None]]

@@ -15,11 +15,11 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kbroker.replication.log_dirs import LogDirs
 from kbroker.turns import ENTRIES
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.loop_turns import counting_turns
-from tests.fakes.moving_broker import A, B, MovingBroker
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.brokers.moving_broker import A, B, MovingBroker
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.running.loop_turns import counting_turns
 
 Wanted = tuple[str, str, list[int]]
 Answer = dict[tuple[str, int], int]

@@ -14,8 +14,8 @@ from kbroker.model import FinalizedFeatures, SupportedFeature
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.replication.metadata_cache import MetadataCache
-from tests.fakes.peers import peers_over
-from tests.fakes.recording_replier import local_connection
+from tests.fakes.clusters.peers import peers_over
+from tests.fakes.requests.recording_replier import local_connection
 
 BETWEEN_BROKERS = {4, 5, 6, 7, 56, 58, 67}
 

@@ -50,10 +50,15 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to, ask, services_without
-from tests.fakes.group_caller import GroupCaller
-from tests.fakes.replication_cluster import batch, topic_id_of
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.clusters.replication_cluster import batch, topic_id_of
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.denying_authorizer import (
+    DenyingAuthorizer,
+    answer_to,
+    ask,
+    services_without,
+)
 
 OPEN, SECRET = "open", "secret"
 TOPIC_29, GROUP_30, CLUSTER_31, TRANSACTIONAL_ID_53 = 29, 30, 31, 53

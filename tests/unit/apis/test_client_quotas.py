@@ -28,7 +28,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Message, response_class
-from tests.fakes.recording_replier import local_connection, request_of
+from tests.fakes.requests.recording_replier import local_connection, request_of
 
 THROTTLE_MS = 1234
 HEARTBEAT = encode(HeartbeatRequest(group_id="g", member_id="m"), 1)

@@ -10,8 +10,8 @@ from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.forwarding_cluster import ForwardingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
+from tests.fakes.trees.topic_nodes import create_topic
 
 VERSIONS = range(4)
 STOPPING, REPLICAS = 1, (1, 2)

@@ -10,7 +10,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 
 def request(*wanted: tuple[str, int]) -> CreatePartitionsRequest:

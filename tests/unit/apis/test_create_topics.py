@@ -8,7 +8,7 @@ from kbroker.apis.create_topics import handle
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 
 def request(*names: str) -> CreateTopicsRequest:

@@ -9,7 +9,11 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.replication_cluster import partition_metadata, stop_replica, update_metadata
+from tests.fakes.clusters.replication_cluster import (
+    partition_metadata,
+    stop_replica,
+    update_metadata,
+)
 
 TWO = {"isr": (0, 1), "replicas": (0, 1)}
 

@@ -13,7 +13,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 
 async def create(client: AdminClient, name: str) -> None:

@@ -10,9 +10,9 @@ from kbroker.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.client_entities import store_entities, store_entity
-from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.trees.client_entities import store_entities, store_entity
 
 Wanted = tuple[str, int, str | None]  # type, kind of match, name
 EXACT, DEFAULT, ANY = range(3)

@@ -20,9 +20,9 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
-from tests.fakes.received_answers import received
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.stored_configs import StoredConfigs
+from tests.fakes.requests.received_answers import received
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.trees.stored_configs import StoredConfigs
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

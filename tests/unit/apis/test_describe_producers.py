@@ -11,9 +11,9 @@ from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerSta
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_producers import DescribeProducersRequest
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, ControlRecord, read_header
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.replication_cluster import ReplicationCluster, batch
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.requests.denying_authorizer import ask, services_without
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

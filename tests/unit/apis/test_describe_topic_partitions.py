@@ -14,8 +14,8 @@ from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.replication_cluster import topic_id_of
+from tests.fakes.clusters.replication_cluster import topic_id_of
+from tests.fakes.requests.denying_authorizer import ask, services_without
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

@@ -8,9 +8,9 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.client_entities import store_entities, store_entity
-from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.trees.client_entities import store_entities, store_entity
 
 SHA_256, SHA_512 = 1, 2
 ALICE = ("alice", [(SHA_256, 4096), (SHA_512, 8192)])

@@ -12,8 +12,8 @@ from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.trees.topic_nodes import create_topic
 
 Row = tuple[str, int, int]
 TopicPartitions = ElectLeadersRequest.TopicPartitions

@@ -13,8 +13,8 @@ from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.schema import Message
-from tests.fakes.transaction_broker import TransactionBroker, turns
-from tests.fakes.transaction_caller import TransactionCaller
+from tests.fakes.brokers.transaction_broker import TransactionBroker, turns
+from tests.fakes.brokers.transaction_caller import TransactionCaller
 
 E = ErrorCode
 VERSIONS = range(5)  # of both

@@ -13,8 +13,8 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from kbroker.protocol.messages.envelope import EnvelopeRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
-from tests.fakes.forwarding_cluster import ForwardingCluster
-from tests.fakes.recording_replier import local_connection
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
+from tests.fakes.requests.recording_replier import local_connection
 
 ADDRESS = b"\x7f\x00\x00\x01"
 ANONYMOUS = bytes.fromhex("000005557365720a414e4f4e594d4f55530000")  # as Kafka 3.9 packs it

@@ -16,11 +16,11 @@ from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.record.legacy_record import read_any_header
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.peers import peers_over
-from tests.fakes.recording_replier import request_of
-from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
-from tests.fakes.waiting import until
+from tests.fakes.clusters.peers import peers_over
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.requests.recording_replier import request_of
+from tests.fakes.running.waiting import until
 
 BATCH_SIZE = len(batch(b"v"))
 

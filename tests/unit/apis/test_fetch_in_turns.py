@@ -13,7 +13,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_reader import FetchReader
-from tests.fakes.replication_cluster import batch, topic_id_of
+from tests.fakes.clusters.replication_cluster import batch, topic_id_of
 
 BATCH_SIZE = len(batch(b"v"))
 MANY = 3 * FEW

@@ -10,10 +10,10 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.fakes.group_broker import BROKER_ID, GroupBroker, metadata_of
-from tests.fakes.group_caller import GroupCaller
-from tests.fakes.transaction_broker import TransactionBroker
-from tests.fakes.transaction_caller import TransactionCaller
+from tests.fakes.brokers.group_broker import BROKER_ID, GroupBroker, metadata_of
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.brokers.transaction_broker import TransactionBroker
+from tests.fakes.brokers.transaction_caller import TransactionCaller
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -14,9 +14,9 @@ from kbroker.peers.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.fakes.controller_cluster import running
-from tests.fakes.forwarding_cluster import ForwardingCluster, afterwards, cut, hang
-from tests.fakes.recording_replier import local_connection
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster, afterwards, cut, hang
+from tests.fakes.requests.recording_replier import local_connection
 
 OTHER = 1  # not controller
 ENVELOPE = (OTHER, 0, "EnvelopeRequest")

@@ -11,8 +11,8 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.list_groups import ListGroupsRequest
-from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
-from tests.fakes.group_caller import GroupCaller
+from tests.fakes.brokers.group_broker import SUBSCRIPTION, GroupBroker
+from tests.fakes.brokers.group_caller import GroupCaller
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

@@ -9,7 +9,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
-from tests.fakes.group_caller import GroupCaller
+from tests.fakes.brokers.group_caller import GroupCaller
 
 
 def join_request(member_id: str = "", **fields: object) -> JoinGroupRequest:

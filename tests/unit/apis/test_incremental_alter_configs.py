@@ -11,7 +11,7 @@ from kbroker.apis.incremental_alter_configs import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 BROKER, LOGGER = 4, 8
 

@@ -7,7 +7,7 @@ import pytest
 from kbroker.apis.init_producer_id import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.fakes.admin_context import AdminClient
+from tests.fakes.requests.admin_context import AdminClient
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -25,9 +25,9 @@ from kbroker.zk.tree import (
     TreeStorageError,
     TreeUnavailableError,
 )
-from tests.fakes.peers import no_peers
-from tests.fakes.recording_replier import request_of
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.peers import no_peers
+from tests.fakes.requests.recording_replier import request_of
+from tests.fakes.running.virtual_time import VirtualTime
 
 CLOCK = VirtualTime()
 HEARTBEAT_V0 = encode(HeartbeatRequest(group_id="g", generation_id=3, member_id="m"), 0)

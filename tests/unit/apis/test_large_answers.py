@@ -22,7 +22,7 @@ from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
 from kbroker.slices import slices
 from kbroker.turns import ENTRIES
-from tests.fakes.recording_replier import request_of
+from tests.fakes.requests.recording_replier import request_of
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4
 Group = DescribeGroupsResponse.DescribedGroup

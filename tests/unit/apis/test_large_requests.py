@@ -42,8 +42,8 @@ from kbroker.protocol.schema import Versions
 from kbroker.replication.fetch_params import FetchPartition
 from kbroker.turns import ENTRIES
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.peers import peers_over
-from tests.fakes.recording_replier import request_of
+from tests.fakes.clusters.peers import peers_over
+from tests.fakes.requests.recording_replier import request_of
 from tests.faults.loop_holds import Ends
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4

@@ -10,7 +10,7 @@ from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.apis.list_config_resources import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from tests.fakes.denying_authorizer import ask, services_without
+from tests.fakes.requests.denying_authorizer import ask, services_without
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

@@ -7,7 +7,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.replication_cluster import batch
+from tests.fakes.clusters.replication_cluster import batch
 
 T = 1_000_000
 

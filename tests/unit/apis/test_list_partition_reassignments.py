@@ -15,10 +15,10 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.forwarding_cluster import ForwardingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.forwarding_cluster import ForwardingCluster
+from tests.fakes.requests.admin_context import AdminClient
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.trees.topic_nodes import create_topic
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

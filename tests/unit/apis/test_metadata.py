@@ -10,10 +10,10 @@ from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.api_context import ApiCaller, connection
-from tests.fakes.loop_turns import counting_turns
-from tests.fakes.received_answers import received
-from tests.fakes.replication_cluster import topic_id_of, update_metadata
+from tests.fakes.clusters.replication_cluster import topic_id_of, update_metadata
+from tests.fakes.requests.api_context import ApiCaller, connection
+from tests.fakes.requests.received_answers import received
+from tests.fakes.running.loop_turns import counting_turns
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

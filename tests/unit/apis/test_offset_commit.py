@@ -10,9 +10,9 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.group_broker import TOPIC_ID
-from tests.fakes.group_caller import GroupCaller
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.brokers.group_broker import TOPIC_ID
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.running.loop_turns import counting_turns
 
 T0 = TopicPartition("t", 0)
 

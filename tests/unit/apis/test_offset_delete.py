@@ -15,10 +15,10 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.join_group import JoinGroupRequest
 from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
 from kbroker.turns import ENTRIES
-from tests.fakes.denying_authorizer import services_without
-from tests.fakes.group_broker import GroupBroker, metadata_of
-from tests.fakes.group_caller import GroupCaller
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.brokers.group_broker import GroupBroker, metadata_of
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.requests.denying_authorizer import services_without
+from tests.fakes.running.loop_turns import counting_turns
 
 FOLLOWED, OTHER = "t", "other"  # members of `GroupBroker.stable_member` follow t
 

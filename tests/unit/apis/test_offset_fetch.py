@@ -14,10 +14,10 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kbroker.turns import ENTRIES
-from tests.fakes.group_broker import TOPIC_ID, GroupBroker
-from tests.fakes.group_caller import GroupCaller
-from tests.fakes.loop_turns import counting_turns
-from tests.fakes.received_answers import received
+from tests.fakes.brokers.group_broker import TOPIC_ID, GroupBroker
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.requests.received_answers import received
+from tests.fakes.running.loop_turns import counting_turns
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

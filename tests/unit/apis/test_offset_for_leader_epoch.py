@@ -7,7 +7,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kbroker.replication.offset_lookup import ANY_REPLICA_ID
 from kbroker.turns import ENTRIES
-from tests.fakes.replication_cluster import batch
+from tests.fakes.clusters.replication_cluster import batch
 
 
 def ask(call, epoch, *, current=-1, topic="t", replica_id=-2):

@@ -13,9 +13,9 @@ from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Accepted, NoResponse, Request
 from kbroker.replication.produce_validation import is_transactional, refusal
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.replication_cluster import batch, topic_id_of
-from tests.fakes.request_frames import CORRELATION_ID, frame_of
+from tests.fakes.clusters.replication_cluster import batch, topic_id_of
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.request_frames import CORRELATION_ID, frame_of
 
 TRANSACTIONAL = 0x10
 ZSTD = 4

@@ -22,12 +22,12 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse, Request, Response
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from kbroker.turns import ENTRIES
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.denying_authorizer import services_without
-from tests.fakes.loop_turns import counting_turns
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
-from tests.fakes.request_frames import frame_of
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.requests.denying_authorizer import services_without
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.request_frames import frame_of
+from tests.fakes.running.loop_turns import counting_turns
 
 FEW_AT_ONCE = 4
 LED = range(12)

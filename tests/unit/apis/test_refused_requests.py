@@ -35,11 +35,11 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import OWN_SOFTWARE, NoResponse
 from kbroker.protocol.schema import Message
 from kbroker.told_lines import TOLD_EACH_MS
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.replication_cluster import batch
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.requests.api_context import ApiCaller
+from tests.fakes.requests.denying_authorizer import DenyingAuthorizer, answer_to
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.running.virtual_time import VirtualTime
 
 CLIENT_SETTINGS = {"session.timeout.ms", "max.poll.interval.ms"}
 CASES = [(key, code) for key in ApiKey for code in ErrorCode if deciding_settings(key, code)]

@@ -15,11 +15,11 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
-from tests.fakes.api_context import ApiCaller, connection
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.received_answers import received
-from tests.fakes.replication_cluster import ReplicationCluster
-from tests.fakes.transaction_broker import TIMEOUT_MS, TransactionBroker
+from tests.fakes.brokers.transaction_broker import TIMEOUT_MS, TransactionBroker
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
+from tests.fakes.requests.api_context import ApiCaller, connection
+from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.requests.received_answers import received
 
 pytestmark = pytest.mark.usefixtures("small_or_large")
 

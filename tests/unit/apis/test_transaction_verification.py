@@ -15,8 +15,8 @@ from kbroker.log.producers.producer_state import ProducerStateEntry, ProducerSta
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.header import RequestHeader
-from tests.fakes.api_context import ApiCaller, connection
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
+from tests.fakes.requests.api_context import ApiCaller, connection
 
 T = TopicPartition("t", 0)
 BATCH = TransactionalBatch(7, 0, 0)

@@ -17,8 +17,8 @@ from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kbroker.record.record_batch import ControlRecord
 from kbroker.turns import ENTRIES
-from tests.fakes.denying_authorizer import services_without
-from tests.fakes.group_caller import GroupCaller
+from tests.fakes.brokers.group_caller import GroupCaller
+from tests.fakes.requests.denying_authorizer import services_without
 
 VERSIONS = range(6)
 PRODUCER = Producer(9, 2)

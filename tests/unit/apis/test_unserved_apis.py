@@ -14,7 +14,7 @@ from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.schema import Message
 from kbroker.unserved import CONSUMER_PROTOCOL, SASL, SHARE_GROUPS, Unserved
-from tests.fakes.group_caller import GroupCaller
+from tests.fakes.brokers.group_caller import GroupCaller
 
 CONSUMER = ConsumerGroupHeartbeatRequest(group_id="g", rebalance_timeout_ms=1000)
 SHARE = ShareGroupHeartbeatRequest(group_id="g")

@@ -13,8 +13,8 @@ from kbroker.model import FinalizedFeatures, SupportedFeature
 from kbroker.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kbroker.zk.nodes.features import encode_features
 from kbroker.zk.zk_paths import FEATURE
-from tests.fakes.admin_context import AdminClient
-from tests.fakes.controller_cluster import ControllerCluster, running
+from tests.fakes.clusters.controller_cluster import ControllerCluster, running
+from tests.fakes.requests.admin_context import AdminClient
 
 SUPPORTED = (SupportedFeature("a", 0, 3), SupportedFeature("b", 0, 1))
 Update = UpdateFeaturesRequest.FeatureUpdateKey

@@ -15,10 +15,10 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kbroker.record.record_batch import ControlRecord, read_control, read_header, records
-from tests.fakes.api_context import MARKER_TIMEOUT_MS, ApiCaller
-from tests.fakes.denying_authorizer import ask, services_without
-from tests.fakes.peers import peers_over
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.peers import peers_over
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
+from tests.fakes.requests.api_context import MARKER_TIMEOUT_MS, ApiCaller
+from tests.fakes.requests.denying_authorizer import ask, services_without
 
 VERSIONS = [0, 1]
 NONE = ErrorCode.NONE

@@ -13,7 +13,7 @@ from kbroker.cli import cluster_drain as module
 from kbroker.cli.connection import CommandError
 from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment, TopicPartition
-from tests.fakes.moving_cluster import MovingCluster
+from tests.fakes.clusters.moving_cluster import MovingCluster
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

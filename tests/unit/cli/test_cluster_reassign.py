@@ -17,7 +17,7 @@ from kbroker.cli.connection import CommandError
 from kbroker.cli.partition_moves import wait_for_moves
 from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment, TopicPartition
-from tests.fakes.moving_cluster import MovingCluster
+from tests.fakes.clusters.moving_cluster import MovingCluster
 
 FIRST, SECOND, THIRD = (TopicPartition("orders", number) for number in range(3))
 MOVE = ReplicaAssignment(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1,))

@@ -11,7 +11,11 @@ from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch, unreadable_message
+from tests.fakes.logs.unreadable_batches import (
+    batch_cut_short,
+    unreadable_batch,
+    unreadable_message,
+)
 
 PLACE = TopicPartition("t", 0)
 

@@ -15,7 +15,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NodeExistsError
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster
 
 GOOD_STATE = b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":3,"isr":[0]}'
 

@@ -21,7 +21,7 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
 
 
 @pytest.fixture(autouse=True)

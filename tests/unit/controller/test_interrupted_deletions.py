@@ -12,7 +12,7 @@ from kbroker.controller.state_machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster
 
 T0 = TopicPartition("t", 0)
 

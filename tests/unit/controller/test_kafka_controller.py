@@ -18,7 +18,7 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.clusters.controller_cluster import ControllerCluster
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
-from tests.fakes.replication_cluster import partition_metadata, update_metadata
+from tests.fakes.clusters.controller_cluster import ControllerCluster
+from tests.fakes.clusters.replication_cluster import partition_metadata, update_metadata
 
 T0 = TopicPartition("t", 0)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.group_broker import OffsetsReplicas
-from tests.fakes.replication import Calls, Replication
+from tests.fakes.brokers.group_broker import OffsetsReplicas
+from tests.fakes.clusters.replication import Calls, Replication
 
 
 @pytest.fixture(

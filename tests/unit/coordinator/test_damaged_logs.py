@@ -36,7 +36,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.disk_group_broker import (
+from tests.fakes.brokers.disk_group_broker import (
     SMALL,
     append,
     commit,
@@ -46,9 +46,9 @@ from tests.fakes.disk_group_broker import (
     twenty_commits,
     writer_on,
 )
-from tests.fakes.disk_offsets_log import DiskOffsetsLog
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.log_maker import NOW_MS, manager, open_log
+from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.logs.log_maker import NOW_MS, manager, open_log
 
 OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
 

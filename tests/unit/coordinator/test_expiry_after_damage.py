@@ -14,7 +14,7 @@ from kbroker.record.record_batch import (
     Record,
     build,
 )
-from tests.fakes.disk_group_broker import (
+from tests.fakes.brokers.disk_group_broker import (
     append,
     commit,
     committed,
@@ -22,8 +22,8 @@ from tests.fakes.disk_group_broker import (
     restarted,
     writer_on,
 )
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.log_maker import NOW_MS
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.logs.log_maker import NOW_MS
 
 DAY_MS = 86_400_000
 Leaving = LeaveGroupRequest.MemberIdentity

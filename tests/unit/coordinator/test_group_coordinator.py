@@ -17,9 +17,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
-from tests.fakes.group_broker import GroupBroker, OffsetsLog
-from tests.fakes.loop_turns import until_idle
-from tests.fakes.replication import Replication
+from tests.fakes.brokers.group_broker import GroupBroker, OffsetsLog
+from tests.fakes.clusters.replication import Replication
+from tests.fakes.running.loop_turns import until_idle
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)

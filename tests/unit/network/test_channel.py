@@ -14,8 +14,8 @@ from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.wire import SocketWire
 from kbroker.protocol.request import Response
-from tests.fakes.recording_replier import RecordingReplier, local_connection, request_of
-from tests.fakes.waiting import until
+from tests.fakes.requests.recording_replier import RecordingReplier, local_connection, request_of
+from tests.fakes.running.waiting import until
 
 MIB = 1 << 20
 

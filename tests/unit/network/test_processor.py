@@ -11,8 +11,8 @@ from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.frame import FrameSizeError
-from tests.fakes.scripted_channel import ScriptedChannel
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.requests.scripted_channel import ScriptedChannel
+from tests.fakes.running.virtual_time import VirtualTime
 
 MINUTE_MS = 60_000
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kbroker.network.request_channel import Replier, RequestChannel
 from kbroker.protocol.request import Request
-from tests.fakes.recording_replier import RecordingReplier, request_of
+from tests.fakes.requests.recording_replier import RecordingReplier, request_of
 
 
 def test_requests_wait_until_a_receiver_is_attached_and_then_come_in_order() -> None:

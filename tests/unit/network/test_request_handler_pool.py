@@ -7,7 +7,7 @@ from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
 from kbroker.protocol.request import Accepted, Request, Response
-from tests.fakes.recording_replier import RecordingReplier, request_of
+from tests.fakes.requests.recording_replier import RecordingReplier, request_of
 
 
 def test_a_direct_answer_is_handed_back_before_send_returns() -> None:

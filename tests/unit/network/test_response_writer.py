@@ -13,8 +13,8 @@ import pytest
 
 from kbroker.network.response_writer import ResponseWriter
 from kbroker.network.wire import SocketWire
-from tests.fakes.recording_replier import local_connection
-from tests.fakes.xor_wire import Pad, XorWire
+from tests.fakes.requests.recording_replier import local_connection
+from tests.fakes.requests.xor_wire import Pad, XorWire
 
 over_both = pytest.mark.parametrize("make_wire", [SocketWire, XorWire])
 NARROW_BYTES, WIDE_BYTES = 16 * 1024, 64 * 1024

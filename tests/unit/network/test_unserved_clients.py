@@ -17,7 +17,7 @@ from kbroker.network.unserved_clients import (
 )
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.unserved import CONSUMER_PROTOCOL, SHARE_GROUPS, Unserved, unknown_api
-from tests.fakes.recording_replier import local_connection
+from tests.fakes.requests.recording_replier import local_connection
 
 HERE = replace(
     local_connection(), client_software_name="librdkafka", client_software_version="2.16.0"

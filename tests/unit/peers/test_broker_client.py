@@ -15,7 +15,7 @@ from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from tests.fakes.scripted_peer import CUT, SILENCE, ScriptedPeer, answer_frame
+from tests.fakes.requests.scripted_peer import CUT, SILENCE, ScriptedPeer, answer_frame
 
 END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
 TIMEOUT_MS = 60_000.0

@@ -18,7 +18,12 @@ from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from tests.fakes.scripted_peer import SILENCE, ScriptedPeer, ScriptedTransport, answer_frame
+from tests.fakes.requests.scripted_peer import (
+    SILENCE,
+    ScriptedPeer,
+    ScriptedTransport,
+    answer_frame,
+)
 
 END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
 BASE_BYTES = 32 * 1024  # where an answer gets a buffer of its own

@@ -16,7 +16,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 from kbroker.zk.tree import TreeUnavailableError, Watch
-from tests.fakes.virtual_loop import LoopClock, VirtualLoop
+from tests.fakes.running.virtual_loop import LoopClock, VirtualLoop
 
 STALE = ErrorCode.STALE_CONTROLLER_EPOCH
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

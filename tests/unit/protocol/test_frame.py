@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.frame import frame_size, next_frame
-from tests.fakes.frame_decoder import FrameDecoder
+from tests.fakes.requests.frame_decoder import FrameDecoder
 
 FRAMES = [b"ab", b"", b"x" * 8, b"c"]
 STREAM = b"".join(len(frame).to_bytes(4, "big") + frame for frame in FRAMES)

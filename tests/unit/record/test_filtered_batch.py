@@ -24,7 +24,7 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
+from tests.fakes.logs.unreadable_batches import batch_cut_short, unreadable_batch
 
 MANY = [
     Record(

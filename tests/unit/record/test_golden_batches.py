@@ -14,7 +14,7 @@ from kbroker.model import NO_TIMESTAMP
 from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.record_batch import BatchHeader, Record
-from tests.fakes.walked_batch import walk_batch
+from tests.fakes.logs.walked_batch import walk_batch
 from tests.golden import golden_logs
 
 DIRECTORIES = (*golden_logs.CLEAN, *golden_logs.COMPACTED, golden_logs.OLD_FORMATS)

@@ -32,7 +32,7 @@ from kbroker.record.record_walk import (
     walk_records,
 )
 from kbroker.record.stream_walk import times_and_keys, timestamps_outside
-from tests.fakes.walked_batch import walk_batch
+from tests.fakes.logs.walked_batch import walk_batch
 
 RECORDS = [
     Record(0, 1000, b"a", b"1", (("h", b"x"), ("h", None))),

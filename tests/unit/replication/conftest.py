@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
 
 
 @pytest.fixture

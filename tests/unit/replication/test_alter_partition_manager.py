@@ -16,7 +16,7 @@ from kbroker.replication.alter_partition_manager import (
     Proposal,
 )
 from kbroker.replication.partition import Partition
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
 
 pytestmark = pytest.mark.virtual_time
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)

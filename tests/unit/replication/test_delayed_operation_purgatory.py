@@ -11,7 +11,7 @@ from kbroker.replication.delayed_operation_purgatory import (
     DelayedOperation,
     DelayedOperationPurgatory,
 )
-from tests.fakes.virtual_time import VirtualTime, VirtualTimerHandle
+from tests.fakes.running.virtual_time import VirtualTime, VirtualTimerHandle
 
 
 class Waiting(DelayedOperation):

@@ -12,7 +12,7 @@ from kbroker.model import TopicPartition
 from kbroker.replication.delayed_operation_purgatory import DelayedOperationPurgatory
 from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.running.virtual_time import VirtualTime
 
 T, U, V = (TopicPartition(topic, 0) for topic in "tuv")
 NONE, TIMED_OUT = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT

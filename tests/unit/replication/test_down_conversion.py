@@ -20,9 +20,9 @@ from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, bui
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.long_work import LongWork
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.replication_cluster import batch
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
+from tests.fakes.clusters.replication_cluster import batch
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.unreadable_batches import batch_cut_short, unreadable_batch
 
 
 def params(**values) -> FetchParams:

@@ -9,9 +9,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_session import EPOCH_MAX, next_epoch
 from kbroker.replication.fetch_session_cache import EVICTION_MS, FetchSessions
-from tests.fakes.api_context import connection
-from tests.fakes.replication_cluster import topic_id_of
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.clusters.replication_cluster import topic_id_of
+from tests.fakes.requests.api_context import connection
+from tests.fakes.running.virtual_time import VirtualTime
 
 NAMES = {topic_id_of("t"): "t", topic_id_of("u"): "u"}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.replication.follower_parts import parts_for
-from tests.fakes.replication_cluster import batch
+from tests.fakes.clusters.replication_cluster import batch
 
 ONE = bytes(batch(b"v"))
 THREE = memoryview(ONE * 3)

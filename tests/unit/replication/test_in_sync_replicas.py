@@ -12,10 +12,10 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import RECOVERED, RECOVERING, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import TopicAssignment, partition_state_path
-from tests.fakes.controller_cluster import running
-from tests.fakes.forwarding_cluster import afterwards, cut, hang
-from tests.fakes.replicating_cluster import ReplicatingBroker, ReplicatingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.clusters.forwarding_cluster import afterwards, cut, hang
+from tests.fakes.clusters.replicating_cluster import ReplicatingBroker, ReplicatingCluster
+from tests.fakes.trees.topic_nodes import create_topic
 
 pytestmark = pytest.mark.virtual_time
 T = TopicPartition("t", 0)

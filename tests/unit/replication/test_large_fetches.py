@@ -13,7 +13,7 @@ from kbroker.replication import fetches
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchReader
 from kbroker.replication.fetches import ALWAYS_WAITS, FEW_PARTITIONS, SLICE_PARTITIONS
-from tests.fakes.replication_cluster import batch
+from tests.fakes.clusters.replication_cluster import batch
 
 BATCH_SIZE = len(batch(b"v"))
 MANY = 3 * FEW_PARTITIONS

@@ -15,7 +15,7 @@ from kbroker.replication.last_replica import FLUSH_TIMEOUT_MS
 from kbroker.replication.partition import Partition
 from kbroker.replication.purgatories import running_loop_future
 from kbroker.replication.shared_flush import FlushPolicy
-from tests.fakes.replication_cluster import ReplicationCluster
+from tests.fakes.clusters.replication_cluster import ReplicationCluster
 
 pytestmark = pytest.mark.virtual_time
 T = TopicPartition("t", 0)

@@ -26,8 +26,8 @@ from kbroker.record.record_batch import BatchOptions, Record, build, join_batch,
 from kbroker.replication import long_appends
 from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.log_maker import NOW_MS, open_log, read_values
-from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
+from tests.fakes.brokers.long_appends_broker import HeldWork, LongAppendsBroker, settled
+from tests.fakes.logs.log_maker import NOW_MS, open_log, read_values
 
 T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)

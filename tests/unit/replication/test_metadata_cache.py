@@ -7,8 +7,12 @@ from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.controller_requests.request_shapes import grouped_update_metadata
 from kbroker.replication.metadata_cache import FULL_UPDATE, MetadataCache
-from tests.fakes.counted_steps import steps_of
-from tests.fakes.replication_cluster import partition_metadata, topic_id_of, update_metadata
+from tests.fakes.clusters.replication_cluster import (
+    partition_metadata,
+    topic_id_of,
+    update_metadata,
+)
+from tests.fakes.running.counted_steps import steps_of
 
 
 @pytest.fixture

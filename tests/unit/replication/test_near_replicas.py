@@ -13,8 +13,12 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.near_replicas import ReplicaView, select_by_rack
-from tests.fakes.api_context import ApiCaller
-from tests.fakes.replication_cluster import ReplicationCluster, leader_and_isr, update_metadata
+from tests.fakes.clusters.replication_cluster import (
+    ReplicationCluster,
+    leader_and_isr,
+    update_metadata,
+)
+from tests.fakes.requests.api_context import ApiCaller
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 RACKS = {0: "a", 1: "b", 2: "b"}

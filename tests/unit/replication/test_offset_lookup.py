@@ -28,9 +28,9 @@ from kbroker.replication.offset_lookup import (
     OffsetQuery,
     OffsetResult,
 )
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch
+from tests.fakes.brokers.long_appends_broker import HeldWork, LongAppendsBroker, settled
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.unreadable_batches import batch_cut_short, unreadable_batch
 
 T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)

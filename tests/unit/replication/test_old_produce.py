@@ -22,8 +22,8 @@ from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import build
 from kbroker.record.record_stream import Pace
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.long_appends_broker import LongAppendsBroker
+from tests.fakes.brokers.long_appends_broker import LongAppendsBroker
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 
 WHERE = TopicPartition("t", 0)
 

@@ -7,8 +7,8 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.replication.quiet_partitions import LOOK_AT_ALL_AFTER_MS
-from tests.fakes.fetch_follower import BROKER_ID, FetchFollower
-from tests.fakes.memory_log import MemoryLog
+from tests.fakes.brokers.fetch_follower import BROKER_ID, FetchFollower
+from tests.fakes.logs.memory_log import MemoryLog
 
 SIZE = 4
 REPLICAS = (0, BROKER_ID, 2)

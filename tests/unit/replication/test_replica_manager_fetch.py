@@ -9,7 +9,7 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from tests.fakes.replication_cluster import (
+from tests.fakes.clusters.replication_cluster import (
     batch,
     leader_and_isr,
     partition_metadata,

@@ -7,7 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin, InvalidRecordsError, RecordError
 from kbroker.model import TopicPartition
-from tests.fakes.replication_cluster import batch, leader_and_isr, stop_replica
+from tests.fakes.clusters.replication_cluster import batch, leader_and_isr, stop_replica
 
 TWO = {"isr": (0, 1), "replicas": (0, 1)}
 

@@ -7,7 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.log.disk.file_system import StorageError
 from kbroker.replication.shared_flush import MAX_THREADS, FlushPolicy
-from tests.fakes.replication_cluster import leader_and_isr
+from tests.fakes.clusters.replication_cluster import leader_and_isr
 
 
 class Threads:

@@ -47,10 +47,10 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import Tree
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.virtual_time import VirtualTime
-from tests.fakes.waiting import until
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.running.virtual_time import VirtualTime
+from tests.fakes.running.waiting import until
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 DATA = "/data"
 BEAT = HeartbeatRequest(group_id="g", member_id="m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.room_at_start import ROOM_BYTES
 from kbroker.server.kafka_server import KafkaServer
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 
 DATA = "/data"
 DELETED = f"{DATA}/sales-0.4f1d9c2b8a7e4d3f9b6a5c4d3e2f1a0b-delete"

@@ -13,12 +13,12 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.topic_nodes import NewTopicNodes
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.replication_cluster import (
+from tests.fakes.clusters.replication_cluster import (
     partition_metadata,
     topic_id_of,
     update_metadata,
 )
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 ORDERED = [TopicPartition(GROUP_METADATA_TOPIC, 0)]
 

@@ -9,8 +9,8 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.trees.memory_tree_files import FixedClock
+from tests.fakes.trees.topic_nodes import create_topic
 
 
 def assignment(*replicas: tuple[int, ...]) -> TopicAssignment:

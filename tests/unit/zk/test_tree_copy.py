@@ -16,7 +16,7 @@ from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import CopyRefusedError
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "zookeeper" / "tree-3.9.2.jsonl"
 APACHE = {

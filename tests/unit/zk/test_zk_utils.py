@@ -13,8 +13,8 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError, Op
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.trees.memory_tree_files import FixedClock
+from tests.fakes.trees.topic_nodes import create_topic
 
 T0 = TopicPartition("t", 0)
 

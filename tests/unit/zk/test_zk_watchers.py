@@ -12,7 +12,7 @@ from kbroker.zk import zk_paths, zk_watchers
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import SessionState, TreeUnavailableError, Watch
 from kbroker.zk.zk_watchers import CHANGE_EXPIRATION_MS, ChangeNotificationWatcher
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 async def turns() -> None:

@@ -19,7 +19,7 @@ from kbroker.pipeline.audit.archives import archive_history
 from kbroker.pipeline.audit.archives.archive_history import named_now
 from kbroker.pipeline.audit.logs import log_side
 from kbroker.pipeline.spark_job import session
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
 
 CLEAN = golden_logs.CLEAN[0]

@@ -11,8 +11,8 @@ from kbroker.controller.state_machines.isr_change import AlterPartition, AlterPa
 from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.controller_cluster import ControllerCluster
+from tests.fakes.trees.topic_nodes import create_topic
 
 T0, UNKNOWN = TopicPartition("t", 0), TopicPartition("no-such", 0)
 STATE_PATH = "/brokers/topics/t/partitions/0/state"

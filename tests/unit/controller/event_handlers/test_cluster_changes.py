@@ -19,7 +19,7 @@ from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import NodeTooLargeError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
 
 T0 = TopicPartition("t", 0)
 

@@ -15,10 +15,10 @@ from kbroker.controller.event_handlers.leader_elections import (
 from kbroker.controller.state_machines.requested_elections import AutoPreferredReplicaLeaderElection
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, TopicAssignment
-from tests.fakes.controller_cluster import running
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.preferred_election import preferred_election
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.trees.preferred_election import preferred_election
+from tests.fakes.trees.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -19,9 +19,9 @@ from kbroker.zk import zk_paths
 from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
-from tests.fakes.controller_cluster import running
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.trees.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -12,7 +12,7 @@ from kbroker.controller.state_machines.controller_context import ControllerConte
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment
 from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.running.loop_turns import counting_turns
 
 BROKERS = 3
 

@@ -20,9 +20,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import running
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.trees.topic_nodes import create_topic
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 # Broker 0 is controller.

@@ -17,8 +17,8 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.zk.nodes.topic_nodes import NewTopicNodes
 from kbroker.zk.tree import Op
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, running
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.clusters.controller_cluster import ControllerCluster, running
+from tests.fakes.running.loop_turns import counting_turns
 
 TOPICS = [f"t{number}" for number in range(40)]
 PARTITIONS = 5

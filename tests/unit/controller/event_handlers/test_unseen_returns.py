@@ -14,9 +14,9 @@ from kbroker.controller.state_machines.unseen_returns import most_advanced
 from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ReplicaAssignment
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import FakeBroker, running
-from tests.fakes.following_broker import FollowingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.brokers.following_broker import FollowingCluster
+from tests.fakes.clusters.controller_cluster import FakeBroker, running
+from tests.fakes.trees.topic_nodes import create_topic
 
 # Broker 0 is controller at first.
 REPLICAS = ((1, 2, 3), (2, 1, 3), (1, 2), (1,))

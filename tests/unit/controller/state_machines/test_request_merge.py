@@ -15,7 +15,7 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
-from tests.fakes.counted_steps import steps_of
+from tests.fakes.running.counted_steps import steps_of
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 1))
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}

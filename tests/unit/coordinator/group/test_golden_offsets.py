@@ -36,8 +36,8 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.group_broker import GroupBroker, OffsetsLog
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.brokers.group_broker import GroupBroker, OffsetsLog
+from tests.fakes.running.virtual_time import VirtualTime
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "groups"
 VERSIONS = ("3.9.2", "4.3.1")

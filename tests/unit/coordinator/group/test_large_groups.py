@@ -18,10 +18,10 @@ from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import ControlRecord
-from tests.fakes.counted_steps import growth, steps_of
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.replication import Replication
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.clusters.replication import Replication
+from tests.fakes.running.counted_steps import growth, steps_of
+from tests.fakes.running.virtual_time import VirtualTime
 
 NONE = ErrorCode.NONE
 DAY_MS = 24 * 3_600_000

@@ -19,11 +19,11 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from kbroker.record.record_batch import ControlRecord
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.long_appends import LongAppends
-from tests.fakes.long_appends_broker import settled
-from tests.fakes.loop_turns import until_idle
-from tests.fakes.replication import Replication
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.brokers.long_appends import LongAppends
+from tests.fakes.brokers.long_appends_broker import settled
+from tests.fakes.clusters.replication import Replication
+from tests.fakes.running.loop_turns import until_idle
 
 PRODUCER = Producer(41, 3)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

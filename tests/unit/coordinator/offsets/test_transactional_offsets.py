@@ -13,9 +13,9 @@ from kbroker.coordinator.transaction.transaction import Producer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import ControlRecord, read_control, read_header, records
-from tests.fakes.group_broker import GroupBroker
-from tests.fakes.long_appends import LongAppends
-from tests.fakes.replication import Replication
+from tests.fakes.brokers.group_broker import GroupBroker
+from tests.fakes.brokers.long_appends import LongAppends
+from tests.fakes.clusters.replication import Replication
 
 PRODUCER = Producer(41, 3)
 OTHER = Producer(42, 0)

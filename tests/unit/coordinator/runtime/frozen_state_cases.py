@@ -16,9 +16,9 @@ from kbroker.coordinator.runtime.frozen_state import FrozenState
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
-from tests.fakes.group_broker import OffsetsLog
-from tests.fakes.log_maker import NOW_MS
-from tests.fakes.tally import Tally, TallyMachine
+from tests.fakes.brokers.group_broker import OffsetsLog
+from tests.fakes.brokers.tally import Tally, TallyMachine
+from tests.fakes.logs.log_maker import NOW_MS
 
 PARTITION, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

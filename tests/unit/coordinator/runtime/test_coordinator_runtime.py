@@ -20,10 +20,10 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.group_broker import OffsetsReplicas
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.verified_batches import verified
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.brokers.group_broker import OffsetsReplicas
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.verified_batches import verified
+from tests.fakes.running.virtual_time import VirtualTime
 
 PARTITION = TopicPartition("__consumer_offsets", 0)
 

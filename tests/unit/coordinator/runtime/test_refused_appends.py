@@ -19,10 +19,10 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.record.record_batch import read_header
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.disk_offsets_log import DiskOffsetsLog
-from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.replication import Replication
+from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog
+from tests.fakes.brokers.group_broker import SUBSCRIPTION, GroupBroker
+from tests.fakes.clusters.replication import Replication
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 
 CALLER = Caller(client_id="c", client_host="/127.0.0.1", api_version=3)
 MAX_BYTES = 2000

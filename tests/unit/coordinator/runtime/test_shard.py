@@ -13,10 +13,10 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import records
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
-from tests.fakes.long_appends import LongAppends
-from tests.fakes.replication import Replication
-from tests.fakes.tally import PARTITION, Tally, TallyMachine
+from tests.fakes.brokers.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
+from tests.fakes.brokers.long_appends import LongAppends
+from tests.fakes.brokers.tally import PARTITION, Tally, TallyMachine
+from tests.fakes.clusters.replication import Replication
 
 NONE = ErrorCode.NONE
 

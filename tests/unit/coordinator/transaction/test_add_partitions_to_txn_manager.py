@@ -21,7 +21,7 @@ from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
 )
 from kbroker.replication.metadata_cache import MetadataCache
-from tests.fakes.replication_cluster import partition_metadata, update_metadata
+from tests.fakes.clusters.replication_cluster import partition_metadata, update_metadata
 
 pytestmark = pytest.mark.virtual_time
 

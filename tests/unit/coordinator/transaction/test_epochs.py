@@ -27,7 +27,7 @@ from kbroker.coordinator.transaction.transaction import (
 )
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
-from tests.fakes.transaction_broker import (
+from tests.fakes.brokers.transaction_broker import (
     A,
     B,
     TransactionBroker,

@@ -15,8 +15,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.replication import Replication
-from tests.fakes.transaction_broker import (
+from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,
     A,
@@ -26,6 +25,7 @@ from tests.fakes.transaction_broker import (
     log_of,
     turns,
 )
+from tests.fakes.clusters.replication import Replication
 
 E = ErrorCode
 HOME = TopicPartition(TRANSACTION_STATE_TOPIC, 0)

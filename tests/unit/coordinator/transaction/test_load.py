@@ -12,8 +12,8 @@ from kbroker.coordinator.transaction.records import expired_record, transaction_
 from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
 from kbroker.errors import ErrorCode
 from kbroker.record.record_batch import Record, build
-from tests.fakes.group_broker import OffsetsLog
-from tests.fakes.transaction_broker import (
+from tests.fakes.brokers.group_broker import OffsetsLog
+from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,
     A,

@@ -12,7 +12,7 @@ from kbroker.coordinator.group.offsets import CommittedOffset, GroupOffsets
 from kbroker.coordinator.runtime.timeline import Timeline
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
-from tests.fakes.counted_steps import growth
+from tests.fakes.running.counted_steps import growth
 
 OPEN = 100
 LINEAR = 2.2  # times the steps for twice as much

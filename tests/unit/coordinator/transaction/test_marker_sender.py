@@ -22,7 +22,7 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kbroker.replication.metadata_cache import MetadataCache
-from tests.fakes.replication_cluster import partition_metadata, update_metadata
+from tests.fakes.clusters.replication_cluster import partition_metadata, update_metadata
 
 pytestmark = pytest.mark.virtual_time
 

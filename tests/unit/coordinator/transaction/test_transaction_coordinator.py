@@ -18,8 +18,8 @@ from kbroker.coordinator.transaction.transaction import (
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.java_hash import java_hash
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
-from tests.fakes.group_broker import BROKER_ID, OffsetsLog
-from tests.fakes.transaction_broker import (
+from tests.fakes.brokers.group_broker import BROKER_ID, OffsetsLog
+from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,
     A,

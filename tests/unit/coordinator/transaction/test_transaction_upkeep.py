@@ -10,7 +10,7 @@ import pytest
 from kbroker.coordinator.transaction.transaction import Producer, Transaction, TransactionState
 from kbroker.errors import ErrorCode
 from kbroker.record.record_batch import Record, build
-from tests.fakes.transaction_broker import (
+from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,
     A,

@@ -26,7 +26,7 @@ from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, first_offset, read_any_header
 from kbroker.record.record_batch import BatchOptions, build
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 
 PLACE = Place(TopicPartition("t", 0), 100, 3, NOW_MS)
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}

@@ -27,9 +27,9 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.log_maker import NOW_MS, delete_old_segments, open_log
-from tests.fakes.time_search import first_at
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, delete_old_segments, open_log
+from tests.fakes.logs.time_search import first_at
+from tests.fakes.logs.verified_batches import verified
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 DAY_MS = 86_400_000

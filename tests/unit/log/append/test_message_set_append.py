@@ -30,8 +30,8 @@ from kbroker.record.record_batch import (
     BatchOptions,
     build,
 )
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.time_search import first_at
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.time_search import first_at
 
 OLD = AppendOrigin.OLD_CLIENT
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}

@@ -16,9 +16,9 @@ from kbroker.record.compression import GZIP
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.piece_stream import PieceStream
 from kbroker.record.record_batch import BatchOptions, Record, build
-from tests.fakes.log_cleaning import clean, stored_batches, stored_records
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.time_search import first_at
+from tests.fakes.logs.log_cleaning import clean, stored_batches, stored_records
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.time_search import first_at
 
 DAY_MS = 86_400_000
 

@@ -20,7 +20,7 @@ from kbroker.log.recovery.log_loader import load_log
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import BatchHeader
-from tests.fakes.log_cleaning import clean
+from tests.fakes.logs.log_cleaning import clean
 from tests.golden import golden_logs
 
 DAY_MS = 86_400_000

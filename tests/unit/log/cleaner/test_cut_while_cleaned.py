@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kbroker.log.partition.log import Log
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import stored_records
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_cleaning import stored_records
 
 
 def values(log: Log) -> list[bytes | None]:

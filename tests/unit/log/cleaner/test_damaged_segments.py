@@ -18,10 +18,10 @@ from kbroker.record.record_batch import (
     build_marker,
     read_header,
 )
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import clean, stored_batches
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_cleaning import clean, stored_batches
+from tests.fakes.logs.log_maker import NOW_MS, open_log
 
 LENGTH, MAGIC, ATTRIBUTES, RECORDS = 11, 16, 21, 66
 

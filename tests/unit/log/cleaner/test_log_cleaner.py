@@ -20,11 +20,11 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_cleaning import stored_batches, stored_records
-from tests.fakes.log_maker import delete_old_segments
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_cleaning import stored_batches, stored_records
+from tests.fakes.logs.log_maker import delete_old_segments
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

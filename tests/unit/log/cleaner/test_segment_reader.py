@@ -9,7 +9,7 @@ import pytest
 from kbroker.log.cleaner.cleaning_job import SourceSegment
 from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
 from kbroker.log.disk.file_system import RealFileSystem
-from tests.fakes.log_maker import batch
+from tests.fakes.logs.log_maker import batch
 
 
 def offsets_read(path: Path, data: bytes) -> list[int]:

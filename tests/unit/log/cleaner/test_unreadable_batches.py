@@ -21,11 +21,15 @@ from kbroker.record.record_batch import (
     join_pieces,
     read_header,
 )
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.log_cleaning import clean, stored_batches
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.unreadable_batches import batch_cut_short, unreadable_batch, unreadable_message
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_cleaning import clean, stored_batches
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.unreadable_batches import (
+    batch_cut_short,
+    unreadable_batch,
+    unreadable_message,
+)
 
 
 def log_of(directory: Path, *batches: bytes) -> Log:

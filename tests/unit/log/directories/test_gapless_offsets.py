@@ -16,11 +16,11 @@ from kbroker.log.disk.checkpoint import read_offset_checkpoint
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.cleaning_broker import DATA, CleaningBroker
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, FixedClock, batch
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.brokers.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock, batch
 
 FILE = f"{DATA}/kbroker-gapless-offset-checkpoint"
 PLACE = TopicPartition("t", 0)

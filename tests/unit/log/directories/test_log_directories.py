@@ -20,9 +20,9 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, FixedClock, batch, manager
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, FixedClock, batch, manager
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

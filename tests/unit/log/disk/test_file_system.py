@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
 
 Disk = tuple[FileSystem, str]
 

@@ -11,7 +11,7 @@ import pytest
 from kbroker.log.disk.file_system import RealFile, RealFileSystem, StorageError
 from kbroker.log.disk.open_files import OpenFiles, open_files_of
 from kbroker.log.segments.file_records import FileRecords
-from tests.fakes.descriptors import open_files_below
+from tests.fakes.disks.descriptors import open_files_below
 
 
 def made(disk: RealFileSystem, directory: Path, count: int) -> list[FileRecords]:

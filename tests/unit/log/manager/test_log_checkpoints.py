@@ -11,7 +11,7 @@ import pytest
 
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.log_maker import NOW_MS, batch, manager
+from tests.fakes.logs.log_maker import NOW_MS, batch, manager
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

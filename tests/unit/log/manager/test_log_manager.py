@@ -20,10 +20,10 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, batch, manager
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 TOPIC_ID = UUID(int=77)
 

@@ -12,8 +12,8 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.counted_steps import steps_of
-from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, batch, manager
+from tests.fakes.running.counted_steps import steps_of
 
 Work = tuple[Callable[[], None], Callable[[StorageError | None], None]]
 

@@ -17,10 +17,10 @@ from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.recording_file_system import RecordingFileSystem
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
 
 SEGMENTS = 12
 SETTINGS = TopicConfig(

@@ -27,7 +27,7 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.log_maker import (
+from tests.fakes.logs.log_maker import (
     NOW_MS,
     batch,
     delete_old_segments,
@@ -35,8 +35,8 @@ from tests.fakes.log_maker import (
     read_values,
     remove_deleted_files,
 )
-from tests.fakes.time_search import first_at, first_of_newest
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.time_search import first_at, first_of_newest
+from tests.fakes.logs.verified_batches import verified
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.TXN_COMMITTED

@@ -14,8 +14,9 @@ from kbroker.log.partition.log import Log
 from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import (
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.logs.log_maker import (
     NOW_MS,
     PARTITION,
     batch,
@@ -23,7 +24,6 @@ from tests.fakes.log_maker import (
     manager,
     remove_deleted_files,
 )
-from tests.fakes.memory_file_system import MemoryFileSystem
 
 HERE = "/data/t-0"
 FIRST = f"{HERE}/00000000000000000000"

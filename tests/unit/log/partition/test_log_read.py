@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log, read_values
 
 LOG_END = FetchIsolation.LOG_END
 HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK

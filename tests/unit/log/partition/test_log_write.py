@@ -29,8 +29,8 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.logs.verified_batches import verified
 
 STEPS = [
     (LeaderEpochCache, "assign"),

@@ -15,8 +15,8 @@ from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
-from tests.fakes.log_maker import NOW_MS, delete_old_segments, open_log
-from tests.fakes.time_search import first_at, first_of_newest
+from tests.fakes.logs.log_maker import NOW_MS, delete_old_segments, open_log
+from tests.fakes.logs.time_search import first_at, first_of_newest
 
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}
 FORMATS = pytest.mark.parametrize("magic", [0, 1])

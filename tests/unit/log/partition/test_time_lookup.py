@@ -17,8 +17,8 @@ from kbroker.record.record_batch import (
     build,
     read_header,
 )
-from tests.fakes.log_maker import NOW_MS, open_log
-from tests.fakes.time_search import first_at, first_of_newest
+from tests.fakes.logs.log_maker import NOW_MS, open_log
+from tests.fakes.logs.time_search import first_at, first_of_newest
 
 
 def send(log: Log, *times: int, codec: int = NONE, claimed: int | None = None) -> None:

@@ -17,8 +17,8 @@ from kbroker.log.producers.snapshot_writing import AT_ONCE
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
-from tests.fakes.counted_steps import steps_of
-from tests.fakes.log_maker import open_log
+from tests.fakes.logs.log_maker import open_log
+from tests.fakes.running.counted_steps import steps_of
 
 NOW_MS = 1_700_000_000_000
 PRODUCERS = 3 * AT_ONCE

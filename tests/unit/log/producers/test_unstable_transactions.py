@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from kbroker.log.producers.unstable_transactions import CompletedTxn, UnstableTransactions
-from tests.fakes.counted_steps import growth
+from tests.fakes.running.counted_steps import growth
 
 OPEN = 200
 LINEAR = 2.2  # times the steps for twice as much

@@ -9,9 +9,9 @@ import pytest
 
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from tests.fakes.log_maker import PARTITION, batch
-from tests.fakes.moving_broker import A, B, MovingBroker, values_of
-from tests.fakes.power_disk import PowerDisk
+from tests.fakes.brokers.moving_broker import A, B, MovingBroker, values_of
+from tests.fakes.disks.power_disk import PowerDisk
+from tests.fakes.logs.log_maker import PARTITION, batch
 
 U = "0123456789abcdef" * 2
 Rename = Callable[[str, str], None]

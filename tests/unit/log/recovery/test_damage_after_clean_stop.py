@@ -15,8 +15,8 @@ from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.log.segments.found_records import DamagedBatchError
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, ControlRecord, build_marker
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.logs.verified_batches import verified
 
 SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 150}
 BATCH_BYTES = len(batch(b"00" * 45))

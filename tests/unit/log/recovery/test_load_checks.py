@@ -15,8 +15,8 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, batch, open_log
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log
+from tests.fakes.logs.verified_batches import verified
 
 FIRST = "00000000000000000000"
 

@@ -13,8 +13,8 @@ import pytest
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
-from tests.fakes.verified_batches import verified
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.logs.verified_batches import verified
 
 FIRST = "00000000000000000000"
 SECOND = "00000000000000000002"

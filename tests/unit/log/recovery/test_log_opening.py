@@ -15,7 +15,7 @@ from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_opening import open_logs
 from kbroker.model import TopicPartition
-from tests.fakes.log_maker import NOW_MS, batch, manager, open_log
+from tests.fakes.logs.log_maker import NOW_MS, batch, manager, open_log
 
 ENVIRONMENT = LogEnvironment(file_system=RealFileSystem())
 

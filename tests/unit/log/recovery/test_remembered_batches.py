@@ -10,7 +10,7 @@ from pathlib import Path
 from kbroker.log.partition.log import Log
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import MAX_SEQUENCE, BatchMetadata, ProducerStateEntry
-from tests.fakes.log_maker import NOW_MS, batch, open_log
+from tests.fakes.logs.log_maker import NOW_MS, batch, open_log
 from tests.faults.crash_model import split
 from tests.faults.crash_producers import faults_of_remembered
 

@@ -12,7 +12,7 @@ from kbroker.log.segments.file_records import FileRecords
 from kbroker.record.compression import GZIP
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
-from tests.fakes.log_maker import NOW_MS, batch
+from tests.fakes.logs.log_maker import NOW_MS, batch
 
 LIMIT = 2**31
 

@@ -12,8 +12,8 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.partition.log import Log
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.record.record_batch import HEADER_SIZE
-from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
-from tests.fakes.time_search import first_at, first_of_newest
+from tests.fakes.logs.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
+from tests.fakes.logs.time_search import first_at, first_of_newest
 
 FIRST = "00000000000000000000"
 COUNT = 30

@@ -16,8 +16,14 @@ from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.log.partition.log import Log
 from kbroker.log.producers.log_append_info import LogAppendInfo
 from kbroker.log.segments.file_records import RecordsSlice
-from tests.fakes.descriptors import DESCRIPTORS, open_files_below
-from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, remove_deleted_files
+from tests.fakes.disks.descriptors import DESCRIPTORS, open_files_below
+from tests.fakes.logs.log_maker import (
+    NOW_MS,
+    batch,
+    delete_old_segments,
+    open_log,
+    remove_deleted_files,
+)
 
 has_proc = pytest.mark.skipif(not DESCRIPTORS.exists(), reason="counts descriptors in /proc")
 

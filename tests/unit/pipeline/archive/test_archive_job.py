@@ -19,9 +19,9 @@ from kbroker.pipeline.archive.topic_settings import ToldTopics, TopicSettings
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import Batch
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from tests.fakes.archive_disk import RecordingArchiveDisk
-from tests.fakes.archive_maker import JOB, PATH, files_below, two_batches, writer
-from tests.fakes.source_identity import KnownIdentity
+from tests.fakes.archives.archive_maker import JOB, PATH, files_below, two_batches, writer
+from tests.fakes.clusters.source_identity import KnownIdentity
+from tests.fakes.disks.archive_disk import RecordingArchiveDisk
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

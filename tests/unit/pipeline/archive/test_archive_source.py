@@ -14,7 +14,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.manifests.manifest import EpochEntry
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import Offsets
-from tests.fakes.source_identity import KnownIdentity
+from tests.fakes.clusters.source_identity import KnownIdentity
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOTHING_KNOWN = KnownIdentity()

@@ -16,8 +16,8 @@ from kbroker.pipeline.archive.manifests.archive_reading import (
 )
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
 from kbroker.pipeline.archive.manifests.manifest import GroupOffsets
-from tests.fakes.archive_disk import RecordingArchiveDisk
-from tests.fakes.archive_maker import PATH, two_batches, writer
+from tests.fakes.archives.archive_maker import PATH, two_batches, writer
+from tests.fakes.disks.archive_disk import RecordingArchiveDisk
 
 
 class Cluster:

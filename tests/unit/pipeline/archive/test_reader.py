@@ -10,8 +10,8 @@ import pytest
 
 from kbroker.pipeline import ArchiveSelection, archive_files
 from kbroker.pipeline.errors import PipelineError
-from tests.fakes.arrow_records import HOUR_MS, record
-from tests.fakes.parquet_archive import archive_rows
+from tests.fakes.archives.arrow_records import HOUR_MS, record
+from tests.fakes.archives.parquet_archive import archive_rows
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ from kbroker.pipeline.audit.window_counts import HOUR_MS, WindowCount
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.spread import InProcess
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "audit" / "findings.jsonl"

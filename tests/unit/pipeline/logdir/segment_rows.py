@@ -17,7 +17,7 @@ from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchHeader
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 
 ALL_COLUMNS = RECORD_COLUMNS + EXACT_COLUMNS + LOG_COLUMNS
 ALL = ReadOptions(columns=ALL_COLUMNS)

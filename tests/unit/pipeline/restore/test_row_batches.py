@@ -31,7 +31,7 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.arrow_records import BASE_MS, record, unplaced_batch
+from tests.fakes.archives.arrow_records import BASE_MS, record, unplaced_batch
 
 DAY_MS = 86_400_000
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
-from tests.fakes.log_maker import manager
-from tests.fakes.replication_cluster import ReplicationCluster, stop_replica
+from tests.fakes.clusters.replication_cluster import ReplicationCluster, stop_replica
+from tests.fakes.logs.log_maker import manager
 
 PARTITIONS = 250
 

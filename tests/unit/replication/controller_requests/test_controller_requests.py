@@ -19,7 +19,7 @@ from kbroker.protocol.messages.update_metadata import (
 from kbroker.replication.controller_requests import controller_requests
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.loop_turns import counting_turns
+from tests.fakes.running.loop_turns import counting_turns
 
 PARTITIONS = 50
 OWN_EPOCH = 40

@@ -16,7 +16,7 @@ from kbroker.replication.controller_requests.request_shapes import (
     grouped_stop_replica,
 )
 from kbroker.replication.metadata_cache import FULL_UPDATE
-from tests.fakes.replication_cluster import (
+from tests.fakes.clusters.replication_cluster import (
     leader_and_isr,
     partition_metadata,
     stop_replica,

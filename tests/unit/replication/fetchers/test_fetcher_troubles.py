@@ -17,8 +17,8 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.replication.partition import Partition
-from tests.fakes.copying_cluster import CopyingCluster, T
-from tests.fakes.replication_cluster import leader_and_isr
+from tests.fakes.clusters.copying_cluster import CopyingCluster, T
+from tests.fakes.clusters.replication_cluster import leader_and_isr
 
 pytestmark = pytest.mark.virtual_time
 OTHER = TopicPartition("t", 1)

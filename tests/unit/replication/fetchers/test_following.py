@@ -22,8 +22,8 @@ from kbroker.record.record_batch import (
 )
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_session_cache import FetchSessions
-from tests.fakes.copying_cluster import CopyingCluster, T
-from tests.fakes.log_maker import batch, delete_old_segments
+from tests.fakes.clusters.copying_cluster import CopyingCluster, T
+from tests.fakes.logs.log_maker import batch, delete_old_segments
 
 pytestmark = pytest.mark.virtual_time
 

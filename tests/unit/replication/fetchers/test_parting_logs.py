@@ -13,8 +13,8 @@ import pytest
 from kbroker.config.topic_config import TopicConfig
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.fakes.copying_cluster import CopyingCluster, T
-from tests.fakes.log_cleaning import clean
+from tests.fakes.clusters.copying_cluster import CopyingCluster, T
+from tests.fakes.logs.log_cleaning import clean
 
 pytestmark = pytest.mark.virtual_time
 

@@ -18,10 +18,18 @@ from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
 from kbroker.turns import turns
-from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import PARTITION, batch
-from tests.fakes.moving_broker import BROKER, ENOUGH, TOPIC_ID, A, B, MovingBroker, values_of
-from tests.fakes.waiting import until
+from tests.fakes.brokers.moving_broker import (
+    BROKER,
+    ENOUGH,
+    TOPIC_ID,
+    A,
+    B,
+    MovingBroker,
+    values_of,
+)
+from tests.fakes.logs.log_cleaning import clean
+from tests.fakes.logs.log_maker import PARTITION, batch
+from tests.fakes.running.waiting import until
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 1}
 VALUES = [b"%d" % n for n in range(20)]

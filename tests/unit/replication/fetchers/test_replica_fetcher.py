@@ -26,8 +26,8 @@ from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuotas
-from tests.fakes.log_maker import PARTITION, batch, open_log
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.logs.log_maker import PARTITION, batch, open_log
+from tests.fakes.running.virtual_time import VirtualTime
 
 LEADER, FOLLOWER = 1, 2
 OTHER = TopicPartition("other", 0)

@@ -9,7 +9,7 @@ import pytest
 from kbroker.config.topic_config import TopicConfig
 from kbroker.model import TopicPartition
 from kbroker.replication.replication_quota import FOLLOWER_RATE, LEADER_RATE
-from tests.fakes.copying_cluster import CopyingCluster, T
+from tests.fakes.clusters.copying_cluster import CopyingCluster, T
 
 pytestmark = pytest.mark.virtual_time
 

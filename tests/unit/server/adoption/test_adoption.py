@@ -26,7 +26,7 @@ from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+from tests.fakes.trees.memory_tree_files import FixedClock, MemoryTreeFiles
 from tests.golden import golden_logs
 
 FILES = RealFileSystem()

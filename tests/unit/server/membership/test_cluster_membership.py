@@ -21,7 +21,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 OWN, OTHER = 1, 2
 

@@ -12,7 +12,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.server.membership.controlled_shutdown import SILENCE_MS, ControlledShutdown
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 LEFT = [TopicPartition("t", 0)]
 

@@ -12,7 +12,7 @@ from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 SOON_MS = 30.0 - GRACE_MS  # of a session time-out: what is waited for comes at once or never
 

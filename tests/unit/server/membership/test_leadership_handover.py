@@ -18,7 +18,7 @@ from kbroker.protocol.schema import Message
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import TreeUnavailableError
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 LEFT = TopicPartition("t", 3)
 

@@ -13,7 +13,7 @@ from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 class Unmade:

@@ -13,9 +13,9 @@ from kbroker.server.membership.zk_isr_manager import asks_controller
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import running
-from tests.fakes.replicating_cluster import ReplicatingBroker, ReplicatingCluster
-from tests.fakes.topic_nodes import create_topic
+from tests.fakes.clusters.controller_cluster import running
+from tests.fakes.clusters.replicating_cluster import ReplicatingBroker, ReplicatingCluster
+from tests.fakes.trees.topic_nodes import create_topic
 
 pytestmark = pytest.mark.virtual_time
 T = TopicPartition("t", 0)

@@ -16,7 +16,7 @@ from kbroker.server.metadata_tree.broker_identity import (
 from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 META = MetaProperties(1, "cluster", 7)
 

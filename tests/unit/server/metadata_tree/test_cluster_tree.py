@@ -5,8 +5,8 @@ from __future__ import annotations
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree, close_store, tree_of
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 def test_the_settings_say_which_tree_it_is() -> None:

@@ -12,8 +12,8 @@ from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeStorageError
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 
 
 @pytest.fixture

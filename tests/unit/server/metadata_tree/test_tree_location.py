@@ -24,9 +24,9 @@ from kbroker.server.metadata_tree.tree_location import (
 from kbroker.server.start_error import StartError
 from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 ENSEMBLE = TreeLocation("zk:2181/kafka", "C")
 DATA = "/data"

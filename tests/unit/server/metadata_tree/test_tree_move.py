@@ -20,8 +20,8 @@ from kbroker.server.start_error import StartError
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import CopyRefusedError
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 DATA, CONNECT = "/data", "zk:2181/kafka"
 NODES = {

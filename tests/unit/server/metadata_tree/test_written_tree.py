@@ -14,7 +14,7 @@ from kbroker.server.system_clock import SystemClock
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 
 CLUSTER, ID = "cluster-of-writing-0000", UUID(int=7)
 TOPIC = TopicWithLogs(name="t", topic_id=ID, leader_epochs=(5, 0), settings={"retention.ms": "-1"})

@@ -28,7 +28,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+from tests.fakes.trees.memory_tree_files import FixedClock, MemoryTreeFiles
 
 
 @pytest.fixture

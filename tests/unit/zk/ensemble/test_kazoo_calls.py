@@ -24,7 +24,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.fakes.scripted_connection import ScriptedConnection
+from tests.fakes.requests.scripted_connection import ScriptedConnection
 
 SESSION_TIMEOUT_MS = 6000
 

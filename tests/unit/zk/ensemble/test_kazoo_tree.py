@@ -18,7 +18,7 @@ from kbroker.zk.ensemble.kazoo_calls import KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import GetMany
 from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, KazooTree, parse_connect
 from kbroker.zk.tree import Stat
-from tests.fakes.scripted_connection import ScriptedConnection
+from tests.fakes.requests.scripted_connection import ScriptedConnection
 
 STAT = Stat(
     czxid=1, mzxid=1, ctime_ms=0, mtime_ms=0, version=0, cversion=0, ephemeral_owner=0,

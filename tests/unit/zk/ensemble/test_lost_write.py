@@ -17,7 +17,7 @@ from kbroker.zk.ensemble.lost_write import (
     written_paths,
 )
 from kbroker.zk.tree import CheckOp, CreateOp, DeleteOp, NoNodeError, Op, OpResult, SetOp, Stat
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 @dataclass

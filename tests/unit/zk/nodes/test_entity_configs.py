@@ -10,7 +10,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.tree import NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kbroker.zk.tree import BadVersionError
 from kbroker.zk.zk_paths import FEATURE
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from kbroker.zk.znode_json import ZnodeFormatError
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 RECORDED = Path(__file__).parents[3] / "golden" / "zookeeper" / "tree-3.9.2.jsonl"
 VERSION_1 = (

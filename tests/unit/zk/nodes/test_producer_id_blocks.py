@@ -11,7 +11,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 def blocks_of(tree: EmbeddedTree) -> ProducerIdBlocks:

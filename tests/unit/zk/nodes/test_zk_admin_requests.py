@@ -14,8 +14,8 @@ from kbroker.zk.nodes.zk_admin_requests import ZkAdminRequests
 from kbroker.zk.tree import EventType, WatchEvent
 from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.preferred_election import preferred_election
+from tests.fakes.trees.memory_tree_files import FixedClock
+from tests.fakes.trees.preferred_election import preferred_election
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -12,7 +12,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import WatchEvent
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
-from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.trees.memory_tree_files import FixedClock
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -10,7 +10,7 @@ from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import EpochEntry
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from tests.fakes.source_identity import KnownIdentity
+from tests.fakes.clusters.source_identity import KnownIdentity
 
 T0 = TopicPartition("t", 0)
 NEXT = {T0: OffsetRange(20, 30)}

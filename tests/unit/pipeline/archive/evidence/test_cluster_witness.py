@@ -18,7 +18,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.unreadable_batches import unreadable_batch
+from tests.fakes.logs.unreadable_batches import unreadable_batch
 
 T0 = TopicPartition("t", 0)
 MS = 1_795_300_000_000

@@ -12,8 +12,8 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
 from kbroker.pipeline.logdir.directory.partition_log import Disk
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.disks.failing_file_system import FailingFileSystem
 from tests.golden import golden_logs
 
 T0 = TopicPartition("t", 0)

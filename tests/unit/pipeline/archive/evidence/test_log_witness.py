@@ -12,7 +12,7 @@ from kbroker.pipeline.archive.evidence.log_evidence import LogWitness
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch, gaps, joined
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.partition_log import Disk
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 from tests.golden import golden_logs
 
 

@@ -16,8 +16,8 @@ from kbroker.pipeline.archive.evidence.same_source import (
 )
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.tasks.record_files import open_parquet
-from tests.fakes.archive_maker import HOUR_START_MS, file_entry
-from tests.fakes.source_identity import KnownIdentity
+from tests.fakes.archives.archive_maker import HOUR_START_MS, file_entry
+from tests.fakes.clusters.source_identity import KnownIdentity
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

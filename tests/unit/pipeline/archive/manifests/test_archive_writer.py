@@ -29,8 +29,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     unseal,
 )
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from tests.fakes.archive_disk import RecordingArchiveDisk
-from tests.fakes.archive_maker import (
+from tests.fakes.archives.archive_maker import (
     JOB,
     NOW_MS,
     PATH,
@@ -43,7 +42,8 @@ from tests.fakes.archive_maker import (
     two_batches,
     writer,
 )
-from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.disks.archive_disk import RecordingArchiveDisk
+from tests.fakes.disks.failing_file_system import FailingFileSystem
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -14,7 +14,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import (
     joined,
     overlap,
 )
-from tests.fakes.archive_maker import hole
+from tests.fakes.archives.archive_maker import hole
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 12)).map(

@@ -19,7 +19,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
     seal,
     unbalanced_partition,
 )
-from tests.fakes.archive_maker import file_entry, hole, offsets
+from tests.fakes.archives.archive_maker import file_entry, hole, offsets
 
 
 def manifest(**fields: Any) -> Manifest:

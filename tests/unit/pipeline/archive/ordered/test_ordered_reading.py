@@ -24,10 +24,10 @@ from kbroker.pipeline.archive.ordered.ordered_reading import (
 from kbroker.pipeline.archive.reader import ArchiveSelection
 from kbroker.pipeline.archive.tasks.record_files import open_parquet
 from kbroker.pipeline.errors import PipelineError
-from tests.fakes.archive_maker import file_entry
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
-from tests.fakes.descriptors import open_files_below
-from tests.fakes.parquet_archive import archive_rows, as_it_is_now, merge_hours
+from tests.fakes.archives.archive_maker import file_entry
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
+from tests.fakes.archives.parquet_archive import archive_rows, as_it_is_now, merge_hours
+from tests.fakes.disks.descriptors import open_files_below
 
 
 def in_hours(start: int, end: int, hours: int) -> list[dict[str, Any]]:

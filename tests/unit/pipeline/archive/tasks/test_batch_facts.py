@@ -17,7 +17,7 @@ from kbroker.pipeline.archive.tasks.task_facts import (
 )
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from tests.fakes.archive_maker import file_entry
+from tests.fakes.archives.archive_maker import file_entry
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 RANGES = {T0: OffsetRange(10, 30), T1: OffsetRange(0, 5)}

@@ -16,7 +16,7 @@ from kbroker.pipeline.archive.tasks import record_files
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archive.tasks.spark_tasks import facts_batch
 from kbroker.pipeline.archive.tasks.task_facts import FileFact, PartFact, TroubleFact, decode_fact
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
 
 
 def written(

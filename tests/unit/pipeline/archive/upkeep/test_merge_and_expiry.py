@@ -24,9 +24,9 @@ from kbroker.pipeline.archive.upkeep.merge_and_expiry import (
 )
 from kbroker.pipeline.archive.upkeep.upkeep_plan import expired_files, expiry_holes, merge_groups
 from kbroker.pipeline.errors import PipelineError
-from tests.fakes.archive_maker import file_entry, hole, offsets
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
-from tests.fakes.parquet_archive import as_it_is_now
+from tests.fakes.archives.archive_maker import file_entry, hole, offsets
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
+from tests.fakes.archives.parquet_archive import as_it_is_now
 
 T0 = TopicPartition("t", 0)
 LATER_MS = BASE_MS + 10 * HOUR_MS

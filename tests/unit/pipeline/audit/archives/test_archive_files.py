@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 
 from kbroker.pipeline.audit.archives.archive_files import FileTask, check_file
 from kbroker.pipeline.finding_codes import AuditCode
-from tests.fakes.arrow_records import BASE_MS, HOUR_MS, record
-from tests.fakes.parquet_archive import archive_rows, as_it_is_now
+from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, record
+from tests.fakes.archives.parquet_archive import archive_rows, as_it_is_now
 
 
 def test_offsets_that_are_no_numbers_are_a_finding(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
 )
 from kbroker.pipeline.audit.archives.archive_history import foreign_files, named_now, read_history
 from kbroker.pipeline.errors import PipelineError
-from tests.fakes.archived_directory import archive_directory
+from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
 
 

@@ -26,7 +26,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 from tests.unit.pipeline.logdir.segment_rows import rows, stored
 
 NOW_MS = 1_790_000_000_000

@@ -33,7 +33,7 @@ from kbroker.record.record_batch import (
     join_batch,
     read_header,
 )
-from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
 from tests.unit.pipeline.logdir.segment_rows import ALL, TASK, expected, read, rows, stored
 
 NOW_MS = 1_790_000_000_000

@@ -10,7 +10,7 @@ from kbroker.pipeline.logdir.decode import segment_pieces
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import Record, build
-from tests.fakes.memory_file_system import MemoryFile, MemoryFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFile, MemoryFileSystem
 from tests.unit.pipeline.logdir.segment_rows import stored
 
 NOW_MS = 1_790_000_000_000

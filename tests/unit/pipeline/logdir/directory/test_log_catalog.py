@@ -14,8 +14,8 @@ from kbroker.pipeline.logdir.directory.log_catalog import (
     absolute,
 )
 from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.disks.failing_file_system import FailingFileSystem
 
 
 def logs(*paths: Path, committed: bool = False, **selection: object) -> list[ReadableLog]:

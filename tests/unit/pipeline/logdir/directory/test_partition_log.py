@@ -14,8 +14,8 @@ from kbroker.pipeline.logdir.directory.partition_log import (
     real_disk,
     written_end,
 )
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.log_maker import batch
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.logs.log_maker import batch
 
 
 def log_in(path: Path, disk: Disk | None = None) -> PartitionLog:

@@ -7,8 +7,8 @@ import pytest
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.log_maker import NOW_MS
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.logs.log_maker import NOW_MS
 
 SIZE = 70  # of each batch below
 

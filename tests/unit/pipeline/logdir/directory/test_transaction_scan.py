@@ -15,7 +15,7 @@ from kbroker.pipeline.logdir.directory.transaction_scan import (
     scan_transactions,
 )
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
-from tests.fakes.data_directory import DataDirectory
+from tests.fakes.disks.data_directory import DataDirectory
 
 DISK = RealFileSystem()
 

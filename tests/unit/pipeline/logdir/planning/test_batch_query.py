@@ -10,8 +10,8 @@ from kbroker.pipeline.logdir.planning.batch_query import BatchQuery
 from kbroker.pipeline.logdir.planning.filter_pushdown import Hints
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import read_split
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.log_maker import NOW_MS
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.logs.log_maker import NOW_MS
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from kbroker.pipeline.logdir.planning.batch_query import BatchQuery
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import read_split
-from tests.fakes.data_directory import DataDirectory
-from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.disks.data_directory import DataDirectory
+from tests.fakes.disks.failing_file_system import FailingFileSystem
 
 READABLE = [*range(4), *range(6, 40)]  # 4 and 5: a transaction that was aborted
 

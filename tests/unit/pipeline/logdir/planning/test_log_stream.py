@@ -15,7 +15,7 @@ from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import read_split
 from kbroker.pipeline.spark_job.offsets import Offsets
-from tests.fakes.data_directory import DataDirectory
+from tests.fakes.disks.data_directory import DataDirectory
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

@@ -13,8 +13,8 @@ from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from tests.fakes.data_directory import DataDirectory, written
-from tests.fakes.log_maker import NOW_MS, batch
+from tests.fakes.disks.data_directory import DataDirectory, written
+from tests.fakes.logs.log_maker import NOW_MS, batch
 from tests.golden import golden_logs
 
 DISK = RealFileSystem()

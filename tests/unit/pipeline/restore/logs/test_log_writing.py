@@ -32,11 +32,8 @@ from kbroker.pipeline.restore.logs import log_writing
 from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.record_batch import read_header
-from tests.fakes.arrow_records import BASE_MS, record, unplaced_batch
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.written_logs import (
+from tests.fakes.archives.arrow_records import BASE_MS, record, unplaced_batch
+from tests.fakes.archives.written_logs import (
     BROKER_ID,
     CLUSTER_ID,
     SMALL,
@@ -47,6 +44,9 @@ from tests.fakes.written_logs import (
     shown,
     write_rows,
 )
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.power_disk import PowerDisk
 
 PATH = "/data"
 LOG = f"{PATH}/t-0"

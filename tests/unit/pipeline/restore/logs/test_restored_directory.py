@@ -43,12 +43,12 @@ from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.pipeline.restore.task_result import TaskResult
 from kbroker.server.metadata_tree.tree_location import check_whole
 from kbroker.server.start_error import StartError
-from tests.fakes.arrow_records import record
-from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.memory_file_system import MemoryFileSystem
-from tests.fakes.parquet_archive import archive_rows
-from tests.fakes.power_disk import PowerDisk
-from tests.fakes.written_logs import findings_of, read_rows, shown
+from tests.fakes.archives.arrow_records import record
+from tests.fakes.archives.parquet_archive import archive_rows
+from tests.fakes.archives.written_logs import findings_of, read_rows, shown
+from tests.fakes.disks.failing_file_system import FailingFileSystem
+from tests.fakes.disks.memory_file_system import MemoryFileSystem
+from tests.fakes.disks.power_disk import PowerDisk
 from tests.unit.pipeline.restore.logs.test_log_writing import (
     SPOILED_SNAPSHOTS,
     KilledError,
@@ -116,7 +116,7 @@ def board(tmp_path: Path) -> TaskBoard:
 
 def rows_in(disk: FileSystem) -> list[tuple]:  # type: ignore[type-arg]
     """Return what a broker of the directory's cluster shows."""
-    from tests.fakes import written_logs
+    from tests.fakes.archives import written_logs
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(written_logs, "CLUSTER_ID", cluster_id_of(JOB))

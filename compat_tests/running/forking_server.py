@@ -1,0 +1,127 @@
+"""Has kbroker's modules, and forks a process for each command that it is told: see forked_kbroker.
+
+Law: it starts no thread and no loop, so that a fork of it is a process like any other. Between it
+and each command stands one process more, which waits for the command and says how it ended: the
+command's exit is heard where it was asked for, and whoever kills it kills nothing else.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import kbroker.cli.__main__ as entry
+from compat_tests.running.forked_kbroker import STATUS
+
+_MAX_BYTES = 1024 * 1024
+# What commands import when they are called; those of the pipeline start threads with Arrow.
+_MODULES = (
+    "cramjam",
+    "encodings.idna",
+    "uvloop",
+    "kbroker.cli.bootstrap_reading",
+    "kbroker.cli.cluster",
+    "kbroker.cli.config",
+    "kbroker.cli.consume",
+    "kbroker.cli.group",
+    "kbroker.cli.kafka_tools.configs",
+    "kbroker.cli.kafka_tools.console_consumer",
+    "kbroker.cli.kafka_tools.consumer_groups",
+    "kbroker.cli.log",
+    "kbroker.cli.produce",
+    "kbroker.cli.recovery_display",
+    "kbroker.cli.start",
+    "kbroker.cli.status",
+    "kbroker.cli.topic",
+    "kbroker.cli.txn",
+    "kbroker.client.cluster_links",
+    "kbroker.log.append.message_set_append",
+    "kbroker.replication.produce_request",
+    "kbroker.server.kafka_server",
+    "kbroker.server.launch",
+    "kbroker.server.start_refusals",
+    "kbroker.zk.ensemble.kazoo_tree",
+)
+_PACKAGES = ("kbroker.apis", "kbroker.protocol.messages")  # all modules of these
+
+
+def main() -> None:
+    """Serve until the other end is closed."""
+    line = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes those that have ended away
+    import_commands()
+    while True:
+        told, descriptors, _, _ = socket.recv_fds(line, _MAX_BYTES, 4)
+        if not told:
+            return
+        if os.fork() == 0:
+            _look_after(line, json.loads(told), descriptors)
+            return  # the command's own process: this is its end
+        for number in descriptors:
+            os.close(number)
+
+
+def import_commands(*others: str) -> None:
+    """Import what commands import as they run, and `others`, for the forks to come: none of these
+    looks for garbage in it, which would copy it.
+    """
+    for module in (*_MODULES, *_modules_of_packages(), *others):
+        importlib.import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+def _modules_of_packages() -> Iterator[str]:
+    for name in _PACKAGES:
+        package = importlib.import_module(name)
+        yield from (f"{name}.{found.name}" for found in pkgutil.iter_modules(package.__path__))
+
+
+def _look_after(line: socket.socket, command: dict[str, Any], descriptors: list[int]) -> None:
+    """Fork the command, which alone returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *standard, status = descriptors
+    pid = os.fork()
+    if pid == 0:
+        line.close()
+        os.close(status)
+        _run(command, standard)
+        return
+    line.send(b"%d" % pid)
+    for number in (line.fileno(), *standard):
+        os.close(number)  # who reads what the command prints waits for the last one that could
+    os.write(status, STATUS.pack(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _run(command: dict[str, Any], standard: list[int]) -> None:
+    """Run the command as `python -m kbroker.cli` would."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, descriptor in enumerate(standard):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    os.chdir(command["directory"])
+    sys.argv = [entry.__file__, *command["arguments"]]
+    sys.stdin = sys.__stdin__ = _stream(0, "r")
+    sys.stdout = sys.__stdout__ = _stream(1, "w")
+    sys.stderr = sys.__stderr__ = _stream(2, "w", buffering=1, errors="backslashreplace")
+    sys.exit(entry.main())
+
+
+def _stream(number: int, mode: str, **options: Any) -> Any:
+    return open(number, mode, closefd=False, **options)
+
+
+if __name__ == "__main__":
+    main()
