@@ -36,7 +36,6 @@ WILL_BE_USED = {
     # archives that are written back
     # entrances of their own
     ("pipeline/audit/audit_job.py", "run_audit"): "Python programs that audit without the command",
-    ("protocol/messages/__init__.py", "all_messages"): "lists of all that is declared",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
 }

@@ -98,8 +98,17 @@ def message(
 
 # By API key, filled by @message.
 _requests: dict[int, type[Message]] = {}
-FIRST_FLEXIBLE: dict[int, int] = {}
-"""The first flexible version of requests, by API key: of those declared so far."""
+FIRST_FLEXIBLE: dict[int, int] = {
+    **dict.fromkeys((ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT), 0),
+    **dict.fromkeys((ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH), 1),
+    **dict.fromkeys((ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT), 0),
+    **dict.fromkeys((ApiKey.UNREGISTER_BROKER, ApiKey.UNREGISTER_CONTROLLER), 0),
+    **dict.fromkeys((ApiKey.CONTROLLER_REGISTRATION, ApiKey.ASSIGN_REPLICAS_TO_DIRS), 0),
+    **dict.fromkeys((ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER), 0),
+}
+"""The first flexible version of requests, by API key: of those declared so far, and of KRaft's own,
+which nothing here declares. Their header is read to name the client that sent one.
+"""
 
 
 def request_class(key: int) -> type[Message] | None:

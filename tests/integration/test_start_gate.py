@@ -13,9 +13,9 @@ from kbroker.model import EndPoint
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.header import RequestHeader, encode_request_header
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.request import Request, Response
 from kbroker.server.system_clock import SystemClock
+from tests.golden.wire.declared_messages import all_messages
 
 METADATA, UPDATE_METADATA, API_VERSIONS = 3, 6, 18
 QUEUED = 20

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.model import ZERO_UUID
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import FieldSpec, Message, Struct, field_specs
+from tests.golden.wire.declared_messages import all_messages
 
 TEXTS = [
     "",

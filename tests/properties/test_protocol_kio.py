@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message
+from tests.golden.wire.declared_messages import all_messages
 from tests.properties.message_samples import random_struct, versions_of
 
 serial: Any = pytest.importorskip("kio.serial", reason="kio is not installed")

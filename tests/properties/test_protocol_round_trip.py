@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kbroker.errors import ErrorCode, ProtocolError
 from kbroker.protocol.codec import decode, encode, encode_pieces
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message, response_class
+from tests.golden.wire.declared_messages import all_messages
 from tests.properties.message_samples import every_version, random_struct, versions_of
 
 REQUESTS = [cls for cls in all_messages() if cls.__name__.endswith("Request")]

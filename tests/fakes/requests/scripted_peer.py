@@ -15,10 +15,10 @@ from kbroker.protocol.header import (
     decode_request_header,
     encode_response_header,
 )
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.messages.api_versions import ApiVersionsResponse
 from kbroker.protocol.schema import Message
 from tests.fakes.requests.frame_decoder import FrameDecoder
+from tests.golden.wire.declared_messages import all_messages
 
 CUT = object()  # close instead of answering
 SILENCE = object()  # never answer

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message, Struct, Versions, field_specs
+from tests.golden.wire.declared_messages import all_messages
 from tests.golden.wire.schemas import every_version, schemas, snake_case, write
 from tests.properties.message_samples import random_struct
 

@@ -20,8 +20,8 @@ from kbroker.protocol.header import (
     encode_request_header,
     encode_response_header,
 )
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message
+from tests.golden.wire.declared_messages import all_messages
 
 FRAMES = Path(__file__).with_name("frames.jsonl.gz")
 NOT_RECORDED = {

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from itertools import pairwise
 
 from kbroker.apis import registry
-from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import response_class
+from tests.golden.wire.declared_messages import all_messages
 
 EVERY_KEY = range(95)  # all that Kafka 3.9 and 4.4 know
 SERVED_KEYS = [
     *range(38), *range(42, 49), 50, 56, 57, 58, 60, 61, 65, 66, 67, 68,
     *range(74, 77),
 ]  # fmt: skip
+HEADERS_KNOWN_FROM_THE_START = """
+import json
+from kbroker.protocol.schema import FIRST_FLEXIBLE
+print(json.dumps(FIRST_FLEXIBLE))
+"""
 WHAT_A_BROKER_IMPORTS = """
 import sys
 from kbroker.apis import registry
@@ -37,6 +43,17 @@ def test_request_and_response_describe_the_same_versions() -> None:
     assert [(a.spec.versions, a.spec.flexible) for a, _ in pairs] == [
         (b.spec.versions, b.spec.flexible) for _, b in pairs
     ]
+
+
+def test_headers_of_requests_that_nothing_declares_are_read_in_their_shape() -> None:
+    """A broker names the client that sent one, and what it does not serve."""
+    run = subprocess.run(
+        [sys.executable, "-c", HEADERS_KNOWN_FROM_THE_START], capture_output=True, check=True
+    )
+    requests = [cls.spec for cls in all_messages()[::2] if "kraft_messages" in cls.__module__]
+
+    assert len(requests) == 14
+    assert json.loads(run.stdout) == {str(spec.key): spec.flexible.lowest for spec in requests}
 
 
 def test_a_message_is_not_served_for_being_declared() -> None:
