@@ -15,39 +15,49 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, is_of_full_disk
+from kbroker.cli.arguments.connection import CommandError, ExitCode, is_of_full_disk
 from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 
 _STDERR = 2  # the last of the standard streams
 _COMMANDS = {
-    "start": LazyCommand("kbroker.cli.start", "start", "Start a broker."),
+    "start": LazyCommand("kbroker.cli.broker.start", "start", "Start a broker."),
     "topic": LazyCommand(
-        "kbroker.cli.topic", "topic", "List, create, describe, alter, copy, trim and delete."
+        "kbroker.cli.topic.commands",
+        "topic",
+        "List, create, describe, alter, copy, trim and delete.",
     ),
     "produce": LazyCommand(
-        "kbroker.cli.produce", "produce", "Write lines from standard input to a topic."
+        "kbroker.cli.records.produce", "produce", "Write lines from standard input to a topic."
     ),
-    "consume": LazyCommand("kbroker.cli.consume", "consume", "Print the records of a topic."),
+    "consume": LazyCommand(
+        "kbroker.cli.records.consume", "consume", "Print the records of a topic."
+    ),
     "group": LazyCommand(
-        "kbroker.cli.group", "group", "List, describe, reset and delete consumer groups."
+        "kbroker.cli.group.commands", "group", "List, describe, reset and delete consumer groups."
     ),
-    "txn": LazyCommand("kbroker.cli.txn", "txn", "Show transactions, find and abort hanging ones."),
+    "txn": LazyCommand(
+        "kbroker.cli.txn.commands", "txn", "Show transactions, find and abort hanging ones."
+    ),
     "config": LazyCommand(
-        "kbroker.cli.config", "config", "Show, change and check settings of brokers and topics."
+        "kbroker.cli.config.commands",
+        "config",
+        "Show, change and check settings of brokers and topics.",
     ),
     "cluster": LazyCommand(
-        "kbroker.cli.cluster", "cluster", "Show brokers, elect leaders, move partitions."
+        "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
     ),
     "log": LazyCommand(
-        "kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."
+        "kbroker.cli.log.commands", "log", "Look into data directories: dump, verify, stats."
     ),
     "pipeline": LazyCommand(
         "kbroker.cli.pipeline.group",
         "pipeline",
         "Archive, restore, mirror, watch and audit topics; show lag.",
     ),
-    "wait": LazyCommand("kbroker.cli.status", "wait", "Wait until a broker answers."),
-    "health": LazyCommand("kbroker.cli.status", "health", "Say whether a broker is healthy."),
+    "wait": LazyCommand("kbroker.cli.broker.status", "wait", "Wait until a broker answers."),
+    "health": LazyCommand(
+        "kbroker.cli.broker.status", "health", "Say whether a broker is healthy."
+    ),
     "help": LazyCommand(
         "kbroker.cli.help", "help_command", "Say what an error means and what to do."
     ),
@@ -55,9 +65,9 @@ _COMMANDS = {
         "kbroker.cli.kafka_tools.command", "kafka_tool", "Do what a tool of Apache Kafka does."
     ),
     "completion": LazyCommand(
-        "kbroker.cli.completion", "completion", "Print the completion script of a shell."
+        "kbroker.cli.arguments.completion", "completion", "Print the completion script of a shell."
     ),
-    "version": LazyCommand("kbroker.cli.status", "version", "Print the version."),
+    "version": LazyCommand("kbroker.cli.broker.status", "version", "Print the version."),
 }
 
 
@@ -128,7 +138,7 @@ def cli(ctx: click.Context) -> None:
     Without a command: a development broker on 127.0.0.1:9092. It removes its data when it stops.
     """
     if ctx.invoked_subcommand is None:
-        from kbroker.cli.start import start
+        from kbroker.cli.broker.start import start
 
         if sys.stderr.isatty():
             click.echo("Ctrl-C stops this broker; `kbroker --help` lists the commands", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.help_page import HelpTopic, help_topics, topics_about
 from kbroker.near_names import did_you_mean
 

@@ -10,7 +10,7 @@ import pytest
 
 from kbroker.apis import registry
 from kbroker.cli.kafka_tools.command import TOOLS, tool_of
-from kbroker.cli.recovery_display import describe
+from kbroker.cli.shown.recovery_display import describe
 from kbroker.client.connection_settings import check_names, connection_settings, without_effect
 from kbroker.config.kafka_config import DYNAMIC_ONLY, config_key
 from kbroker.config.topic_config import topic_config_key

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.running.prerequisites import require_program
-from kbroker.cli.partition_states import MIN_ISR
+from kbroker.cli.cluster.partition_states import MIN_ISR
 from kbroker.testing import Broker
 from tests.docs.pages import blocks, text_of
 from tests.docs.terminals import run, what_may_be_missing

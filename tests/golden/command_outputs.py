@@ -51,7 +51,7 @@ _TIMEOUT_S = 20.0
 # What commands import when they are called, beside those that any test may fork.
 _IMPORTED = (
     "click._textwrap", "difflib", "kafka",
-    "kbroker.cli.group_records",
+    "kbroker.cli.records.group_records",
     "kbroker.cli.kafka_tools.configs",
     "kbroker.cli.kafka_tools.console_consumer",
     "kbroker.cli.kafka_tools.console_producer",

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 
 from kbroker.cli.pipeline.mirror_run import MirrorRun
-from kbroker.cli.topic_changes import made_topics
+from kbroker.cli.topic.changes import made_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller

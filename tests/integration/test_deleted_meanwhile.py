@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kbroker.cli import log_stats
-from kbroker.cli.log import log
+from kbroker.cli.log import stats as log_stats
+from kbroker.cli.log.commands import log
 from kbroker.inspection.directory_check import check_data_directory
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_walk import CheckOptions

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.log import log
+from kbroker.cli.log.commands import log
 from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from tests.golden import golden_logs
 

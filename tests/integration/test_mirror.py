@@ -20,7 +20,7 @@ from compat_tests.conftest import BrokerProcess
 from compat_tests.running.waiting import until
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.cli.pipeline import mirror_run
-from kbroker.cli.topic_changes import grown
+from kbroker.cli.topic.changes import grown
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_configs import (

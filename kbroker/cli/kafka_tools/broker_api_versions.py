@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.arguments.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Tool
-from kbroker.cli.output import print_text
+from kbroker.cli.shown.output import print_text
 from kbroker.protocol.api_keys import ApiKey
 
 _KEYS = frozenset(ApiKey)

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.kafka_tools.tool_options import Tool, ToolError, help_text, read
 from kbroker.near_names import did_you_mean
 

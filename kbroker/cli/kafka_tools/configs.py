@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbroker.admin.config_changes import OP_DELETE, OP_SET
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.arguments.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
-from kbroker.cli.output import print_text
+from kbroker.cli.shown.output import print_text
 from kbroker.client.cluster_configs import (
     AlterableConfig,
     Resource,

@@ -6,14 +6,14 @@ import re
 import sys
 from collections.abc import Mapping
 
-from kbroker.cli.chosen_records import COMMITTED, Choice, print_chosen
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.arguments.connection import cluster_links
+from kbroker.cli.arguments.topic_choice import matching
 from kbroker.cli.kafka_tools.idle_alarm import IdleAlarm
 from kbroker.cli.kafka_tools.record_lines import RecordLines, line_form
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
-from kbroker.cli.output import say
-from kbroker.cli.record_place import END, START, Kind, Place
-from kbroker.cli.topic_choice import matching
+from kbroker.cli.records.chosen_records import COMMITTED, Choice, print_chosen
+from kbroker.cli.records.record_place import END, START, Kind, Place
+from kbroker.cli.shown.output import say
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType

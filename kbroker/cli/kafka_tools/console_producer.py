@@ -18,7 +18,7 @@ _WITHOUT_EFFECT = (
 
 
 def _run(given: Given) -> int:
-    from kbroker.cli.produce import produce
+    from kbroker.cli.records.produce import produce
 
     produce.main(words_of(given), prog_name="kbroker produce", standalone_mode=False)
     return 0

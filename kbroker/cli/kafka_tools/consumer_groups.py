@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from kbroker.cli.connection import cluster_links
-from kbroker.cli.group_reset import planned_reset
+from kbroker.cli.arguments.connection import cluster_links
+from kbroker.cli.arguments.time_argument import timestamp_ms
+from kbroker.cli.group.reset import planned_reset
+from kbroker.cli.group.reset_target import Target, parse_target, parse_topics
 from kbroker.cli.kafka_tools.group_tables import (
     deletion_table,
     list_table,
@@ -22,9 +24,7 @@ from kbroker.cli.kafka_tools.group_tables import (
     verbose_members_table,
 )
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError
-from kbroker.cli.output import print_text, say
-from kbroker.cli.reset_target import Target, parse_target, parse_topics
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.shown.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
     ConsumerGroup,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.arguments.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError
-from kbroker.cli.output import print_text, say
+from kbroker.cli.shown.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.model import TopicPartition

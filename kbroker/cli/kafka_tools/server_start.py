@@ -6,7 +6,7 @@ from kbroker.cli.kafka_tools.tool_options import Given, Option, Tool
 
 
 def _run(given: Given) -> int:
-    from kbroker.cli.start import start
+    from kbroker.cli.broker.start import start
 
     words = list(given.words)
     for text in given.all("override"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kbroker.cli.kafka_tools.tool_options import Given, Option, Tool, ToolError
-from kbroker.cli.output import say
+from kbroker.cli.shown.output import say
 
 _ACTIONS = ("random-uuid", "format")
 

@@ -99,7 +99,7 @@ class Given:
         self, *files: str, properties: Mapping[str, str] = MappingProxyType({})
     ) -> Bootstrap:
         """The cluster; `files`: other options that may name a file with properties of clients."""
-        from kbroker.cli.bootstrap_reading import named_bootstrap
+        from kbroker.cli.arguments.bootstrap_reading import named_bootstrap
 
         return named_bootstrap(self.address(), self.one("command-config", *files), properties)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.arguments.connection import cluster_links
 from kbroker.cli.kafka_tools.tool_options import (
     BOOTSTRAP,
     Given,
@@ -16,7 +16,7 @@ from kbroker.cli.kafka_tools.tool_options import (
     pairs,
 )
 from kbroker.cli.kafka_tools.topic_description import FILTERS, OVERRIDES, description
-from kbroker.cli.output import print_text
+from kbroker.cli.shown.output import print_text
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.topic_figures import Described
 from kbroker.client.topic_requests import (

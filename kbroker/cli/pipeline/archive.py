@@ -16,11 +16,11 @@ from typing import Any
 
 import click
 
-from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
 from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
+from kbroker.cli.shown.output import counted, say
 from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED, UNREADABLE
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import click
 
-from kbroker.cli.output import counted, named, output_option, print_rows, say
+from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.parameters import directory, names, size
 from kbroker.cli.pipeline.session_options import pipeline_errors
-from kbroker.cli.time_argument import duration
+from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, missing_by_reason
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR

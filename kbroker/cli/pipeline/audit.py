@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.bootstrap_reading import wished_bootstrap
-from kbroker.cli.connection import ExitCode, security_options
-from kbroker.cli.directory_argument import PlaceArgument
-from kbroker.cli.log_paths import named
-from kbroker.cli.output import counted, filled, output_option, print_rows, say
+from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.connection import ExitCode, security_options
+from kbroker.cli.arguments.directory_argument import PlaceArgument
+from kbroker.cli.arguments.log_paths import named
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.written_paths import prepare_directory, prepare_file
-from kbroker.cli.progress import CountedProgress
+from kbroker.cli.shown.output import counted, filled, output_option, print_rows, say
+from kbroker.cli.shown.progress import CountedProgress
 from kbroker.inspection.finding import Severity
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from typing import TextIO
 
-from kbroker.cli.output import counted, duration_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
-from kbroker.cli.terminal_line import TerminalLine
+from kbroker.cli.shown.output import counted, duration_text
+from kbroker.cli.shown.terminal_line import TerminalLine
 from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
 from kbroker.pipeline.spark_job.offsets import Ranges
 

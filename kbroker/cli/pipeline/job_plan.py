@@ -7,8 +7,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.output import counted, print_rows
 from kbroker.cli.pipeline.stream_options import StreamOptions
+from kbroker.cli.shown.output import counted, print_rows
 from kbroker.pipeline.spark_job.checkpoint import JobRecord
 from kbroker.pipeline.spark_job.secret_names import names_secret
 from kbroker.pipeline.spark_job.stream_job import StreamJob

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn, Protocol
 
-from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import say
+from kbroker.cli.arguments.connection import ExitCode
+from kbroker.cli.shown.output import say
 from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders
 
 _LONGEST_SLEEP_S = 0.5

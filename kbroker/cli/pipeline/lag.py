@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
-from kbroker.cli.open_transactions import tell_open
-from kbroker.cli.output import counted, filled, output_option, print_rows, say
+from kbroker.cli.arguments.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.arguments.refusals import no_such
+from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.job_signals import wait_until
 from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.written_paths import prepare_file
-from kbroker.cli.refusals import no_such
-from kbroker.cli.time_argument import duration
+from kbroker.cli.shown.open_transactions import tell_open
+from kbroker.cli.shown.output import counted, filled, output_option, print_rows, say
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 

@@ -13,17 +13,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.bootstrap_reading import other_bootstrap, wished_bootstrap
-from kbroker.cli.connection import link_errors, security_options
-from kbroker.cli.directory_argument import DirectoryArgument
-from kbroker.cli.output import output_option
+from kbroker.cli.arguments.bootstrap_reading import other_bootstrap, wished_bootstrap
+from kbroker.cli.arguments.connection import link_errors, security_options
+from kbroker.cli.arguments.directory_argument import DirectoryArgument
+from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import check_choice
 from kbroker.cli.pipeline.stream_options import every_s
 from kbroker.cli.pipeline.written_options import written_options
-from kbroker.cli.time_argument import duration
+from kbroker.cli.shown.output import output_option
 from kbroker.record.compression import CODEC_IDS
 
 

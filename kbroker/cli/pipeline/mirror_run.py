@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kbroker.cli.output import counted, duration_text, named, print_rows, say
+from kbroker.cli.arguments.refusals import refuse
+from kbroker.cli.arguments.setting_changes import changed
 from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping, wait_until
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
 from kbroker.cli.pipeline.watched_line import WatchedLine
-from kbroker.cli.refusals import refuse
-from kbroker.cli.setting_changes import changed
-from kbroker.cli.topic_changes import grown, made_topics, refuse_topics
+from kbroker.cli.shown.output import counted, duration_text, named, print_rows, say
+from kbroker.cli.topic.changes import grown, made_topics, refuse_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource

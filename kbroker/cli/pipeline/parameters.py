@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.time_argument import is_relative, timestamp_ms
+from kbroker.cli.arguments.time_argument import is_relative, timestamp_ms
 
 
 def names(text: str | Sequence[str]) -> tuple[str, ...]:

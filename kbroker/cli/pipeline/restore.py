@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.bootstrap_reading import wished_bootstrap
-from kbroker.cli.connection import link_errors, security_options
-from kbroker.cli.directory_argument import DirectoryArgument
-from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.connection import link_errors, security_options
+from kbroker.cli.arguments.directory_argument import DirectoryArgument
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import date_ms, directory, names, numbers, pair, size
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.written_options import written_options
+from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.record.compression import CODEC_IDS
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 
-from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import print_rows, say
+from kbroker.cli.arguments.connection import ExitCode
 from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
+from kbroker.cli.shown.output import print_rows, say
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import counted, duration_text, say
+from kbroker.cli.arguments.connection import ExitCode
 from kbroker.cli.pipeline.job_signals import exit_code, leave_by, stopping
 from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
 from kbroker.cli.pipeline.watched_line import WatchedLine
+from kbroker.cli.shown.output import counted, duration_text, say
 from kbroker.pipeline.restore.task_board import TaskBoard
 from kbroker.pipeline.restore.task_result import TaskResult, run_tasks
 

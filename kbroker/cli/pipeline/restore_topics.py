@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 
-from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.restore_tasks import REPORT_COLUMNS, RestoreTasks
 from kbroker.cli.pipeline.session_options import SessionOptions
-from kbroker.cli.topic_changes import made_topics, refuse_topics
+from kbroker.cli.shown.output import counted, print_rows, say
+from kbroker.cli.topic.changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState

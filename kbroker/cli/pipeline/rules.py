@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.bootstrap_reading import wished_bootstrap
-from kbroker.cli.connection import link_errors, security_options
-from kbroker.cli.output import counted, say
+from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.connection import link_errors, security_options
 from kbroker.cli.pipeline.source_options import CLUSTER_SOURCE_OPTIONS, cluster_source
 from kbroker.cli.pipeline.stream_command import AroundRun, run_stream_job
 from kbroker.cli.pipeline.stream_options import SourceOptions, StreamOptions, run_options
-from kbroker.cli.topic_changes import made_topics, refuse_topics
+from kbroker.cli.shown.output import counted, say
+from kbroker.cli.topic.changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.rule_reading import read_rules

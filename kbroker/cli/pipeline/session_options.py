@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from kbroker.cli.connection import CommandError
-from kbroker.cli.output import say
+from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.parameters import pair
+from kbroker.cli.shown.output import say
 from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.kafka_connector import untested

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from kbroker.cli.bootstrap_reading import wished_bootstrap
-from kbroker.cli.connection import security_options
-from kbroker.cli.directory_argument import PlaceArgument
+from kbroker.cli.arguments.bootstrap_reading import wished_bootstrap
+from kbroker.cli.arguments.connection import security_options
+from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError

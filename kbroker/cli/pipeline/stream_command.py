@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.cli.output import counted, duration_text, print_rows, say
 from kbroker.cli.pipeline.job_display import JobDisplay
 from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
+from kbroker.cli.shown.output import counted, duration_text, print_rows, say
 from kbroker.client.connection import client_options
 from kbroker.pipeline.lag.commit_progress import commit_progress
 from kbroker.pipeline.spark_job.batch import Ending, JobReport, Work

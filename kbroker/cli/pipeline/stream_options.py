@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.directory_argument import DirectoryArgument
-from kbroker.cli.output import output_option
+from kbroker.cli.arguments.directory_argument import DirectoryArgument
+from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
-from kbroker.cli.time_argument import duration
+from kbroker.cli.shown.output import output_option
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.stream_job import DEFAULT_BATCH_RECORDS

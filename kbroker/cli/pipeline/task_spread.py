@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kbroker.cli.output import say
 from kbroker.cli.pipeline.session_options import SessionOptions
+from kbroker.cli.shown.output import say
 from kbroker.pipeline.spark_job.session import running_session
 from kbroker.pipeline.spark_job.spread import InProcess, OverSpark, Spread
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from kbroker.cli.terminal_line import TerminalLine
+from kbroker.cli.shown.terminal_line import TerminalLine
 
 _LOOK_S = 0.5
 _PLAIN_INTERVAL_S = 10.0

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kbroker.cli.produce import CODECS
+from kbroker.cli.records.produce import CODECS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 

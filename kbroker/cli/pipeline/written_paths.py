@@ -10,7 +10,7 @@ import tempfile
 from errno import EISDIR
 from pathlib import Path
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
 
 
 def prepare_file(path: Path, option: str) -> None:

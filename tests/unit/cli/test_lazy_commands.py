@@ -9,8 +9,8 @@ import click
 import pytest
 
 from kbroker.cli.__main__ import cli
-from kbroker.cli.topic import topic
-from kbroker.cli.txn import txn
+from kbroker.cli.topic.commands import topic
+from kbroker.cli.txn.commands import txn
 
 LISTS_COMMANDS = """
 import sys

@@ -16,8 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli import group_reset, topic_trim
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
+from kbroker.cli.group import reset as group_reset
+from kbroker.cli.topic import trim as topic_trim
 from kbroker.client.cluster_links import LATEST
 from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.errors import ErrorCode, Trouble

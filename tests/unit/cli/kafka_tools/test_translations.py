@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from kbroker.cli.group.reset_target import Target
 from kbroker.cli.kafka_tools import configs, console_consumer, console_producer, consumer_groups
 from kbroker.cli.kafka_tools.get_offsets import TOOL as GET_OFFSETS
 from kbroker.cli.kafka_tools.get_offsets import choice_of
 from kbroker.cli.kafka_tools.tool_options import ToolError, read
-from kbroker.cli.record_place import END, START, Kind, Place
-from kbroker.cli.reset_target import Target
+from kbroker.cli.records.record_place import END, START, Kind, Place
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.model import TopicPartition
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.archive import archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records

@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names, pair
-from kbroker.cli.time_argument import duration
 
 
 @click.group()

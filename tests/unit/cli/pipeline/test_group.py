@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.pipeline.errors import ExitCode, PipelineError
 

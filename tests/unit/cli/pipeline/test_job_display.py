@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.job_display import JobDisplay, progress_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.model import TopicPartition

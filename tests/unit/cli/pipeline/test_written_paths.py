@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.written_paths import make_parents, prepare_directory, prepare_file
 from kbroker.client.exit_code import ExitCode
 

@@ -1,0 +1,1 @@
+"""What commands take and check alike: addresses, names, times, settings, and their refusals."""

@@ -1,0 +1,113 @@
+"""Reads where a cluster is, and how to connect to it, from the options of a command.
+
+The address of the command line wins, then `-X bootstrap.servers`, then the environment, then the
+file; of all other properties `-X` wins over the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.shown.output import say
+from kbroker.client.addresses import addresses_of
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection_settings import (
+    BOOTSTRAP,
+    ConnectionSettings,
+    check_names,
+    connection_settings,
+    with_one_spelling,
+    without_effect,
+)
+from kbroker.config.properties_file import parse_properties
+
+CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
+"""The options that say where a cluster is, as parameters of a command."""
+
+
+def bootstrap_of(ctx: click.Context) -> Bootstrap:
+    """Address and settings that this call gives; the address is empty where there is none."""
+    given = _known(dict(ctx.params["command_property"]), "-X")
+    saved = _read(ctx.params["command_config"])
+    settings = _settings(saved | given)
+    for name in () if ctx.resilient_parsing else without_effect(saved | given):
+        say(f"{name} has no effect here")
+    address = ctx.params["bootstrap"]
+    source = ctx.get_parameter_source("bootstrap")
+    if source is not ParameterSource.COMMANDLINE:
+        is_default = source in (ParameterSource.DEFAULT, None)
+        address = given.get(BOOTSTRAP) or (is_default and saved.get(BOOTSTRAP)) or address
+        if source is ParameterSource.ENVIRONMENT and BOOTSTRAP not in given:
+            _check_variable(address)
+    return Bootstrap(address or "", settings)
+
+
+def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str]) -> Bootstrap:
+    """The cluster at an address that was read elsewhere; `properties` win over the file's."""
+    found = _read(file) | _known(dict(properties), "the command line")
+    for name in without_effect(found):
+        say(f"{name} has no effect here")
+    return Bootstrap(address, _settings(found), "--bootstrap-server")
+
+
+def other_bootstrap(address: str | None, file: str | None, option: str) -> Bootstrap:
+    """A second cluster beside that of `bootstrap_of`, given by an option of its own. It takes none
+    of the first one's properties, because they may hold a password.
+    """
+    saved = _read(file)
+    return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved), option)
+
+
+def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
+    """The cluster that this call names, if any. With another source, an address or a file from the
+    environment does not count: it was set for all commands, not for this one.
+    """
+    places = {ctx.get_parameter_source(name) for name in CLUSTER_OPTIONS}
+    is_named = bool(places & {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP})
+    if has_other_source and not is_named:
+        return None
+    found = bootstrap_of(ctx)
+    if not found and is_named:
+        raise click.UsageError("--command-config and -X are for a cluster: give --bootstrap too")
+    return found or None
+
+
+def _check_variable(address: str) -> None:
+    """Blame the variable for an address that is none: nobody gave an option."""
+    try:
+        for _ in addresses_of(address, "KBROKER_BOOTSTRAP"):
+            pass
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error
+
+
+def _read(file: str | None) -> dict[str, str]:
+    """The properties of a file; none where there is no file."""
+    if not file:
+        return {}
+    try:
+        return _known(parse_properties(Path(file).read_text(encoding="utf-8")), file)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{file} is not a text in UTF-8") from error
+
+
+def _known(properties: dict[str, str], place: str) -> dict[str, str]:
+    try:
+        check_names(properties, place)
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error
+    return with_one_spelling(properties)
+
+
+def _settings(properties: Mapping[str, str]) -> ConnectionSettings:
+    try:
+        return connection_settings(properties)
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error

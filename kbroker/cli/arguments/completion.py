@@ -1,0 +1,116 @@
+"""Completion in shells: `kbroker completion` prints the script that a shell loads; names of topics
+and groups are asked of the broker.
+
+Law: a person waits for the key they pressed, so a broker that does not answer at once adds nothing,
+and no completion prints an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import click
+
+from kbroker.cli.arguments.connection import DEFAULT_BOOTSTRAP, cluster_links
+
+_SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_KBROKER_COMPLETE"
+_PATIENCE_S = 0.5
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that lets a shell complete commands, options, topics and groups.
+
+    For bash, put `eval "$(kbroker completion bash)"` into ~/.bashrc; for zsh, put
+    `eval "$(kbroker completion zsh)"` into ~/.zshrc; for fish, run
+    `kbroker completion fish > ~/.config/fish/completions/kbroker.fish`.
+    """
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None, "click knows these shells"
+    click.echo(script(ctx.find_root().command, {}, "kbroker", _VARIABLE).source())
+
+
+def topic_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics that begin like this; Kafka's own where two underscores are typed."""
+
+    def names(bootstrap: str) -> list[str]:
+        with cluster_links(bootstrap) as links:
+            topics = links.describe(None).topics
+        return [
+            str(topic.name)
+            for topic in topics
+            if not topic.is_internal or incomplete.startswith("__")
+        ]
+
+    return _asked(ctx, names, incomplete)
+
+
+def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The groups that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.consumer_groups import listed_groups
+
+        with cluster_links(bootstrap) as links:
+            return [str(group.group_id) for group in listed_groups(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
+def transactional_ids(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """The transactional ids that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.transactions import listed_transactions
+
+        with cluster_links(bootstrap) as links:
+            return [each.transactional_id for each in listed_transactions(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
+def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The settings that begin like this: of topics where one is named, else of brokers."""
+    from kbroker.cli.arguments.setting_changes import broker_settings, topic_settings
+
+    names = topic_settings() if ctx.params.get("topics") else broker_settings()
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: str) -> list[str]:
+    """Ask the broker of the command line for names; none when it is late. The thread that asks ends
+    with the process.
+    """
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            found.extend(name for name in names(_bootstrap(ctx)) if name.startswith(incomplete))
+        except click.ClickException:
+            return  # no broker, no names
+
+    thread = threading.Thread(target=ask, name="names", daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_S)
+    return sorted(found)
+
+
+def _bootstrap(ctx: click.Context) -> str:
+    """Address and settings as the command would have them: a completion parses options, but takes
+    no defaults.
+    """
+    from kbroker.cli.arguments.bootstrap_reading import CLUSTER_OPTIONS, bootstrap_of
+
+    for option in ctx.command.params:
+        if option.name in CLUSTER_OPTIONS and not ctx.params.get(option.name):
+            ctx.params[option.name] = option.value_from_envvar(ctx) or ()
+    ctx.params["bootstrap"] = ctx.params["bootstrap"] or DEFAULT_BOOTSTRAP
+    return bootstrap_of(ctx)

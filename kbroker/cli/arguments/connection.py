@@ -1,0 +1,211 @@
+"""How commands reach a cluster: `--bootstrap` and the options for TLS and logins, and client errors
+as sentences with the contract's exit codes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import click
+
+from kbroker.cli.shown.output import plain
+from kbroker.client.client_error import ClientError, sentence_of
+from kbroker.client.exit_code import ExitCode
+from kbroker.errors import ErrorCode, KafkaError, Trouble
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+    from kbroker.client.cluster_links import ClusterLinks
+
+__all__ = [
+    "CONTROLLER_MOVED",
+    "CommandError",
+    "ExitCode",
+    "admin_client",
+    "bootstrap_option",
+    "client_errors",
+    "cluster_links",
+    "is_of_full_disk",
+    "link_errors",
+    "security_options",
+    "sentence_of",
+    "tell_silent",
+]
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CONTROLLER_MOVED = "the controller has just moved: try again; where it stays so, its log says why"
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+class CommandError(click.ClickException):
+    """One sentence on standard error; `code` is the exit code of the contract, `trouble` where more
+    is said.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        code: ExitCode = ExitCode.ITEM_FAILED,
+        trouble: Trouble | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.trouble = trouble
+
+    def format_message(self) -> str:
+        """The sentence, and a line with the place that says more where there is one. Control
+        characters of names in it are escapes.
+        """
+        said = plain(self.message)
+        return said if self.trouble is None else f"{said}\n{self.trouble.advice}"
+
+
+def bootstrap_option(command: CommandT) -> CommandT:
+    """The options of a command that talks to a cluster; it gets them as one `Bootstrap`, under the
+    name of `bootstrap`.
+    """
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from kbroker.cli.arguments.bootstrap_reading import (
+            bootstrap_of,  # `--help` does not pay for it
+        )
+
+        kwargs["bootstrap"] = bootstrap_of(click.get_current_context())
+        return command(*args, **kwargs)
+
+    option = click.option(
+        "--bootstrap",
+        envvar="KBROKER_BOOTSTRAP",
+        default=DEFAULT_BOOTSTRAP,
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Address of a broker (or KBROKER_BOOTSTRAP).",
+    )
+    return cast("CommandT", option(security_options(call)))
+
+
+def security_options(command: CommandT) -> CommandT:
+    """Options for clusters with TLS and logins. `bootstrap_of` reads them out of the context, the
+    command does not get them.
+    """
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        del kwargs["command_config"], kwargs["command_property"]
+        return command(*args, **kwargs)
+
+    for option in reversed(_SECURITY_OPTIONS):
+        call = option(call)
+    return cast("CommandT", call)
+
+
+@contextmanager
+def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An admin client that is closed afterwards; client errors become sentences."""
+    from kbroker.client import connection
+
+    with _command_errors(), connection.admin_client(bootstrap) as client:
+        yield client
+
+
+@contextmanager
+def client_errors(bootstrap: str) -> Iterator[None]:
+    """Turn the client library's exceptions into one sentence and an exit code."""
+    from kbroker.client import connection
+
+    with _command_errors(), connection.client_errors(bootstrap):
+        yield
+
+
+@contextmanager
+def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
+    """The brokers of a cluster, whose links are closed afterwards; errors become sentences."""
+    from kbroker.cli.shown.output import say
+    from kbroker.client.cluster_links import ClusterLinks
+
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as links:
+        yield links
+
+
+def tell_silent(links: ClusterLinks) -> None:
+    """Say which brokers gave no figures, where any did not."""
+    for node_id, error in sorted(links.silent.items()):
+        click.echo(f"broker {node_id} gave no figures: {error}", err=True)
+    if links.silent:
+        click.echo(Trouble.ADVERTISED_ADDRESS.advice, err=True)
+
+
+@contextmanager
+def link_errors(bootstrap: str) -> Iterator[None]:
+    """Turn what ends the project's own client into one sentence and an exit code."""
+    with _command_errors():
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # of standard output
+        except TimeoutError as error:
+            from kbroker.client.link_refusals import unanswered  # help and completion need none
+
+            raise unanswered(bootstrap, error) from error
+        except OSError as error:
+            if is_of_full_disk(error):
+                raise  # of what is printed: no connection ends so
+            reason = f"a broker of {bootstrap} cannot be reached: {error}"
+            raise ClientError(
+                reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
+            ) from error
+        except KafkaError as error:
+            is_bare = error.code == ErrorCode.NOT_CONTROLLER and not error.message
+            sentence = f"{CONTROLLER_MOVED} ({error.code.name})" if is_bare else str(error)
+            raise ClientError(sentence) from error
+
+
+def is_of_full_disk(error: OSError) -> bool:
+    """Whether a file could not be written for lack of space or by a limit of its size."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def _command_errors() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        raise CommandError(error.sentence, error.code, error.trouble) from error
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Name and value of `NAME=VALUE`. The value may be a secret: no error shows it."""
+    name, sign, value = str(text).partition("=")
+    if not sign or not name.strip():
+        raise click.BadParameter(
+            f"'{name.strip().partition(' ')[0]}' has no value: give NAME=VALUE"
+        )
+    return name.strip(), value
+
+
+_SECURITY_OPTIONS = (
+    click.option(
+        "--command-config",
+        envvar="KBROKER_COMMAND_CONFIG",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Properties file of a Kafka client, for clusters with TLS or a login (or "
+        "KBROKER_COMMAND_CONFIG).",
+    ),
+    click.option(
+        "--command-property",
+        "-X",
+        type=_named,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of a Kafka client, such as sasl.mechanism=PLAIN; wins over the "
+        "file. Others can see a password here (`ps`): put it in the file. May be repeated.",
+    ),
+)

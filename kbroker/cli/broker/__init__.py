@@ -1,0 +1,1 @@
+"""`kbroker start`, `status` and what they need."""

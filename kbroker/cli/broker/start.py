@@ -1,0 +1,181 @@
+"""`kbroker start`: reads settings from file, environment and options, runs a broker or several, and
+stops them on a signal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kbroker.cli.arguments.connection import CommandError, ExitCode
+from kbroker.cli.shown.output import say
+from kbroker.server.start_collections import collecting_rarely
+
+if TYPE_CHECKING:
+    from kbroker.model import EndPoint
+    from kbroker.server.launch import Hearer, Launch
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+_LEVELS = ("debug", "info", "warning", "error")
+_REFUSALS = "kbroker.apis.refused_requests"
+
+
+_SETTING_OPTIONS = (
+    click.argument("properties", required=False, metavar="[server.properties]"),
+    click.option(
+        "--listen",
+        "listen",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="Address to listen on, port 0 picks a free one; may be repeated "
+        "(default: 127.0.0.1:9092).",
+    ),
+    click.option(
+        "--data",
+        metavar="DIR",
+        help="Data directory (default: a temporary one that is removed at the end).",
+    ),
+    click.option(
+        "--profile", type=click.Choice(["dev", "prod"]), help="Set of defaults (default: dev)."
+    ),
+    click.option(
+        "--override",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting by Kafka's name; may be repeated.",
+    ),
+    click.option(
+        "--zookeeper",
+        metavar="HOST:PORT/chroot",
+        help="Be part of the cluster whose metadata is in this ZooKeeper ensemble; its servers are "
+        "separated by commas (default: a cluster of its own, without ZooKeeper).",
+    ),
+)
+
+
+def setting_options(command: CommandT) -> CommandT:
+    """The arguments of a command that say which settings a start uses."""
+    for option in reversed(_SETTING_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@setting_options
+@click.option(
+    "--brokers",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Run N brokers of one cluster in this process: the others listen on the next free ports, "
+    "with their data in DIR/broker-0 and so on (default: 1).",
+)
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over data that Apache Kafka wrote; without it, a start only says what it would do.",
+)
+@click.option(
+    "--stop-at-eof",
+    is_flag=True,
+    help="Stop when standard input ends, too: a broker whose input is a pipe from the program that "
+    "started it ends with that program, even if it is killed.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    help="Level from which on lines are logged (default: warning, and what clients are refused).",
+)
+@collecting_rarely()  # from before the broker's modules are imported
+def start(
+    properties: str | None = None,
+    listen: Sequence[str] = (),
+    data: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    brokers: int = 1,
+    zookeeper: str | None = None,
+    adopt: bool = False,
+    stop_at_eof: bool = False,
+    log_level: str | None = None,
+) -> None:
+    """Start a broker, or several, and run until Ctrl-C or SIGTERM.
+
+    Settings come from, weakest first: the profile, the properties file, the environment
+    (KAFKA_...), the options. Prints `listening on HOST:PORT` for each listener once clients can use
+    it.
+    """
+    from kbroker.server.adoption.adopt_option import AdoptionNeededError
+    from kbroker.server.launch import (
+        LaunchError,
+        StartOptions,
+        UsageError,
+        prepared,
+        run_until_signal,
+    )  # fmt: skip
+
+    _set_up_logging(log_level)
+    options = StartOptions(
+        properties=properties,
+        profile=profile,
+        listen=listen,
+        data=data,
+        overrides=overrides,
+        zookeeper=zookeeper,
+        brokers=brokers,
+        adopt=adopt,
+    )
+    try:
+        with prepared(options, os.environ) as launch:
+            for warning in launch.settings.warnings:
+                say(f"warning: {warning}")
+            run_until_signal(launch, hearer(launch), end_of_input if stop_at_eof else None)
+    except AdoptionNeededError as error:
+        say(f"{error}\n{error.trouble.advice}")
+        sys.exit(ExitCode.USAGE)
+    except UsageError as error:
+        raise CommandError(str(error), ExitCode.USAGE, error.trouble) from error
+    except LaunchError as error:
+        raise CommandError(str(error), ExitCode.ITEM_FAILED, error.trouble) from error
+
+
+def hearer(launch: Launch) -> Hearer:
+    """The person at the terminal, and the program that reads standard output."""
+    from kbroker.cli.shown.recovery_display import recovery_line
+    from kbroker.server.launch import Hearer
+
+    def ready(end_points: Sequence[EndPoint]) -> None:
+        for end_point in end_points:
+            click.echo(f"listening on {str(end_point).partition('://')[2]}")
+        sys.stdout.flush()
+        notes = (launch.note_of_controllers(), launch.note_of_addresses(), launch.note_of_data())
+        for note in notes:
+            if note is not None:
+                say(note)
+
+    return Hearer(ready=ready, adopted=say, watch_loading=recovery_line)
+
+
+def end_of_input() -> None:
+    """Return when standard input has ended."""
+    with suppress(OSError):  # it cannot be read: there is none
+        while os.read(0, 4096):
+            pass
+
+
+def _set_up_logging(level: str | None) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=(level or "warning").upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    if level is None:
+        # Whoever writes a program against this broker looks here for what is wrong with it.
+        logging.getLogger(_REFUSALS).setLevel(logging.INFO)

@@ -1,0 +1,131 @@
+"""`kbroker wait`, `kbroker health` and `kbroker version`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from importlib import metadata
+
+import click
+
+from kbroker.cli.arguments.completion import topic_names
+from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.shown.output import say
+from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
+from kbroker.errors import ErrorCode, Trouble
+from kbroker.model import NO_CONTROLLER
+
+_RETRY_S = 0.05
+_ANSWER_S = 5.0
+_LEAST_ANSWER_S = 1.0
+_NO_LEADER = "has no leader"
+_NO_SUCH_TOPIC = "no such topic: "
+_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+
+@click.command()
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    shell_complete=topic_names,
+    help="Wait until this topic has a leader everywhere; may be repeated.",
+)
+@click.option(
+    "--settings",
+    "properties",
+    metavar="FILE|-",
+    help="Ask the broker that `kbroker start FILE` would start here, with the same variables: its "
+    "first listener; -: without a file.",
+)
+@bootstrap_option
+def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: str | None) -> None:
+    """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
+    if properties is not None:
+        from kbroker.cli.broker.own_listener import own_listener  # settings that nobody else reads
+
+        bootstrap = own_listener(properties, bootstrap)
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            problems = _problems(_in_time(bootstrap, deadline), topics)
+        except CommandError as error:
+            if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
+                raise
+            problems, trouble = [error.message], error.trouble or Trouble.NO_ANSWER
+        else:
+            is_missing = any(problem.startswith(_NO_SUCH_TOPIC) for problem in problems)
+            trouble = Trouble.UNKNOWN_TOPIC if is_missing else Trouble.NO_ANSWER
+        if not problems:
+            return
+        if not time.monotonic() < deadline:
+            reason = "; ".join(problems)
+            raise CommandError(
+                f"{bootstrap} was not ready within {timeout_s:g} s: {reason}",
+                ExitCode.TIMEOUT,
+                trouble,
+            )
+        time.sleep(_RETRY_S)
+
+
+@click.command()
+@bootstrap_option
+def health(bootstrap: str) -> None:
+    """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3
+    when nobody listens, 124 when there is no answer in time.
+    """
+    problems = _problems(bootstrap, None)
+    if problems:
+        is_leaderless = any(problem.endswith(_NO_LEADER) for problem in problems)
+        raise CommandError(
+            "; ".join(problems),
+            ExitCode.ITEM_FAILED,
+            Trouble.NO_LEADER if is_leaderless else None,
+        )
+    say(f"{bootstrap} is healthy")
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"kbroker {metadata.version('kbroker')}")
+
+
+def _in_time(bootstrap: str, deadline: float) -> Bootstrap:
+    """The same cluster for a caller that waits for an answer only while there is time, but for a
+    second at least: in less, a busy broker could not even say what it lacks.
+    """
+    settings = settings_of(bootstrap)
+    left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
+    answer_s = min(settings.request_timeout_s or _ANSWER_S, left_s)
+    timed = replace(settings, request_timeout_s=answer_s)
+    return Bootstrap(bootstrap, timed, option_of(bootstrap))
+
+
+def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
+    """List what is not as it should be; `topics` None looks at all of them."""
+    with cluster_links(bootstrap) as links:
+        described = links.describe(topics)
+    if described.controller_id == NO_CONTROLLER:
+        return ["the cluster has no controller"]
+    problems = [
+        f"{_NO_SUCH_TOPIC}{topic.name}"
+        for topic in described.topics
+        if topic.error_code in _MISSING
+    ]
+    problems += [
+        f"{topic.name}-{partition.partition_index} {_NO_LEADER}"
+        for topic in described.topics
+        for partition in topic.partitions
+        if partition.leader_id < 0
+    ]
+    return problems

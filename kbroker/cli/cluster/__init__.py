@@ -1,0 +1,1 @@
+"""`kbroker cluster`: copies, reassignments, elections, drained brokers, features."""

@@ -1,0 +1,192 @@
+"""`kbroker cluster export` and `kbroker cluster import`: the metadata tree of a stopped broker goes
+into a ZooKeeper ensemble, and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from kbroker.cli.arguments.connection import CommandError, ExitCode
+from kbroker.cli.arguments.directory_argument import DirectoryArgument
+from kbroker.cli.shown.output import counted, say
+from kbroker.cli.shown.progress import CountedProgress
+from kbroker.errors import Trouble, trouble_of
+
+if TYPE_CHECKING:
+    from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome
+    from kbroker.zk.tree import Tree
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+_SESSION_TIMEOUT_MS = 30_000
+_CONNECTION_TIMEOUT_MS = 10_000
+
+
+def _copy_options(command: CommandT) -> CommandT:
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only say what would be copied."),
+        click.option(
+            "--replace",
+            is_flag=True,
+            help="Overwrite another state of the same cluster's metadata in the target.",
+        ),
+        click.option(
+            "--zookeeper",
+            "connect",
+            required=True,
+            metavar="HOST:PORT/chroot",
+            help="The ensemble, with the path under which the cluster's metadata is.",
+        ),
+        click.option(
+            "--data",
+            "directory",
+            required=True,
+            type=DirectoryArgument(),
+            metavar="DIR",
+            help="Data directory of a stopped broker, or of several (as --brokers left it).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("export", short_help="Copy the metadata of a directory into ZooKeeper.")
+@_copy_options
+def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+    """Copy topics, settings and all other metadata from a directory into an ensemble.
+
+    Records stay where they are. Afterwards the broker starts with --zookeeper, and no longer
+    without. If the copy breaks off, run the command again.
+    """
+
+    async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
+        return await home.export_to(tree, connect, options)
+
+    # Of a damaged journal it says what a broker does at its start: an export refuses it instead.
+    logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
+    ends = f"source: {directory}, target: ZooKeeper at {connect}"
+    with _sentences(ends):
+        move = _run(
+            directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
+        )
+    _tell(move, connect, dry_run=dry_run)
+    if not dry_run:
+        brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
+        say(f"start with: kbroker start {brokers}--data {directory} --zookeeper {connect}")
+
+
+@click.command("import", short_help="Copy the metadata in ZooKeeper into a directory.")
+@_copy_options
+def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+    """Copy topics, settings and all other metadata from an ensemble into a data directory.
+
+    Records stay where they are. Afterwards the broker starts without --zookeeper, and no longer
+    with it; the ensemble keeps its copy. If the copy breaks off, run the command again.
+    """
+
+    async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
+        return await home.import_from(tree, connect, options)
+
+    # What is copied from is not written, not even at a path that was mistyped.
+    ends = f"source: ZooKeeper at {connect}, target: {directory}"
+    with _sentences(ends):
+        move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
+    _tell(move, directory, dry_run=dry_run)
+    if move.partitions_elsewhere:
+        say(
+            f"warning: {counted(move.partitions_elsewhere, 'partition')} have no replica in "
+            f"{directory} and will have no leader"
+        )
+
+
+def _run(
+    directory: str,
+    connect: str,
+    copy: Callable[[TreeHome, Tree, MoveOptions], Awaitable[Move]],
+    *,
+    replace: bool,
+    dry_run: bool,
+    makes_chroot: bool,
+) -> Move:
+    from kbroker.log.disk.file_system import RealFileSystem
+    from kbroker.server.metadata_tree.tree_move import MoveOptions, locked_home
+
+    progress = CountedProgress("copying the tree")
+    options = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)
+
+    async def main() -> Move:
+        with locked_home(RealFileSystem(), directory) as home:
+            tree = await _connect(connect, makes_chroot=makes_chroot)
+            try:
+                return await copy(home, tree, options)
+            finally:
+                await tree.close()
+
+    try:
+        return asyncio.run(main())
+    finally:
+        progress.end()
+
+
+async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
+    from kbroker.zk.ensemble.kazoo_tree import (  # kazoo costs 100 ms
+        EnsembleUnreachableError,
+        open_kazoo_tree,
+    )
+    from kbroker.zk.tree import TreeUnavailableError
+
+    try:
+        return await open_kazoo_tree(
+            connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
+        )
+    except EnsembleUnreachableError as error:
+        *_, why = f"no answer: {error.complaint}".rstrip(": ").rsplit(": ", 1)
+        raise CommandError(
+            f"cannot connect to the ZooKeeper at {connect}: {why} (is it running? check "
+            "--zookeeper)",
+            ExitCode.CANNOT_CONNECT,
+            trouble_of(error),
+        ) from error
+    except TreeUnavailableError as error:
+        raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
+    except ValueError as error:
+        raise CommandError(f"--zookeeper {error}", ExitCode.USAGE) from error
+
+
+@contextmanager
+def _sentences(ends: str) -> Iterator[None]:
+    """Errors as one sentence each; `ends` names what a refusal calls the source and the target."""
+    from kbroker.server.start_error import StartError
+    from kbroker.zk.embedded.tree_journal import CorruptTreeError
+    from kbroker.zk.tree import TreeUnavailableError
+    from kbroker.zk.tree_copy import CopyRefusedError
+
+    try:
+        yield
+    except CopyRefusedError as error:
+        raise CommandError(f"{error} ({ends})", ExitCode.ITEM_FAILED) from error
+    except (StartError, CorruptTreeError) as error:
+        raise CommandError(str(error), ExitCode.ITEM_FAILED, trouble_of(error)) from error
+    except TreeUnavailableError as error:
+        raise CommandError(
+            f"the copy broke off: {error}; repeat it", trouble=Trouble.COPY_BROKE_OFF
+        ) from error
+
+
+def _tell(move: Move, target: str, *, dry_run: bool) -> None:
+    plan, image = move.plan, move.image
+    say(
+        f"cluster {plan.cluster_id}: {counted(len(image.topics), 'topic')}, "
+        f"{counted(image.partition_count, 'partition')}, {counted(len(image.nodes), 'node')}"
+    )
+    were = "was" if plan.created == 1 else "were"
+    verb = "would be" if dry_run else were
+    say(
+        f"{counted(plan.created, 'node')} {verb} created, {plan.changed} changed, "
+        f"{plan.deleted} deleted in {target}"
+    )

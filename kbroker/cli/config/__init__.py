@@ -1,0 +1,1 @@
+"""`kbroker config`: settings read, changed, and taken from files."""

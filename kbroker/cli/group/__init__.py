@@ -1,0 +1,1 @@
+"""`kbroker group`: consumer groups and their offsets."""

@@ -1,0 +1,202 @@
+"""`kbroker group`: consumer groups, their members and lag, and where they go on reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from kbroker.cli.arguments.completion import group_names
+from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
+from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.group.reset import reset
+from kbroker.cli.lazy_commands import CommandGroup
+from kbroker.cli.shown.open_transactions import held_back, tell_open
+from kbroker.cli.shown.output import counted, output_option, print_rows, say
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.cluster_requests import GROUP, check_all_told
+from kbroker.client.consumer_groups import (
+    OF_JOBS,
+    ConsumerGroup,
+    GroupMember,
+    delete_group,
+    lag,
+    listed_groups,
+    read_group,
+)
+from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.errors import ErrorCode, Trouble
+from kbroker.model import TopicPartition
+
+_LISTED = ("group", "state", "protocol_type", "type")
+_DESCRIBED = (
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "start_offset",
+    "end_offset",
+    "lag",
+    "member",
+    "client_id",
+    "host",
+    "state",
+)
+_UNTOLD = (None, None)
+# Where the log of a partition starts and ends, as far as its leader told it.
+Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
+_MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
+
+
+@click.group(cls=CommandGroup)
+def group() -> None:
+    """List, describe, reset and delete consumer groups."""
+
+
+group.add_command(reset)
+
+
+@group.command("list")
+@click.option("--internal", is_flag=True, help="Show the groups of kbroker's own jobs too.")
+@output_option
+@bootstrap_option
+def list_groups(bootstrap: str, output: str, internal: bool) -> None:
+    """Print one line per group.
+
+    Restores, mirrors and rules keep in groups of their own how far they are: --internal shows them.
+    """
+    with cluster_links(bootstrap) as links:
+        listed = listed_groups(links)
+        shown = [each for each in listed if internal or not each.group_id.startswith(OF_JOBS)]
+        rows = [
+            {
+                "group": entry.group_id,
+                "state": entry.group_state or None,  # older brokers tell neither
+                "protocol_type": entry.protocol_type,
+                "type": entry.group_type or None,
+            }
+            for entry in shown
+        ]
+        print_rows(rows, _LISTED, output)
+        tell_silent(links)
+        check_all_told(links, GROUP)
+    if listed and not rows:
+        say(f"no groups but {counted(len(listed), 'group')} of kbroker's jobs: add --internal")
+    elif not rows:
+        say("no groups: there is one when a consumer has joined it or committed offsets")
+
+
+@group.command("describe", short_help="Print offsets, lag and members of a group.")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
+@click.option("--members", is_flag=True, help="Print each member with the partitions it reads.")
+@output_option
+@bootstrap_option
+def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -> None:
+    """Print each partition of a group: committed offset, start and end of the log, the lag, and who
+    reads it. A member without a partition has a line of its own.
+
+    The lag is from the committed offset to the end. Where that offset is below START_OFFSET, the
+    records between them are gone.
+    """
+    with cluster_links(bootstrap) as links:
+        groups = [read_group(links, name) for name in dict.fromkeys(names)]
+        leaders = {} if members else _leaders(links, groups)
+        bounds = _bounds(links, leaders)
+        held = held_back(links, leaders, {place: end for place, (_, end) in bounds.items()})
+        missing = [group.name for group in groups if group.is_unknown]
+        known = [str(entry.group_id) for entry in listed_groups(links)] if missing else []
+    found = [group for group in groups if not group.is_unknown]
+    if members:
+        rows = [_member_row(group, member) for group in found for member in group.members]
+        print_rows(rows, _MEMBERS, output)
+    else:
+        rows = [row for group in found for row in _rows(group, bounds)]
+        print_rows(rows, _DESCRIBED, output)
+    for group in found:
+        say(_summary(group, bounds))
+    tell_open({place: at for place, at in held.items() if any(place in g.committed for g in found)})
+    tell_silent(links)
+    refuse([no_such("group", name, known) for name in missing])
+
+
+@group.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
+@click.option("--if-exists", is_flag=True, help="A missing group is fine.")
+@bootstrap_option
+def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
+    """Delete groups with their committed offsets. A group with members is not deleted."""
+    failures = []
+    trouble = None
+    with cluster_links(bootstrap) as links:
+        for name in dict.fromkeys(names):
+            code = delete_group(links, name)
+            if code == ErrorCode.NONE:
+                say(f"{name}: deleted")
+            elif code == ErrorCode.NON_EMPTY_GROUP:
+                trouble = Trouble.GROUP_HAS_MEMBERS
+                failures.append(
+                    f"group {name} was not deleted: it has members, stop them first "
+                    f"(`kbroker group describe {name} --members` names them)"
+                )
+            elif code != ErrorCode.GROUP_ID_NOT_FOUND:
+                failures.append(f"group {name} was not deleted: {code.name}")
+            elif if_exists:
+                say(f"{name}: nothing to do, there is no such group")
+            else:
+                known = [str(entry.group_id) for entry in listed_groups(links)]
+                failures.append(no_such("group", name, known))
+    refuse(failures, trouble)
+
+
+def _leaders(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:
+    topics = sorted({place.topic for group in groups for place in group.committed})
+    return leaders_of(links.describe(topics).topics) if topics else {}
+
+
+def _bounds(links: ClusterLinks, leaders: Mapping[TopicPartition, int]) -> Bounds:
+    starts = offsets_at(links, leaders, EARLIEST)
+    ends = offsets_at(links, leaders, LATEST)
+    return {place: (starts.get(place), ends.get(place)) for place in leaders}
+
+
+def _rows(group: ConsumerGroup, bounds: Bounds) -> list[dict[str, Any]]:
+    owners = {place: member for member in group.members for place in member.partitions}
+    rows = []
+    for place, committed in sorted(group.committed.items()):
+        start, end = bounds.get(place, _UNTOLD)
+        row = {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed_offset": committed,
+            "start_offset": start,
+            "end_offset": end,
+            "lag": lag(committed, end),
+        }
+        rows.append({**row, **_who(group, owners.get(place))})
+    return rows + [_who(group, member) for member in group.members if not member.partitions]
+
+
+def _who(group: ConsumerGroup, member: GroupMember | None) -> dict[str, Any]:
+    return {
+        "group": group.name,
+        "member": member.member_id if member else None,
+        "client_id": member.client_id if member else None,
+        "host": member.host if member else None,
+        "state": group.state,
+    }
+
+
+def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
+    partitions = [str(place) for place in member.partitions]
+    return {**_who(group, member), "instance_id": member.instance_id, "partitions": partitions}
+
+
+def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
+    said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
+    lags = [
+        lag(committed, bounds.get(place, _UNTOLD)[1])
+        for place, committed in group.committed.items()
+    ]
+    known = [each for each in lags if each is not None]
+    return f"{said}, lag {sum(known)}" if known else said

@@ -1,0 +1,1 @@
+"""`kbroker log`: files of a data directory, without a broker."""

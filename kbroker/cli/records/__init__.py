@@ -1,0 +1,1 @@
+"""`kbroker produce` and `consume`: records from lines, and lines from records."""

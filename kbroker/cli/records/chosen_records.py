@@ -1,0 +1,248 @@
+"""Which records a reader wants, and how they are read and printed: for `kbroker consume`, and for
+whoever prints them in another form.
+
+Of a group the client library reads, for it knows how to be a member; else the project's own fetcher
+does, which is faster.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import click
+
+from kbroker.cli.arguments.connection import client_errors, link_errors
+from kbroker.cli.arguments.topic_choice import check_partitions, chosen, matching
+from kbroker.cli.arguments.unreadable import Unreadable
+from kbroker.cli.records.record_place import END, START, Place, check_start, offsets_at
+from kbroker.cli.shown.open_transactions import held_back, held_in_topic, tell_open
+from kbroker.cli.shown.output import counted, say
+from kbroker.cli.shown.terminal_line import TerminalLine
+from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
+from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.topic_figures import offsets_at as offsets_now
+from kbroker.model import TopicPartition
+from kbroker.record.default_record import Record
+
+_FIRST_SHOWN_S = 0.5
+COMMITTED = "read_committed"
+
+Batches = Iterable[tuple[TopicPartition, list[Record]]]
+"""Partitions and records of them, as they come."""
+
+
+class Printer(Protocol):
+    """Prints records to one stream."""
+
+    printed: int  # records
+    next_offsets: dict[TopicPartition, int]  # behind the last printed record
+
+    def print(self, place: TopicPartition, records: Sequence[Record]) -> None:
+        """Print records of a partition: they have left this process when this returns."""
+
+    def end(self) -> None:
+        """Close what `print` opened; no more records come."""
+
+
+def print_chosen(bootstrap: str, choice: Choice, count: int | None, printer: Printer) -> Unreadable:
+    """Print up to `count` of the records that are wanted; returns what could not be read.
+
+    Raises CommandError.
+    """
+    unreadable = Unreadable(say)
+    is_all = False
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as cluster:
+        views = choice.views(cluster)
+        ends = choice.ends(cluster, views)
+        if choice.group is None:
+            batches = choice.batches(cluster, views, ends, unreadable.tell)
+            is_all = print_all(batches, count, printer, follow=choice.follow)
+    if choice.group is not None:
+        topics = [view.name for view in views]
+        is_all = _print_as_member(bootstrap, topics, choice, count, printer, unreadable)
+    if is_all and not choice.follow:
+        tell_open(ends.held)
+    return unreadable
+
+
+def _print_as_member(
+    bootstrap: str,
+    topics: Sequence[str],
+    choice: Choice,
+    count: int | None,
+    printer: Printer,
+    unreadable: Unreadable,
+) -> bool:
+    """Print what a group has not read; whether that was all."""
+    from kbroker.cli.records.group_records import (  # 130 ms that nobody else pays
+        GroupRecords,
+        Habits,
+    )
+
+    with client_errors(bootstrap):
+        habits = Habits(choice.start == END, choice.isolation)
+        group = str(choice.group)
+        member = GroupRecords(bootstrap, group, topics, say, habits, unreadable.tell)
+        is_all = False
+        # A member that is told to end leaves its group, else the others wait for it.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            batches = member.batches(follow=choice.follow)
+            is_all = print_all(batches, count, printer, follow=choice.follow)
+        finally:
+            member.leave(None if is_all else printer.next_offsets)  # not what was polled
+    return is_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where to stop by partition, and which of them are `held`: by an open transaction, before the
+    end that was asked for.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What to read."""
+
+    names: Sequence[str]
+    pattern: re.Pattern[str] | None
+    partitions: Sequence[int]
+    start: Place
+    end: Place | None
+    follow: bool
+    isolation: str
+    group: str | None
+
+    @property
+    def only_committed(self) -> bool:
+        """Whether records of open and aborted transactions are left out."""
+        return self.isolation == COMMITTED
+
+    def check(self) -> None:
+        """UsageError where the options contradict each other."""
+        if not self.names and self.pattern is None:
+            raise click.UsageError("name a topic, or give --pattern")
+        if self.follow and self.end is not None:
+            raise click.UsageError("--follow and --to exclude each other")
+        if self.group is None:
+            return
+        if not self.group:
+            raise click.UsageError("--group is empty: give the name of a group")
+        if self.partitions:
+            raise click.UsageError(
+                "--group and --partition exclude each other: the group shares out the partitions"
+            )
+        if self.end is not None:
+            raise click.UsageError("--group and --to exclude each other: a group reads to the end")
+        if self.start not in (START, END):
+            raise click.UsageError(
+                "a group begins at its own offsets: give --from as start or end, for partitions "
+                "where it has none (kbroker group reset moves its offsets)"
+            )
+
+    def views(self, cluster: ClusterLinks) -> list[TopicView]:
+        """The topics as they are. CommandError where one is not there."""
+        views = chosen(cluster, self.names, self.pattern)
+        for view in views:
+            check_partitions(view, self.partitions)
+        return views
+
+    def batches(
+        self,
+        cluster: ClusterLinks,
+        views: Sequence[TopicView],
+        ends: Ends,
+        tell_unreadable: Callable[[str], None],
+    ) -> Batches:
+        """Their records."""
+        starts = self._offsets(cluster, views, self.start)
+        check_start(self.start, starts)
+        if not self.follow:
+            course = Course(
+                starts=starts,
+                ends=ends.offsets,
+                only_committed=self.only_committed,
+                tell_unreadable=tell_unreadable,
+            )
+        else:
+            course = Course(
+                starts=starts,
+                find=None if self.partitions else partial(self._find, cluster),
+                only_committed=self.only_committed,
+                tell_held=tell_open,
+                tell_unreadable=tell_unreadable,
+            )
+        return RecordFetcher(cluster, views, course, say).batches()
+
+    def ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> Ends:
+        """Where to stop reading what is there now; a group finds the end by itself."""
+        if self.follow:
+            return Ends()
+        if self.group is not None:
+            return Ends(held=_held_from_a_group(cluster, views) if self.only_committed else {})
+        ends = self._offsets(cluster, views, self.end or END)
+        held: dict[TopicPartition, int] = {}
+        for view in views if self.only_committed else ():
+            held |= held_in_topic(cluster, view, ends)
+        return Ends(offsets=ends | held, held=held)
+
+    def _offsets(
+        self, cluster: ClusterLinks, views: Iterable[TopicView], place: Place
+    ) -> dict[TopicPartition, int]:
+        return {
+            partition: offset
+            for view in views
+            for partition, offset in offsets_at(
+                cluster, view, self.partitions or list(view.leaders), place
+            ).items()
+        }
+
+    def _find(self, cluster: ClusterLinks) -> list[TopicView]:
+        named = cluster.topics(self.names) if self.names else []
+        return named if self.pattern is None else [*named, *matching(cluster, self.pattern)]
+
+
+def _held_from_a_group(
+    cluster: ClusterLinks, views: Iterable[TopicView]
+) -> dict[TopicPartition, int]:
+    leaders = {
+        TopicPartition(view.name, number): leader
+        for view in views
+        for number, leader in view.leaders.items()
+    }
+    return held_back(cluster, leaders, offsets_now(cluster, leaders, LATEST))
+
+
+def print_all(batches: Batches, count: int | None, printer: Printer, *, follow: bool) -> bool:
+    """Print up to `count` records; whether all were printed that there are."""
+    line = TerminalLine(sys.stderr, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
+    is_silent = not sys.stdout.isatty()
+    try:
+        for place, records in batches:
+            if count is not None:
+                records = records[: count - printer.printed]
+            printer.print(place, records)
+            if printer.printed == count:
+                return False
+            if is_silent and line.is_due(now_s := time.monotonic()):
+                line.show(counted(printer.printed, "record"), now_s)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        return False  # Ctrl-C is how it ends
+    finally:
+        line.end()
+        printer.end()
+    return True

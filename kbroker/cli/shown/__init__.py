@@ -1,0 +1,1 @@
+"""What a terminal or a program sees: tables, lines, formats, progress."""

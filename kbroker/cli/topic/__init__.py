@@ -1,0 +1,1 @@
+"""`kbroker topic`: topics made, changed, copied and trimmed."""

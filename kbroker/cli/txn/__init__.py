@@ -1,0 +1,1 @@
+"""`kbroker txn`: transactions seen, aborted, and found hanging."""

@@ -1,0 +1,50 @@
+"""`kbroker txn abort --transactional-id`: have the coordinator abort what an id has open."""
+
+from __future__ import annotations
+
+from kbroker.cli.arguments.connection import CommandError, cluster_links
+from kbroker.cli.arguments.refusals import no_such, refuse, shown
+from kbroker.cli.shown.output import named, say
+from kbroker.client.aborted_ids import PATIENCE_S, AbortedId, abort_what_is_open
+from kbroker.client.transactions import listed_transactions
+
+
+def abort_id(bootstrap: str, name: str) -> None:
+    """Abort it, and say what became of it. CommandError where nobody uses the id, or its partitions
+    cannot be told.
+    """
+    with cluster_links(bootstrap) as links:
+        done = abort_what_is_open(links, name) if name else None  # none is empty
+        if done is None:
+            known = [each.transactional_id for each in listed_transactions(links)]
+            refuse([no_such("transactional id", name, known, "txn")])
+            return
+    if not done.is_ended:
+        raise CommandError(_waiting(done))
+    say(sentence_of(done))
+
+
+def sentence_of(done: AbortedId) -> str:
+    """Tell what became of what an id had open."""
+    before, after = done.before, done.after
+    name = shown(before.transactional_id)
+    if not before.is_open:
+        return f"{name}: no transaction is open, it is {before.state}; nobody was shut out"
+    whose = f"{name}: the transaction of producer {before.producer_id}, epoch"
+    whose = f"{whose} {before.producer_epoch}, in {named(before.partitions) or 'no partition'}"
+    if done.decided is None:
+        return f"{whose} has ended meanwhile"
+    if done.is_commit:
+        return f"{whose} was not aborted: it had been committed"
+    if (after.producer_id, after.producer_epoch) == (before.producer_id, before.producer_epoch):
+        return f"{whose} is aborted"
+    return f"{whose} is aborted; that epoch is shut out (now {after.producer_epoch})"
+
+
+def _waiting(done: AbortedId) -> str:
+    before = done.before
+    return (
+        f"{shown(before.transactional_id)}: the transaction of producer {before.producer_id} is "
+        f"{done.after.state}, and {named(before.partitions)} were not all told in {PATIENCE_S:.0f} "
+        f"s; broker {done.after.coordinator} goes on: look at `kbroker cluster status`"
+    )
