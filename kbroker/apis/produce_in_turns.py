@@ -78,13 +78,18 @@ async def _verify(ctx: LargeContext, transactional_id: str, work: ProduceWork) -
 async def _append(ctx: LargeContext, request: ProduceRequest, work: ProduceWork) -> list[Outcome]:
     appends, origin = ctx.services.replicas.appends, origin_of(ctx.api_version)
     outcomes: list[Outcome] = []
+    long: set[TopicPartition] = set()
     try:
         for entries in slices(list(work.entries), ENTRIES):
             results = appends.append_records(entries, request.acks, request.timeout_ms, origin)
-            outcomes.append(
-                results if isinstance(results, list) else asyncio.ensure_future(results)
-            )
+            if not isinstance(results, list):
+                if not isinstance(results, asyncio.Future):
+                    long.update(topic_partition for topic_partition, _ in entries)
+                results = asyncio.ensure_future(results)
+            outcomes.append(results)
             await turn()
+        if long:
+            await appends.wait_until_appended(long)
     except BaseException:
         _give_up(outcomes)
         raise

@@ -11,7 +11,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Container
 from functools import partial
 from typing import NamedTuple
 
@@ -135,6 +135,14 @@ class Appends:
             done = self._long.add(request, later)
             return self._answer_later(done, results, request, timeout_ms)
         return self._answer(results, pending, required_acks, timeout_ms) if pending else results
+
+    async def wait_until_appended(self, partitions: Container[TopicPartition]) -> None:
+        """Return when all that these were asked to append is appended, or refused: its records are
+        not read any more.
+        """
+        appending = {task for name, task in self._waiting.items() if name in partitions}
+        if appending:
+            await asyncio.wait(appending)
 
     def shutdown(self) -> None:
         """Append nothing more."""

@@ -15,6 +15,7 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import MOST_PRODUCED_AT_ONCE
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
+from kbroker.log.append.append_rules import AT_ONCE_RECORDS
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode
 from kbroker.protocol.header import decode_request_header, decode_response_header
@@ -22,12 +23,15 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse, Request, Response
 from kbroker.record.record_batch import TRANSACTIONAL_BIT
 from kbroker.turns import ENTRIES
+from tests.fakes.brokers.long_appends_broker import HeldWork, LongAppendsBroker, settled
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, batch, topic_id_of
+from tests.fakes.logs.log_maker import open_log
 from tests.fakes.requests.api_context import ApiCaller
 from tests.fakes.requests.denying_authorizer import services_without
 from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.requests.request_frames import frame_of
 from tests.fakes.running.loop_turns import counting_turns
+from tests.fakes.running.waiting import until
 
 FEW_AT_ONCE = 4
 LED = range(12)
@@ -224,6 +228,34 @@ def test_what_waits_for_followers_holds_neither_memory_nor_the_next_request(in_t
     assert [(each.index, each.error_code) for each in answered.partition_responses] == [
         (index, 0) for index in LED
     ]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_the_next_request_begins_when_batches_that_take_long_are_appended(
+    in_turns, tmp_path, acks
+):
+    work, log = HeldWork(), open_log(tmp_path)
+    broker = LongAppendsBroker({T: log}, work)
+    broker.lead(T, 1, isr=(0, FOLLOWER))
+    services = services_of(cluster_of())
+    services.replicas.appends = broker.appends
+    long = batch(*[b"v"] * (AT_ONCE_RECORDS + 1))
+    asked, received = request_of(plain(topic("t", *((n, long) for n in LED)), acks=acks), 9)
+    answering = asyncio.ensure_future(KafkaApis(registered(), services).handle(asked))
+    del asked
+    await until(lambda: work.asked > 0)
+    await settled()
+    assert not answering.done()  # its batch is read from what was received
+
+    await work.let_through()
+
+    accepted = await answering
+    assert isinstance(accepted, Accepted)
+    assert log.log_end_offset == AT_ONCE_RECORDS + 1
+    received.clear()  # raises BufferError while anybody has a view of it
+    await settled()
+    assert accepted.outcome.done() == (acks == 1)
+    accepted.outcome.cancel()
 
 
 def test_what_waits_is_given_up_with_its_connection(in_turns):
