@@ -66,7 +66,6 @@ def throttled_replicas(name: str, value: Any) -> None:
 
 
 def connections_per_ip(_name: str, value: Any) -> None:
-    """host:count, comma separated."""
     parse_per_ip_overrides(value)
 
 

@@ -1,4 +1,6 @@
-"""What has settings, and where the value of a setting comes from, by their numbers on the wire."""
+"""Types of resources that have settings, and of places where a value comes from, by their numbers
+on the wire.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells about settings: value, source, synonyms, type, documentation.
+"""Settings as DescribeConfigs answers them: value, source, synonyms, type, documentation.
 
 Law: values, sources and synonyms are those that Kafka 3.9 answers, so that tools show the same of
 both. That includes its oddities: synonyms that come before the setting's own name are dropped, so a

@@ -1,8 +1,8 @@
-"""What the settings of a running broker may be changed to, beyond the bounds of each: they must fit
-together, and threads are not made many more or many less at once.
+"""Checks of the settings of a running broker, beyond the bounds of each: they must fit together,
+and the number of threads changes in small steps only.
 
-Law: whatever Kafka 3.9 refuses is refused. What passes can be applied by every part of the broker
-and described to clients, so that the tree never holds a value that no broker can use.
+Law: whatever Kafka 3.9 refuses is refused. A value that passes can be applied by every part of the
+broker and described to clients: the tree never holds one that no broker can use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """KafkaConfig: every group of settings of one broker, and where each value came from.
 
-Law: a KafkaConfig never changes, so that everybody who holds one sees settings that fit together;
-dynamic settings make a new one (`with_dynamic`). A component receives its group, not all of this,
-so that its constructor shows what it depends on. Order: defaults < profile < properties file <
-environment < override < dynamic settings.
+Law: a KafkaConfig never changes, so all its readers see settings that fit together; dynamic
+settings make a new one (`with_dynamic`). A component receives its group, not all of this, so that
+its constructor shows what it depends on. Order: defaults < profile < properties file < environment
+< override < dynamic settings.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class KafkaConfig:
     def end_points(self) -> tuple[EndPoint, ...]:
         """The addresses to listen on.
 
-        Those of a KRaft controller are left out, as there is none here.
+        A KRaft controller's are left out, as there is none here.
         """
         return self._end_points("listeners", self.socket_server.listeners)
 
@@ -216,7 +216,7 @@ class KafkaConfig:
         return self.kbroker.kbroker_profile == "dev"
 
     def advertises_per_connection(self) -> bool:
-        """True where each client is given the address it came by."""
+        """True if each client is given the address that it connected to."""
         return (
             self.is_for_development
             and self.socket_server.advertised_listeners is None
@@ -229,7 +229,7 @@ class KafkaConfig:
         return named.upper() if named else self.security.security_inter_broker_protocol
 
     def control_plane_listener_name(self) -> str | None:
-        """The listener of the controller's orders, where they have one of their own."""
+        """The listener of the controller's requests, if they have one of their own."""
         named = self.socket_server.control_plane_listener_name
         return named.upper() if named else None
 

@@ -30,7 +30,7 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_advertise: str | None = define(
         None,
-        "HOST:PORT given to every client, whichever address it connected to; for the first "
+        "HOST:PORT given to every client, no matter which address it connected to; for the first "
         "listener.",
     )
     kbroker_quorum: str = define(
@@ -48,7 +48,7 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_loop: str = define(
         "auto",
-        "Event loop: uvloop where it is installed (auto), uvloop or asyncio.",
+        "Event loop: uvloop if it is installed (auto), uvloop or asyncio.",
         one_of=("auto", "uvloop", "asyncio"),
         importance="low",
     )

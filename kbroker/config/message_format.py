@@ -24,7 +24,7 @@ def message_format(version: str) -> int:
 
 
 def is_format_version_ignored(inter_broker_protocol_version: str) -> bool:
-    """True where the format versions of broker and topics do not count."""
+    """True if the format versions of broker and topics do not count."""
     return version_numbers(inter_broker_protocol_version) >= _FIRST_THAT_IGNORES
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 PROFILES: Mapping[str, Mapping[str, str]] = {
-    # No advertised.listeners here: each client gets the address it came by.
+    # No advertised.listeners here: each client gets the address it connected to.
     "dev": {
         "broker.id": "0",
         "listeners": "PLAINTEXT://127.0.0.1:9092",

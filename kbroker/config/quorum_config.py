@@ -70,7 +70,7 @@ class QuorumConfig(ConfigGroup):
             )
 
     def refusal(self) -> str | None:
-        """Say why this node must not start by itself, and what to do instead; None where it may."""
+        """Say why this node must not start by itself, and what to do instead; None if it may."""
         others = self.other_nodes()
         if others is None:
             return None

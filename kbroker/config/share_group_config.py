@@ -7,7 +7,7 @@ from kbroker.config.config_def import ConfigGroup, Facts, Short, config_group, d
 
 @config_group
 class ShareGroupConfig(ConfigGroup):
-    """Share groups (KIP-932)."""
+    """Share groups of KIP-932."""
 
     common = Facts(support="not yet")
 

@@ -1,7 +1,7 @@
 """TopicConfig: the settings of one topic: its overrides on top of the broker's values.
 
 Law: names, bounds and refusals are those of Kafka 3.9's topic settings, so that existing settings
-and tools work. Where a topic does not override a setting, the first of the broker's settings in
+and tools work. If a topic does not override a setting, the first of the broker's settings in
 `synonyms` that has a value counts.
 """
 
@@ -159,7 +159,7 @@ class TopicConfig(ConfigGroup):
 
     @property
     def compression_level(self) -> int | None:
-        """The level of the codec that `compression.type` names; None where it has none."""
+        """The level of the codec that `compression.type` names; None if it has none."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -169,12 +169,12 @@ class TopicConfig(ConfigGroup):
 
     @property
     def is_compacted(self) -> bool:
-        """True where the cleanup policy holds `compact`."""
+        """True if the cleanup policy contains `compact`."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted(self) -> bool:
-        """True where the cleanup policy holds `delete`, so that retention applies."""
+        """True if the cleanup policy contains `delete`, so that retention applies."""
         return "delete" in self.cleanup_policy
 
     def segment_ms_effective(self) -> int:
@@ -239,8 +239,9 @@ def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
 def sound_overrides(
     overrides: Mapping[str, str],
 ) -> tuple[Mapping[str, str], list[ConfigError]]:
-    """Those that can be used, and what is wrong with the others: they were stored by another
-    version, another broker or by hand, and must not keep the topic from being served.
+    """Split overrides into those that can be used, and what is wrong with the others. These were
+    stored by another version, another broker or by hand, and must not keep the topic from being
+    served.
     """
     wrong: dict[str, ConfigError] = {}
     for name, text in overrides.items():
@@ -308,7 +309,7 @@ def _validate_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
 
 
 def _validate_remote_storage(values: Mapping[str, ConfigValue]) -> None:
-    """There is none, as in a broker without remote.log.storage.system.enable."""
+    """Refuse it, as a broker without remote.log.storage.system.enable does."""
     if values.get("remote.log.copy.disable") or values.get("remote.log.delete.on.disable"):
         message = (
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "

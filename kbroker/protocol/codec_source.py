@@ -57,7 +57,6 @@ class Source:
         return name
 
     def line(self, text: str) -> None:
-        """Add one statement."""
         self._lines.append(" " * self._indent + text)
 
     @contextmanager

@@ -59,7 +59,7 @@ class DecoderSource:
         self._after_run: list[str] = []
 
     def build(self) -> Any:
-        """The compiled function."""
+        """Write the source of the function, and compile it."""
         source = self._source
         with source.block("def decode(buf, pos):"):
             source.line("limit = len(buf); start = pos")

@@ -32,7 +32,7 @@ class EncoderSource:
         self._write = "w"
 
     def build(self) -> Any:
-        """The compiled function."""
+        """Write the source of the function, and compile it."""
         source = self._source
         with source.block("def encode(m, head):"):
             source.line("out = [head]; w = out.append; pieces = []")
@@ -161,7 +161,7 @@ class EncoderSource:
             self._source.line(f"{self._write}({encoded}[{self._version}]); continue")
 
     def _tagged_fields(self, value: str, tagged: list[FieldSpec]) -> None:
-        """Those that differ from their default, in ascending order of tags."""
+        """Write the fields that differ from their default, in ascending order of tags."""
         self._flush()
         count, content = self._source.name("k"), self._source.name("t")
         outer = self._write
@@ -182,7 +182,7 @@ class EncoderSource:
         self._source.line(f"if {count}: {outer}(b''.join({content}))")
 
     def _differs(self, field: FieldSpec, value: str) -> str:
-        """An expression: the tagged field has to be written."""
+        """The expression that says whether a tagged field has to be written."""
         attribute = f"{value}.{field.name}"
         if field.default is None:
             return f"{attribute} is not None"

@@ -37,7 +37,7 @@ def next_frame(
     last).
 
     None when the frame is not whole yet. Raises FrameSizeError for a negative size or one above
-    `max_bytes`; UnservedError where the bytes are another protocol's.
+    `max_bytes`; UnservedError if the bytes are another protocol's.
     """
     if end - start < 4:
         return None

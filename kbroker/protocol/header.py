@@ -27,7 +27,7 @@ _CORRELATION_ID_AND_TAGS = Struct(">ix")
 
 
 class RequestHeader(NamedTuple):
-    """What is before every request."""
+    """The header that stands before every request."""
 
     api_key: int
     api_version: int

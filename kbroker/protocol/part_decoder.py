@@ -1,5 +1,5 @@
-"""Reads a request of many entries in parts, so that neither all of its objects exist at a time nor
-its reading takes one long step.
+"""Reads a request of many entries in parts, so that its objects never exist all at once, and no
+step takes long.
 
     for part in parts_of(MetadataRequest, 12, ("topics",), frame, offset, 256):
         if part is not None: ...
@@ -32,8 +32,8 @@ Path = tuple[str, ...]
 
 
 class Part(NamedTuple):
-    """Some entries of a message: `going_on` says of how many levels of the path the first entry is
-    the rest of the part before it.
+    """Some entries of a message. The first one may continue the last entry of the part before:
+    `going_on` says on how many levels of the path.
     """
 
     message: Any
@@ -47,8 +47,8 @@ _decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[Part | N
 def parts_of(
     cls: type[Message], version: int, path: Path, frame: memoryview, offset: int, most: int
 ) -> Iterator[Part | None]:
-    """The message in parts of `most` entries, those of all levels counted; None after as many
-    elements that are not a part yet.
+    """Yield the message in parts of `most` entries, counted on all levels; None after as many
+    elements that do not make a part yet.
 
     The message is one object, whose array is a new list in each part. Raises ProtocolError for
     bytes that are not this message, perhaps after some parts.
@@ -79,7 +79,7 @@ class _PartDecoderSource(DecoderSource):
         self._source.namespace |= {"copied": copy.copy, "Part": Part}
 
     def build(self) -> Any:
-        """The compiled function."""
+        """Write the source of the function, and compile it."""
         source = self._source
         with source.block("def decode(buf, pos, most):"):
             source.line("limit = len(buf); start = pos; c = k = b = w = 0; pause = most")

@@ -57,8 +57,8 @@ class _Written:
 
 
 class ArrayInParts:
-    """An array of an answer to which entries are added; `path` are the arrays in its entries that
-    an entry may go on in.
+    """An array of an answer, to which entries are added. An entry may continue later, in the arrays
+    of `path`.
     """
 
     def __init__(self, version: int, path: Sequence[str]) -> None:
@@ -79,12 +79,12 @@ class ArrayInParts:
 
     @property
     def depth(self) -> int:
-        """How many levels an entry may go on in."""
+        """The number of levels on which an entry may continue."""
         return len(self._path)
 
     def add(self, entries: Sequence[Any], going_on: int = 0) -> None:
-        """Add what a part has; `going_on` says of how many levels its first entry is the rest of
-        the last one here.
+        """Add the entries of a part; its first entry continues the last one here on `going_on`
+        levels.
         """
         if isinstance(entries, Run):
             self._add_run(entries)
@@ -105,7 +105,7 @@ class ArrayInParts:
         self.add(run.added)
 
     def run(self) -> Run:
-        """All of it."""
+        """The array as a run; nothing is added to it afterwards."""
         self._close()
         self._cut()
         return Run(self._pieces, self._count, self._version)
@@ -147,8 +147,8 @@ class ArrayInParts:
 
 
 def encode_runs(message: Message, version: int, head: bytes) -> list[Piece]:
-    """As `codec.encode_pieces`, of a message that is large, or has runs in its arrays: it takes
-    little more memory than its bytes.
+    """Encode in pieces a message that is large, or has runs in its arrays: it takes little more
+    memory than its bytes.
     """
     return _encoder_of(type(message), version)(message, head)
 

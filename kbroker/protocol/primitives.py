@@ -65,8 +65,8 @@ def write_uvarint(value: int) -> bytes:
 
 
 def write_text(text: str) -> bytes:
-    """A text for people as UTF-8, without its end where it is longer than a string may be: it may
-    tell a name that is as long already.
+    """Write a text for people as UTF-8, cut if it is longer than a string may be: it may quote a
+    name that is as long already.
     """
     data = text.encode("utf-8", "replace")
     if len(data) <= MAX_STRING_BYTES:
@@ -108,7 +108,7 @@ def read_tag(buffer: memoryview, offset: int, limit: int, last: int) -> tuple[in
 
 
 def ends_early(message: str, size_bytes: int) -> NoReturn:
-    """Refuse a message that goes on where the bytes end."""
+    """Refuse a message that goes on after the bytes end."""
     raise ProtocolError(f"{message} ends before byte {size_bytes}") from None
 
 
@@ -124,12 +124,10 @@ def bad_count(most: int, field: str, count: int, remaining: int, fits: bool) -> 
 
 
 def bad_null(field: str) -> NoReturn:
-    """Refuse a null."""
     raise ProtocolError(f"{field}: null is not allowed here")
 
 
 def bad_length(field: str, length: int) -> NoReturn:
-    """Refuse a length."""
     raise ProtocolError(f"{field}: length {length}")
 
 

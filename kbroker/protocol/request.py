@@ -1,4 +1,4 @@
-"""What travels between the network and the APIs: a received request, and the pieces of its answer.
+"""A received request, and the pieces of its answer, as they pass between the network and the APIs.
 
 A request keeps a view of the frame it came in: message bodies are decoded from it and record data
 stays a view of it. The view is valid until the answer has been handed back.
@@ -18,12 +18,10 @@ class FileSlice(Protocol):
 
     position: int  # absolute byte position in the file
 
-    def __len__(self) -> int:
-        """Size in bytes."""
-        ...
+    def __len__(self) -> int: ...
 
     def fileno(self) -> int:
-        """Descriptor of the open file, for use at once. OSError where the file is gone."""
+        """Descriptor of the open file, for use at once. OSError if the file is gone."""
         ...
 
     def read(self) -> bytes:
@@ -34,14 +32,14 @@ class FileSlice(Protocol):
 Piece = bytes | bytearray | memoryview | FileSlice
 
 OWN_SOFTWARE = "kbroker"  # what our commands and brokers call themselves (KIP-511)
-NO_VERSION = "unknown"  # as Kafka says where nobody knows it
+NO_VERSION = "unknown"  # Kafka's word if nobody knows it
 
 _NO_FRAME = memoryview(b"")
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class ConnectionInfo:
-    """Who is on the other end, and how it reached us."""
+    """The client at the other end of a connection, and how it reached us."""
 
     connection_id: str  # "local:port-peer:port-index", as Kafka names connections
     listener_name: str
@@ -73,8 +71,8 @@ def shown_client(connection: ConnectionInfo, client_id: str | None, address: str
 
 
 class Request(NamedTuple):
-    """A frame whose header has been read; `body_offset` is where the message starts in `frame`, and
-    `size_bytes` what was received, also when the frame has been let go.
+    """A frame whose header has been read. `body_offset` is the start of the message in `frame`;
+    `size_bytes` is what was received, even after the frame has been let go.
     """
 
     header: RequestHeader
@@ -84,7 +82,7 @@ class Request(NamedTuple):
     size_bytes: int
 
     def without_frame(self) -> Request:
-        """Itself without what was received: an answer that waits must not keep that."""
+        """The same request without the received bytes: an answer that waits must not keep them."""
         return self._replace(frame=_NO_FRAME)
 
 
@@ -115,20 +113,18 @@ class Outcome(Protocol):
         ...
 
     def cancel(self) -> bool:
-        """Nobody waits for it any more."""
+        """Give it up: nobody waits for it any more."""
         ...
 
     def cancelled(self) -> bool:
-        """Whether nobody waited for it."""
+        """Whether it was given up before it was done."""
         ...
 
     def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         """Call `callback` with this when it is done."""
         ...
 
-    def __await__(self) -> Generator[Any, None, Any]:
-        """Wait for it."""
-        ...
+    def __await__(self) -> Generator[Any, None, Any]: ...
 
 
 T = TypeVar("T")
@@ -136,8 +132,9 @@ R = TypeVar("R")
 
 
 class Accepted(Generic[T]):
-    """The answer to come of a request that has been carried out: its frame is not read any more,
-    and what its connection sends next may begin. It is `finish()` when `outcome` is done.
+    """The coming answer of a request that has been carried out. The request's frame is not needed
+    any more, so the next request of the connection may begin. `finish()` makes the answer when
+    `outcome` is done.
     """
 
     __slots__ = ("finish", "outcome")

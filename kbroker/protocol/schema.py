@@ -61,7 +61,7 @@ class Message(Struct):
     ) -> Message:
         """The answer of this request that says `code` for all of it, in the shape of `version`.
 
-        The code goes to the response's own error code; where the version has none, to an entry for
+        The code goes to the response's own error code; if the version has none, to an entry for
         every topic, partition, group or resource that the request names. Never raises; a response
         without any place for a code comes back empty.
         """
@@ -78,8 +78,8 @@ def message(
 ) -> Callable[[MessageT], MessageT]:
     """Declare a message class: API key, versions described, which of them are flexible.
 
-    `served` are the versions of a request that a broker answers where not all are, for example as
-    Kafka calls the last one unstable. Raises ValueError for one that is not described.
+    `served` are the versions of a request that a broker answers, if not all: Kafka may call the
+    last one unstable, for example. Raises ValueError for one that is not described.
     """
     described = Versions.parse(versions)
     answered = described if served is None else Versions.parse(served)

@@ -10,8 +10,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=67, versions="0", flexible="0+")
 class AllocateProducerIdsRequest(Message):
-    """Who asks."""
-
     broker_id: int = wire("int32", default=0)
     broker_epoch: int = wire("int64", default=-1)
 

@@ -51,7 +51,7 @@ class AlterPartitionRequest(Message):
 
 @message(key=56, versions="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """What holds now, partition by partition."""
+    """The state in force, partition by partition."""
 
     class PartitionData(Struct):
         """Leader and ISR of one partition after the change."""

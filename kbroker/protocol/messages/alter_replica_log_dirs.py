@@ -12,7 +12,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
-    """Which replicas shall live where."""
+    """The data directory that each replica should move to."""
 
     class AlterReplicaLogDirTopic(Struct):
         """Partitions of one topic."""
@@ -35,7 +35,7 @@ class AlterReplicaLogDirsRequest(Message):
     def error_response(
         self, code: ErrorCode, _version: int, _message: str | None = None, throttle_time_ms: int = 0
     ) -> AlterReplicaLogDirsResponse:
-        """See `Message`. The answer has topics where the request has directories."""
+        """Answer with topics: the request has directories in their place."""
         answer = AlterReplicaLogDirsResponse
         return answer(
             throttle_time_ms=throttle_time_ms,

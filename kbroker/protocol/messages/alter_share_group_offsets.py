@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: set where an empty share group starts (KIP-932).
+"""AlterShareGroupOffsets: set the offsets from which an empty share group starts (KIP-932).
 
 v0: flexible.
 """
@@ -13,8 +13,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsRequest(Message):
-    """The offsets."""
-
     class AlterShareGroupOffsetsRequestPartition(Struct):
         """The offset of one partition."""
 

@@ -16,8 +16,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
-    """Who asks."""
-
     client_software_name: str = wire("string", "3+", default="")
     client_software_version: str = wire("string", "3+", default="")
     cluster_id: str | None = wire("string", "5+", nullable="5+", default=None)

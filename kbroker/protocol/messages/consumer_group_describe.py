@@ -22,8 +22,6 @@ class ConsumerGroupDescribeRequest(Message):
 
 @message(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """The groups."""
-
     class TopicPartitions(Struct):
         """Partitions of one topic."""
 
@@ -56,8 +54,6 @@ class ConsumerGroupDescribeResponse(Message):
         member_type: int = wire("int8", "1+", default=-1)
 
     class DescribedGroup(Struct):
-        """One group."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default=None)
         group_id: str = wire("string", default="")

@@ -40,8 +40,6 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """The member's assignment."""
-
     class TopicPartitions(Struct):
         """Partitions of one topic."""
 

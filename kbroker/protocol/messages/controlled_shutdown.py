@@ -26,8 +26,6 @@ class ControlledShutdownResponse(Message):
     """The partitions that it still leads although others have replicas of them."""
 
     class RemainingPartition(Struct):
-        """One such partition."""
-
         topic_name: str = wire("string", default="")
         partition_index: int = wire("int32", default=0)
 

@@ -15,7 +15,7 @@ class CreateAclsRequest(Message):
     """The rules to add."""
 
     class AclCreation(Struct):
-        """A rule: which resource, who, from where, what, allowed or denied."""
+        """A rule: resource, user, host, operation, allowed or denied."""
 
         resource_type: int = wire("int8", default=0)
         resource_name: str = wire("string", default="")

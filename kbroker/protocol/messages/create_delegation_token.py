@@ -14,7 +14,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=38, versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest(Message):
-    """Whose token, who may renew it, and how long it may live at most; -1 leaves that to the
+    """A token's owner, the users who may renew it, and its longest life; -1 leaves that to the
     broker.
     """
 

@@ -30,7 +30,7 @@ class DeleteAclsRequest(Message):
 
 @message(key=31, versions="0-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """What each filter removed, in the order of the request."""
+    """The rules that each filter removed, in the order of the request."""
 
     class DeleteAclsMatchingAcl(Struct):
         """A rule that matched, and what came of it."""

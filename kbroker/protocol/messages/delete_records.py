@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsRequest(Message):
-    """Up to where to delete in which partitions."""
+    """Partitions, each with the offset to delete up to."""
 
     class DeleteRecordsPartition(Struct):
         """A partition and the first offset to keep; -1 is the high watermark."""
@@ -33,7 +33,7 @@ class DeleteRecordsRequest(Message):
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """Where the partitions begin now."""
+    """The new log start offsets of the partitions."""
 
     class DeleteRecordsPartitionResult(Struct):
         """The first offset that every live replica still has; -1 with an error."""

@@ -16,8 +16,6 @@ class DeleteShareGroupOffsetsRequest(Message):
     """The topics to forget."""
 
     class DeleteShareGroupOffsetsRequestTopic(Struct):
-        """One topic."""
-
         topic_name: str = wire("string", default="")
 
     group_id: str = wire("string", default="")

@@ -16,8 +16,6 @@ class DeleteShareGroupStateRequest(Message):
     """The partitions of a group."""
 
     class PartitionData(Struct):
-        """One partition."""
-
         partition: int = wire("int32", default=0)
 
     class DeleteStateData(Struct):

@@ -28,7 +28,7 @@ class DescribeAclsResponse(Message):
     """The rules that match, by resource."""
 
     class AclDescription(Struct):
-        """Who may, or may not, do what from which host."""
+        """A rule: the user, the host, the operation, allowed or denied."""
 
         principal: str = wire("string", default="")
         host: str = wire("string", default="")

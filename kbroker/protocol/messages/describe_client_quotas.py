@@ -13,12 +13,14 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Message):
-    """Which quotas; with strict, those of entities that have other components are left out."""
+    """Filters of quotas; with strict, entities that have other components are left out."""
 
     error_values: ClassVar[Mapping[str, Any]] = {"entries": None}
 
     class ComponentData(Struct):
-        """What one component of an entity must be: 0 exactly `match`, 1 the default, 2 any name."""
+        """One component of an entity, and how it must match: 0 exactly `match`, 1 the default, 2
+        any name.
+        """
 
         entity_type: str = wire("string", default="")
         match_type: int = wire("int8", default=0)
@@ -32,7 +34,7 @@ class DescribeClientQuotasRequest(Message):
 
 @message(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Message):
-    """The quotas that match; null entries where the request failed."""
+    """The quotas that match; null entries if the request failed."""
 
     class EntityData(Struct):
         """One component of an entity; a null name is the default."""
@@ -41,8 +43,6 @@ class DescribeClientQuotasResponse(Message):
         entity_name: str | None = wire("string", nullable="0+", default="")
 
     class ValueData(Struct):
-        """One quota."""
-
         key: str = wire("string", default="")
         value: float = wire("float64", default=0.0)
 

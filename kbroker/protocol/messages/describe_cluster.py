@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    """What to include; endpoint type 1 is brokers, 2 controllers."""
+    """Options of the answer; endpoint type 1 is brokers, 2 controllers."""
 
     include_cluster_authorized_operations: bool = wire("bool", default=False)
     endpoint_type: int = wire("int8", "1+", default=1)
@@ -20,11 +20,7 @@ class DescribeClusterRequest(Message):
 
 @message(key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """The cluster."""
-
     class DescribeClusterBroker(Struct):
-        """A broker."""
-
         broker_id: int = wire("int32", default=0)
         host: str = wire("string", default="")
         port: int = wire("int32", default=0)

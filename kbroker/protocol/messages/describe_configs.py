@@ -33,8 +33,6 @@ class DescribeConfigsRequest(Message):
 
 @message(key=32, versions="0-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """The configurations."""
-
     class DescribeConfigsSynonym(Struct):
         """Where a configuration could come from, the strongest first."""
 
@@ -43,8 +41,6 @@ class DescribeConfigsResponse(Message):
         source: int = wire("int8", "1+", default=0)
 
     class DescribeConfigsResourceResult(Struct):
-        """One configuration."""
-
         name: str = wire("string", default="")
         value: str | None = wire("string", nullable="0+", default="")
         read_only: bool = wire("bool", default=False)

@@ -27,8 +27,6 @@ class DescribeDelegationTokenRequest(Message):
 
 @message(key=41, versions="0-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
-    """The tokens."""
-
     class DescribedDelegationTokenRenewer(Struct):
         """A principal that may renew the token."""
 

@@ -23,8 +23,6 @@ class DescribeGroupsRequest(Message):
 
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """The groups."""
-
     class DescribedGroupMember(Struct):
         """A member of a group."""
 

@@ -48,7 +48,7 @@ class DescribeLogDirsResponse(Message):
         )
 
     class DescribeLogDirsResult(Struct):
-        """One directory; sizes are those of its volume, -1 where they are unknown."""
+        """One directory; sizes are those of its volume, -1 if unknown."""
 
         error_code: int = wire("int16", default=0)
         log_dir: str = wire("string", default="")

@@ -26,7 +26,7 @@ class DescribeProducersResponse(Message):
     """The producers, by partition."""
 
     class ProducerState(Struct):
-        """What is known of one producer; -1 where nothing is."""
+        """The state of one producer; -1 if unknown."""
 
         producer_id: int = wire("int64", default=0)
         producer_epoch: int = wire("int32", default=0)

@@ -40,7 +40,7 @@ class DescribeShareGroupOffsetsResponse(Message):
     """The offsets, by group."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
-        """Where one partition starts; -1 where that is not known."""
+        """The start of one partition; -1 if unknown."""
 
         partition_index: int = wire("int32", default=0)
         start_offset: int = wire("int64", default=0)

@@ -16,8 +16,6 @@ class DescribeTopicPartitionsRequest(Message):
     """The topics, and where the last page ended."""
 
     class TopicRequest(Struct):
-        """One topic."""
-
         name: str = wire("string", default="")
 
     class Cursor(Struct):
@@ -35,11 +33,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """One page."""
-
     class DescribeTopicPartitionsResponsePartition(Struct):
-        """One partition."""
-
         error_code: int = wire("int16", default=0)
         partition_index: int = wire("int32", default=0)
         leader_id: int = wire("int32", default=0)
@@ -51,8 +45,6 @@ class DescribeTopicPartitionsResponse(Message):
         offline_replicas: list[int] = wire("[]int32", default=[])
 
     class DescribeTopicPartitionsResponseTopic(Struct):
-        """One topic."""
-
         error_code: int = wire("int16", default=0)
         name: str | None = wire("string", nullable="0+", default="")
         topic_id: UUID = wire("uuid", default=ZERO_UUID)

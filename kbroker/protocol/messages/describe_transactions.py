@@ -17,8 +17,6 @@ class DescribeTransactionsRequest(Message):
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """The transactions."""
-
     class TopicData(Struct):
         """Partitions of one topic that belong to the transaction."""
 

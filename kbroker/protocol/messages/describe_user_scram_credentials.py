@@ -14,8 +14,6 @@ class DescribeUserScramCredentialsRequest(Message):
     """The users; null or none means all."""
 
     class UserName(Struct):
-        """One user."""
-
         name: str = wire("string", default="")
 
     users: list[DescribeUserScramCredentialsRequest.UserName] | None = wire(

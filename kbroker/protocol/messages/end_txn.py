@@ -24,7 +24,7 @@ class EndTxnRequest(Message):
 
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """The producer's id and epoch from now on; -1 where they stay."""
+    """The producer's id and epoch from now on; -1 if they stay."""
 
     throttle_time_ms: int = wire("int32", default=0)
     error_code: int = wire("int16", default=0)

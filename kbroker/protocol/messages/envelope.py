@@ -21,7 +21,7 @@ class EnvelopeRequest(Message):
 
 @message(key=58, versions="0", flexible="0+")
 class EnvelopeResponse(Message):
-    """The answer with its header; None where the envelope itself was refused."""
+    """The answer with its header; None if the envelope itself was refused."""
 
     response_data: bytes | None = wire("bytes", nullable="0+", default=None)
     error_code: int = wire("int16", default=0)

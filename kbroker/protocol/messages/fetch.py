@@ -39,7 +39,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=1, versions="0-18", flexible="12+")
 class FetchRequest(Message):
-    """What to read, from which offsets, and how long to wait for it."""
+    """The partitions to read, from which offsets, and how long to wait."""
 
     class ReplicaState(Struct):
         """The follower that asks, with the epoch of its registration."""
@@ -60,8 +60,6 @@ class FetchRequest(Message):
         high_watermark: int = wire("int64", "18+", tag=1, default=9223372036854775807)
 
     class FetchTopic(Struct):
-        """What to read of one topic."""
-
         topic: str = wire("string", "0-12", default="")
         topic_id: UUID = wire("uuid", "13+", default=ZERO_UUID)
         partitions: list[FetchRequest.FetchPartition] = wire("[]FetchPartition", default=[])
@@ -96,13 +94,13 @@ class FetchResponse(Message):
     """The record batches, and where the partitions stand."""
 
     class EpochEndOffset(Struct):
-        """Where the log of the asker parts from ours: the largest epoch in common and its end."""
+        """The point up to which the asker's log is ours: the largest common epoch and its end."""
 
         epoch: int = wire("int32", "12+", default=-1)
         end_offset: int = wire("int64", "12+", default=-1)
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads the partition now."""
+        """The current leader of the partition."""
 
         leader_id: int = wire("int32", "12+", default=-1)
         leader_epoch: int = wire("int32", "12+", default=-1)

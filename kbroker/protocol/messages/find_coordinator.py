@@ -30,8 +30,6 @@ class FindCoordinatorRequest(Message):
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """The coordinators."""
-
     class Coordinator(Struct):
         """The coordinator of one key."""
 

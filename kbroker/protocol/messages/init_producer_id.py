@@ -22,7 +22,7 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=22, versions="0-6", flexible="2+", served="0-5")
 class InitProducerIdRequest(Message):
-    """Who asks: a transactional id, or null for an idempotent producer."""
+    """A transactional id, or null for an idempotent producer."""
 
     error_values: ClassVar[Mapping[str, Any]] = {"producer_id": -1, "producer_epoch": -1}
 

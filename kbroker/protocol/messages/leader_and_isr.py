@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller tells a broker what it leads and follows (KIP-380, KIP-516,
+"""LeaderAndIsr: the controller's order to a broker: what it leads and follows (KIP-380, KIP-516,
 KIP-704).
 
 v1: request gains is_new.

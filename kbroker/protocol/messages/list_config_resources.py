@@ -11,15 +11,13 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest(Message):
-    """Which types of resources; none means all."""
+    """The types of resources; none means all."""
 
     resource_types: list[int] = wire("[]int8", "1+", default=[])
 
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """The resources."""
-
     class ConfigResource(Struct):
         """A resource: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."""
 

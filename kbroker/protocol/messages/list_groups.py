@@ -14,7 +14,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest(Message):
-    """Filters: states and types, where empty means any."""
+    """Filters by states and types; empty means any."""
 
     states_filter: list[str] = wire("[]string", "4+", default=[])
     types_filter: list[str] = wire("[]string", "5+", default=[])
@@ -22,11 +22,7 @@ class ListGroupsRequest(Message):
 
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """The groups."""
-
     class ListedGroup(Struct):
-        """A group."""
-
         group_id: str = wire("string", default="")
         protocol_type: str = wire("string", default="")
         group_state: str = wire("string", "4+", default="")

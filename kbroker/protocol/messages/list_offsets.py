@@ -22,7 +22,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
-    """Which offset to look up in which partitions."""
+    """Partitions, each with the time whose offset is asked for."""
 
     class ListOffsetsPartition(Struct):
         """A partition and the time to look up (-1 latest, -2 earliest, -3 largest timestamp)."""
@@ -48,8 +48,6 @@ class ListOffsetsRequest(Message):
 
 @message(key=2, versions="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """The offsets found."""
-
     class ListOffsetsPartitionResponse(Struct):
         """The offset found in one partition; -1 when there is none."""
 

@@ -10,7 +10,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Message):
-    """Which partitions are asked about; null means all."""
+    """The partitions asked about; null means all."""
 
     class ListPartitionReassignmentsTopics(Struct):
         """Partitions of one topic."""

@@ -12,7 +12,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=66, versions="0-2", flexible="0+", served="0-1")
 class ListTransactionsRequest(Message):
-    """Which transactions; empty filters and a duration of -1 ms let all pass, a pattern is RE2."""
+    """Filters; empty ones and a duration of -1 ms let all pass, a pattern is RE2."""
 
     state_filters: list[str] = wire("[]string", default=[])
     producer_id_filters: list[int] = wire("[]int64", default=[])
@@ -22,11 +22,7 @@ class ListTransactionsRequest(Message):
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """The transactions."""
-
     class TransactionState(Struct):
-        """One transaction."""
-
         transactional_id: str = wire("string", default="")
         producer_id: int = wire("int64", default=0)
         transaction_state: str = wire("string", default="")

@@ -28,7 +28,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataRequest(Message):
-    """Which topics are wanted: null means all (in v0 an empty list does)."""
+    """The topics asked for: null means all (in v0 an empty list does)."""
 
     class MetadataRequestTopic(Struct):
         """A topic by name, or by id with a null name."""
@@ -57,8 +57,6 @@ class MetadataResponse(Message):
         rack: str | None = wire("string", "1+", nullable="1+", default=None)
 
     class MetadataResponsePartition(Struct):
-        """One partition."""
-
         error_code: int = wire("int16", default=0)
         partition_index: int = wire("int32", default=0)
         leader_id: int = wire("int32", default=0)
@@ -68,8 +66,6 @@ class MetadataResponse(Message):
         offline_replicas: list[int] = wire("[]int32", "5+", default=[])
 
     class MetadataResponseTopic(Struct):
-        """One topic."""
-
         error_code: int = wire("int16", default=0)
         name: str | None = wire("string", nullable="12+", default="")
         topic_id: UUID = wire("uuid", "10+", default=ZERO_UUID)

@@ -10,8 +10,6 @@ class OffsetDeleteRequest(Message):
     """The group, and the partitions whose offsets go."""
 
     class OffsetDeleteRequestPartition(Struct):
-        """One partition."""
-
         partition_index: int = wire("int32", default=0)
 
     class OffsetDeleteRequestTopic(Struct):

@@ -27,7 +27,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=9, versions="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
-    """Which offsets of which groups are wanted; null topics mean all."""
+    """The groups and topics asked for; null topics mean all."""
 
     class OffsetFetchRequestTopic(Struct):
         """Partitions of one topic, up to v7."""
@@ -43,8 +43,6 @@ class OffsetFetchRequest(Message):
         partition_indexes: list[int] = wire("[]int32", "8+", default=[])
 
     class OffsetFetchRequestGroup(Struct):
-        """What is wanted of one group."""
-
         group_id: str = wire("string", "8+", default="")
         member_id: str | None = wire("string", "9+", nullable="9+", default=None)
         member_epoch: int = wire("int32", "9+", default=-1)
@@ -66,7 +64,7 @@ class OffsetFetchRequest(Message):
 
 @message(key=9, versions="0-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """The stored offsets; -1 where there is none."""
+    """The stored offsets; -1 if there is none."""
 
     class OffsetFetchResponsePartition(Struct):
         """The offset of one partition, up to v7."""

@@ -38,8 +38,6 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message(key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The ends found."""
-
     class EpochEndOffset(Struct):
         """The largest epoch not above the one asked for, and its end; -1 when it is not known."""
 

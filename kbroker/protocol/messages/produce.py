@@ -66,7 +66,7 @@ class ProduceResponse(Message):
         batch_index_error_message: str | None = wire("string", "8+", nullable="8+", default=None)
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads the partition now, for a client that asked the wrong broker."""
+        """The current leader of the partition, for a client that asked the wrong broker."""
 
         leader_id: int = wire("int32", "10+", default=-1)
         leader_epoch: int = wire("int32", "10+", default=-1)

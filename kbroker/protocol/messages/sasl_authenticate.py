@@ -11,8 +11,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Message):
-    """The client's token."""
-
     auth_bytes: bytes = wire("bytes", default=b"")
 
 

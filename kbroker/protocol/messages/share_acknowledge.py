@@ -24,8 +24,6 @@ class ShareAcknowledgeRequest(Message):
         acknowledge_types: list[int] = wire("[]int8", default=[])
 
     class AcknowledgePartition(Struct):
-        """One partition."""
-
         partition_index: int = wire("int32", default=0)
         acknowledgement_batches: list[ShareAcknowledgeRequest.AcknowledgementBatch] = wire(
             "[]AcknowledgementBatch", default=[]
@@ -51,7 +49,7 @@ class ShareAcknowledgeResponse(Message):
     """The result for each partition."""
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads the partition now."""
+        """The current leader of the partition."""
 
         leader_id: int = wire("int32", default=0)
         leader_epoch: int = wire("int32", default=0)

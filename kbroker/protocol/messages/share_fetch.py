@@ -15,7 +15,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=78, versions="1-2", flexible="0+")
 class ShareFetchRequest(Message):
-    """What to read and what has been done with earlier records."""
+    """The partitions to read, and acknowledgements of earlier records."""
 
     class AcknowledgementBatch(Struct):
         """The state of a range of offsets: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
@@ -25,8 +25,6 @@ class ShareFetchRequest(Message):
         acknowledge_types: list[int] = wire("[]int8", default=[])
 
     class FetchPartition(Struct):
-        """One partition."""
-
         partition_index: int = wire("int32", default=0)
         acknowledgement_batches: list[ShareFetchRequest.AcknowledgementBatch] = wire(
             "[]AcknowledgementBatch", default=[]
@@ -65,7 +63,7 @@ class ShareFetchResponse(Message):
     """The records, and which of them are the member's for a time."""
 
     class LeaderIdAndEpoch(Struct):
-        """Who leads the partition now."""
+        """The current leader of the partition."""
 
         leader_id: int = wire("int32", default=0)
         leader_epoch: int = wire("int32", default=0)

@@ -21,8 +21,6 @@ class ShareGroupDescribeRequest(Message):
 
 @message(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """The groups."""
-
     class TopicPartitions(Struct):
         """Partitions of one topic."""
 
@@ -38,8 +36,6 @@ class ShareGroupDescribeResponse(Message):
         )
 
     class Member(Struct):
-        """One member."""
-
         member_id: str = wire("string", default="")
         rack_id: str | None = wire("string", nullable="0+", default=None)
         member_epoch: int = wire("int32", default=0)
@@ -49,8 +45,6 @@ class ShareGroupDescribeResponse(Message):
         assignment: ShareGroupDescribeResponse.Assignment = wire("Assignment", default=...)
 
     class DescribedGroup(Struct):
-        """One group."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default=None)
         group_id: str = wire("string", default="")

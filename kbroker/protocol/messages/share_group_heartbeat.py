@@ -24,8 +24,6 @@ class ShareGroupHeartbeatRequest(Message):
 
 @message(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """The member's assignment."""
-
     class TopicPartitions(Struct):
         """Partitions of one topic."""
 

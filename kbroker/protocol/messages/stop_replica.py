@@ -1,9 +1,9 @@
-"""StopReplica: the controller tells a broker to stop following, or to delete, replicas (KIP-570).
+"""StopReplica: the controller's order to a broker to stop following, or to delete, replicas
+(KIP-570).
 
-v1: request gains broker_epoch, topics; request drops ungrouped_partitions.
-v2: flexible.
-v3: request gains topic_states; request drops delete_partitions, topics.
-v4: request gains is_kraft_controller.
+v1: request gains broker_epoch, topics; request drops ungrouped_partitions. v2: flexible. v3:
+request gains topic_states; request drops delete_partitions, topics. v4: request gains
+is_kraft_controller.
 
 Not in 4.x, where no controller uses ZooKeeper.
 """

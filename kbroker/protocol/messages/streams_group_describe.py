@@ -21,8 +21,6 @@ class StreamsGroupDescribeRequest(Message):
 
 @message(key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """The groups."""
-
     class KeyValue(Struct):
         """A name and its value."""
 
@@ -51,7 +49,7 @@ class StreamsGroupDescribeResponse(Message):
         )
 
     class Topology(Struct):
-        """The topology that the group runs; null subtopologies where it is not known."""
+        """The topology that the group runs; null subtopologies if unknown."""
 
         epoch: int = wire("int32", default=0)
         subtopologies: list[StreamsGroupDescribeResponse.Subtopology] | None = wire(
@@ -85,8 +83,6 @@ class StreamsGroupDescribeResponse(Message):
         warmup_tasks: list[StreamsGroupDescribeResponse.TaskIds] = wire("[]TaskIds", default=[])
 
     class Member(Struct):
-        """One member."""
-
         member_id: str = wire("string", default="")
         member_epoch: int = wire("int32", default=0)
         instance_id: str | None = wire("string", nullable="0+", default=None)
@@ -148,8 +144,6 @@ class StreamsGroupDescribeResponse(Message):
         )
 
     class DescribedGroup(Struct):
-        """One group."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default=None)
         group_id: str = wire("string", default="")

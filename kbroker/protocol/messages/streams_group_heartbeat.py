@@ -118,8 +118,6 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @message(key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """The member's assignment."""
-
     class Status(Struct):
         """Something that the member should know."""
 

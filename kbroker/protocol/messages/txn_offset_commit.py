@@ -20,7 +20,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=28, versions="0-6", flexible="3+", served="0-5")
 class TxnOffsetCommitRequest(Message):
-    """The offsets; generation and member are checked where they are given."""
+    """The offsets; generation and member are checked if they are given."""
 
     class TxnOffsetCommitRequestPartition(Struct):
         """The offset of one partition."""

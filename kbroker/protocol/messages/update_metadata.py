@@ -1,13 +1,9 @@
-"""UpdateMetadata: the controller tells every broker who is alive and who leads what.
+"""UpdateMetadata: the controller's report to every broker: the live brokers and the leaders.
 
-v1: request gains endpoints; request drops v0_host, v0_port.
-v2: request gains rack.
-v3: request gains listener.
-v4: request gains offline_replicas.
-v5: request gains broker_epoch, topic_states; request drops ungrouped_partition_states, topic_name.
-v6: flexible.
-v7: request gains topic_id.
-v8: request gains is_kraft_controller, type.
+v1: request gains endpoints; request drops v0_host, v0_port. v2: request gains rack. v3: request
+gains listener. v4: request gains offline_replicas. v5: request gains broker_epoch, topic_states;
+request drops ungrouped_partition_states, topic_name. v6: flexible. v7: request gains topic_id. v8:
+request gains is_kraft_controller, type.
 
 A deleted partition has leader -2. Not in 4.x, where no controller uses ZooKeeper.
 """
@@ -55,8 +51,6 @@ class UpdateMetadataRequest(Message):
         security_protocol: int = wire("int16", "1+", default=0)
 
     class UpdateMetadataBroker(Struct):
-        """A live broker."""
-
         id: int = wire("int32", default=0)
         v0_host: str = wire("string", "0", default="")
         v0_port: int = wire("int32", "0", default=0)

@@ -25,7 +25,7 @@ class WriteShareGroupStateRequest(Message):
         delivery_count: int = wire("int16", default=0)
 
     class PartitionData(Struct):
-        """What has changed in one partition; start offset -1 leaves it as it is."""
+        """The changes of one partition; start offset -1 leaves it as it is."""
 
         partition: int = wire("int32", default=0)
         state_epoch: int = wire("int32", default=0)
