@@ -23,6 +23,7 @@ from kbroker.config.kafka_config import DYNAMIC_ONLY, KEYS_BY_GROUP, config_key
 from kbroker.config.profiles import PROFILES
 from kbroker.config.topic_config import TopicConfig
 from kbroker.protocol.schema import message_spec
+from tests.docs.packages_picture import PICTURE, picture
 from tests.docs.pages import DOCS
 
 END = "<!-- end -->"
@@ -233,7 +234,8 @@ def part_in(text: str, name: str) -> str:
 
 
 def main() -> None:
-    """Write every part into its page."""
+    """Write every part into its page, and the picture of the packages."""
+    PICTURE.write_text(picture(), encoding="utf-8")
     for name, (page, made) in PARTS.items():
         path = DOCS / f"{page}.md"
         text = path.read_text(encoding="utf-8")

@@ -148,6 +148,18 @@ def test_every_path_of_the_architecture_is_there() -> None:
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_everything_that_happens_somewhere_happens_there() -> None:
+    table = text_of("architecture").partition("## Where things happen")[2].partition("\n## ")[0]
+    places = re.findall(r"`(kbroker/[a-z_/]+(?:\.py)?)`(?:: ((?:`\w+`(?:, )?)+))?", table)
+
+    assert len(places) > 15
+    for path, names in places:
+        assert (ROOT / path).exists(), path
+        for name in re.findall(r"\w+", names):
+            source = (ROOT / path).read_text(encoding="utf-8")
+            assert re.search(rf"\b(def|class) {name}\b", source), f"{path}: {name}"
+
+
 def test_the_architecture_names_every_package() -> None:
     rows = dict(re.findall(r"^\| `(kbroker/[a-z_/]*)` \| (.*) \|$", PACKAGES, re.MULTILINE))
     found = [path.parent.relative_to(ROOT) for path in (ROOT / "kbroker").rglob("__init__.py")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.generated import PARTS, part_in
+from tests.docs.packages_picture import PICTURE, picture
 from tests.docs.pages import DOCS, PAGES, README, anchors, links, text_of, without_blocks
 
 
@@ -52,6 +53,10 @@ def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
     page, made = PARTS[name]
 
     assert part_in(text_of(page), name) == made(), "run `python -m tests.docs.generated`"
+
+
+def test_the_picture_of_the_packages_is_up_to_date() -> None:
+    assert PICTURE.read_text(encoding="utf-8") == picture(), "run `python -m tests.docs.generated`"
 
 
 def test_no_page_of_the_site_links_what_the_site_lacks() -> None:
