@@ -29,6 +29,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/config/",
     "kbroker/protocol/",
+    "kbroker/record/",
 )
 
 PRONOUNS = {

@@ -1,10 +1,10 @@
 """Batches with some of their records taken out: what the log cleaner writes in place of a batch.
 
-Law: what readers and producers go by stays: base offset, last offset, sequence, producer, leader
-epoch and codec of a batch, and the offsets of records. The CRC is new. As Apache Kafka does, the
-base time becomes that of the first record kept, or the delete horizon where there is one (attribute
-bit 6, KIP-534), and record attributes become 0. Messages of the old formats are written again with
-what is left of them.
+Law: all that readers and producers rely on stays: base offset, last offset, sequence, producer,
+leader epoch and codec of a batch, and the offsets of records. The CRC is new. As in Apache Kafka,
+the base time becomes that of the first record kept, or the delete horizon if there is one
+(attribute bit 6, KIP-534), and record attributes become 0. Messages of the old formats are written
+again with the records that are left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT_BITS = COMPRESSION_MASK | TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL
 
 
 class RecordSpan(NamedTuple):
-    """What a cleaner asks of a record, and where it is in the uncompressed records."""
+    """The facts a cleaner needs about a record, and its place in the uncompressed records."""
 
     offset_delta: int
     key: bytes | None
@@ -41,7 +41,7 @@ class RecordSpan(NamedTuple):
 def record_spans(payload: bytes, count: int) -> list[RecordSpan]:
     """The `count` records of a batch's uncompressed records, in one pass without building them.
 
-    KafkaError(INVALID_RECORD) where they are not what the count says.
+    KafkaError(INVALID_RECORD) if their number is not the count.
     """
     spans: list[RecordSpan] = []
     try:
@@ -54,7 +54,7 @@ def record_spans(payload: bytes, count: int) -> list[RecordSpan]:
 
 
 def _walk(payload: bytes, count: int, spans: list[RecordSpan]) -> int:
-    """One pass; varints of one and two bytes, which nearly all are, are read in place."""
+    """Walk all records once; varints of one and two bytes, nearly all, are read in place."""
     new, append, size = tuple.__new__, spans.append, len(payload)
     at = 0
     for _ in range(count):
@@ -125,7 +125,7 @@ def keep_records(
 def kept_header(
     header: BatchHeader, first_ms: int, newest_ms: int, count: int, delete_horizon_ms: int | None
 ) -> BatchHeader:
-    """The header of a batch with so many records left, of which the first has this time."""
+    """The header of a batch with this many records left, the first of them at this time."""
     horizon = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
     attributes = header.attributes & _KEPT_BITS
     return header._replace(
@@ -137,7 +137,7 @@ def kept_header(
 
 
 def write_kept_lead(out: bytearray, timestamp_delta: int, rest_bytes: int) -> None:
-    """Append what a record begins with, up to its offset: after it come so many bytes more."""
+    """Append the start of a record, up to its offset; this many bytes follow."""
     lead = bytearray(1)
     write_varint(lead, timestamp_delta)
     write_varint(out, len(lead) + rest_bytes)
@@ -145,13 +145,13 @@ def write_kept_lead(out: bytearray, timestamp_delta: int, rest_bytes: int) -> No
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """The batch without its records: what it says of its producer and of offsets stays."""
+    """The batch without its records: its producer and its offsets stay."""
     attributes = header.attributes & (_KEPT_BITS & ~COMPRESSION_MASK)
     changed = header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
     return join_batch(changed, b"")
 
 
 def keep_legacy_records(header: BatchHeader, kept: Iterable[Record]) -> bytes:
-    """A message of format 0 or 1, or one that wraps several, with only these records."""
+    """A message of format 0 or 1, perhaps one that wraps several, with only these records."""
     append_time = header.stamp
     return build_legacy(kept, header.magic, header.compression, append_time_ms=append_time)

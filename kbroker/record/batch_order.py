@@ -1,4 +1,4 @@
-"""Which batches of a segment count. All that read segment files go by this one rule.
+"""The rule by which batches of a segment count; all readers of segment files follow it.
 
 A batch counts when it is whole, its checksum is right, and it stands where its offsets can be. The
 checksum does not cover the base offset, so offsets are checked against the neighbours'. `expected`
@@ -47,8 +47,8 @@ def can_stand(batch: Span, expected: int, end_offset: int) -> bool:
 
 
 def is_contradicted(batch: Span, behind: Span | None, expected: int, end_offset: int) -> bool:
-    """Whether the intact batch right after one that can stand speaks against it; None: there is
-    none.
+    """Whether the intact batch right after one that can stand contradicts it; None if there is no
+    such batch.
     """
     return (
         behind is not None
@@ -59,8 +59,8 @@ def is_contradicted(batch: Span, behind: Span | None, expected: int, end_offset:
 
 
 def is_confirmed(behind: Span, next_offset: int) -> bool:
-    """Whether a batch that contradicts the one before it is the right one of the two;
-    `next_offset`: where what follows both begins.
+    """Whether a batch that contradicts the one before it is the right one of the two. `next_offset`
+    is where the data after both begins.
     """
     return behind.last + 1 == next_offset
 
@@ -77,9 +77,9 @@ def recoverable(
 
     `intact`: (first offset, header, position, anything) of its batches, up to the first that is not
     whole or has a wrong checksum. From `gapless_from` on the log was written without gaps. Beyond
-    it a last batch after a gap does not count, for no batch after agrees with it; nor does one of
-    an earlier leader epoch than the one before: it was cut off, and a power loss has brought it
-    back in part of the space that later ones took.
+    it a last batch after a gap does not count, as no batch after it agrees. Neither does a batch
+    with an earlier leader epoch than the one before it: that was cut off, and a power loss has
+    brought it back in space that later ones took.
     """
     expected = base_offset
     epoch = -1
@@ -95,7 +95,7 @@ def recoverable(
         if held is not None:
             held_span = Span(held[0], held[1].last_offset)
             if is_contradicted(held_span, Span(first, last), expected, end_offset):
-                return  # which of the two is right would have to be told by what follows
+                return  # the batches after these would have to say which of the two is right
             yield held
             expected = held_span.last + 1
             held = None
@@ -119,8 +119,8 @@ def end_after_clean_stop(
     """The end of a log whose last segment, of `size_bytes`, claims another end than the stop noted.
 
     `sound`: (position, header) of the last batches that count. The last of them is right, unless
-    damage follows it, or its own offset was damaged: the noted end knows better then. Where the
-    batch before it is damaged, too, only an end that was noted twice does.
+    damage follows it, or its own offset was damaged: the noted end knows better then. If the batch
+    before it is damaged, too, only an end that was noted twice does.
     """
     last: BatchHeader | None = None
     end_offset = before_last = base_offset
@@ -142,14 +142,14 @@ def end_after_clean_stop(
 
 
 def misses_records_before(base_offset: int, end_offset: int, gaps_up_to: int) -> bool:
-    """Whether a power loss took the end of the segment before, which ends at `end_offset` now, and
-    left the one that begins at `base_offset`: up to `gaps_up_to` a gap tells nothing.
+    """Whether a power loss took the end of the segment before, which now ends at `end_offset`, and
+    left the segment that begins at `base_offset`. Up to `gaps_up_to`, a gap proves nothing.
     """
     return base_offset > gaps_up_to and base_offset != end_offset
 
 
 def is_older(base_offset: int, epoch: int, latest_epoch: int, gapless_from: int) -> bool:
     """Whether a power loss has brought back a segment that was cut off: it begins with an earlier
-    leader epoch than the last one of the segment before. -1: none is known.
+    leader epoch than the last one of the segment before. -1 if none is known.
     """
     return base_offset > gapless_from and 0 <= epoch < latest_epoch

@@ -1,9 +1,8 @@
-"""Many records of format 2 at once: built from keys and values, or read, at a fraction of what it
-costs record by record.
+"""Many records of format 2 at once: built from keys and values, or read, at a fraction of the cost
+per record.
 
-A body is what is a record's own: its key and value, each after its length, and its headers where
-not all records have the same. All else of a record, its length, time and offset, is put around the
-bodies of a batch in one go.
+The body of a record is its key and value, each after its length, and its headers unless all records
+have the same. Its length, time and offset are put around the bodies of a batch in one go.
 
 Law: what is built is what `record_batch.build` builds of the same records, and what is read is what
 `record_batch.records` reads; any bytes give records or KafkaError(INVALID_RECORD).
@@ -38,7 +37,7 @@ from kbroker.record.record_batch import (
 
 # A record is larger than its body and headers by no more: length, attributes, time, offset.
 MOST_AROUND_BODY: Final = 12
-MOST_OF_TIME: Final = 9  # by this, too, where each record has a time of its own
+MOST_OF_TIME: Final = 9  # by this, too, if each record has a time of its own
 
 _NULL: Final = b"\x01"  # the length -1
 _WIDTHS: Final = ((0, 64), (64, 8192), (8192, 1 << 20), (1 << 20, 1 << 27))  # of offset deltas
@@ -97,8 +96,8 @@ def build_from_bodies(
     timestamps: int | Sequence[int],
     options: BatchOptions,
 ) -> bytes:
-    """A batch as a producer sends it: every record has the same headers, or its own in its body
-    (None), and the same time or each its own (Unix ms).
+    """A batch as a producer sends it. All records have the same headers, or each its own in its
+    body (None); all have the same time, or each its own (Unix ms).
     """
     tail = bytearray()
     if headers is not None:
@@ -136,13 +135,13 @@ def build_from_bodies(
 def read_records(
     header: BatchHeader, batch: bytes | memoryview, max_bytes: int = READER_MAX_BYTES
 ) -> list[Record]:
-    """The records of a stored batch of format 2. KafkaError: as `record_batch.records`."""
+    """The records of a stored batch of format 2. KafkaError as from `record_batch.records`."""
     return read_plain(header, bytes(plain_records(header, batch, max_bytes)))
 
 
 def read_plain(header: BatchHeader, plain: bytes) -> list[Record]:
-    """The records of a batch, uncompressed in `plain`: slices of anything but bytes would not be
-    bytes. INVALID_RECORD where one is broken, or their number is not the header's.
+    """The records of a batch whose uncompressed bytes are `plain`: slices of anything but bytes
+    would not be bytes. INVALID_RECORD if one is broken, or their number is not the header's.
     """
     found: list[Record] = []
     try:
@@ -175,7 +174,7 @@ def _some_records(
 
 
 def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noqa: C901, PLR0912, PLR0915  a call per field would double the time
-    # What is beyond the end is cut out short, and found by the position after it.
+    # A slice beyond the end comes out short; the position after it shows that.
     base_offset, base_timestamp, at = header.base_offset, header.base_timestamp, 0
     new, append = _new_tuple, found.append
     for _ in range(header.record_count):

@@ -1,8 +1,8 @@
 """The codecs of record batches: gzip, snappy in xerial framing, lz4 frames, zstd.
 
-Law: what Java's clients and brokers read is read, to the same bytes, and what they refuse is
-KafkaError(INVALID_RECORD). A small payload may claim any size: `decompress` is told how much it may
-be, `plain_pieces` gives any amount in bounded memory.
+Law: any payload that Java's clients and brokers read is read here, to the same bytes, and any that
+they refuse is KafkaError(INVALID_RECORD). A small payload may claim any size: `decompress` has a
+bound, `plain_pieces` yields any amount in bounded memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec}
     "uncompressed": NONE,
 }
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
-READER_MAX_BYTES: Final = 256 * 1024 * 1024  # of a stored batch, for who takes it in whole
+READER_MAX_BYTES: Final = 256 * 1024 * 1024  # of a stored batch, for callers that hold it whole
 
 _PIECES: Final[dict[int, Callable[[memoryview], Iterator[bytes | bytearray]]]] = {
     GZIP: gzip_members.pieces,
@@ -57,7 +57,7 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
 
 
 def compress_pieces(codec: int, data: Iterable[Bytes], level: int | None = None) -> bytes:
-    """As `compress`, of bytes that come in pieces and are never held together."""
+    """Compress bytes that come in pieces and are never held together; `level` as for `compress`."""
     if codec == NONE:
         return b"".join(data)
     if codec == GZIP:
@@ -74,7 +74,7 @@ def compress_pieces(codec: int, data: Iterable[Bytes], level: int | None = None)
 def plain_pieces(codec: int, data: Bytes) -> Iterator[bytes | bytearray]:
     """The bytes that were given to `compress`, in pieces of about 1 MiB (at most 5), none empty.
 
-    KafkaError, at the piece that cannot be had: INVALID_RECORD for a broken payload,
+    KafkaError at the first piece that cannot be unpacked: INVALID_RECORD for a broken payload,
     UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.
     """
     if codec == NONE:
@@ -88,7 +88,7 @@ def plain_pieces(codec: int, data: Bytes) -> Iterator[bytes | bytearray]:
 def bounded_pieces(
     pieces: Iterable[bytes | bytearray], max_bytes: int
 ) -> Iterator[bytes | bytearray]:
-    """The same pieces; KafkaError(MESSAGE_TOO_LARGE) at the one that goes beyond `max_bytes`."""
+    """The same pieces; KafkaError(MESSAGE_TOO_LARGE) at the first one beyond `max_bytes`."""
     left = max_bytes
     for piece in pieces:
         left -= len(piece)
@@ -98,9 +98,8 @@ def bounded_pieces(
 
 
 def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> Bytes:
-    """Return the bytes that were given to `compress`.
-
-    KafkaError as `plain_pieces`, and MESSAGE_TOO_LARGE beyond `max_bytes` of output.
+    """Return the bytes that were given to `compress`. Raises KafkaError as `plain_pieces` does, and
+    MESSAGE_TOO_LARGE beyond `max_bytes` of output.
     """
     if codec == NONE:
         return data
@@ -119,10 +118,9 @@ def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> B
 
 
 def decompress_into(codec: int, data: Bytes, room: bytearray | memoryview) -> int | None:
-    """Unpack to the front of `room`, for readers of many batches: how many bytes it were.
-
-    None where they do not fit, or the codec knows no such way: `decompress` is for those.
-    KafkaError(INVALID_RECORD) for a broken payload.
+    """Unpack to the front of `room`, for readers of many batches: the number of bytes. None if they
+    do not fit, or if the codec cannot do so: use `decompress` then. KafkaError(INVALID_RECORD) for
+    a broken payload.
     """
     if codec == LZ4:
         return lz4_frame.unpack_into(memoryview(data), memoryview(room))
@@ -132,13 +130,13 @@ def decompress_into(codec: int, data: Bytes, room: bytearray | memoryview) -> in
 
 
 def looks_compressed(codec: int, data: Bytes, position: int) -> bool:
-    """Whether what begins at `position` can be of this codec: false says that it is not."""
+    """Whether the bytes at `position` can be of this codec; False is certain."""
     start = _STARTS.get(codec)
     return start is None or data[position : position + len(start)] == start
 
 
 def most_unpacked_bytes(codec: int, size_bytes: int) -> int:
-    """More than this no payload of that size unpacks to."""
+    """The most bytes that any payload of that size unpacks to."""
     return _MOST_RATIOS.get(codec, 1) * size_bytes
 
 

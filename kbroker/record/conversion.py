@@ -1,9 +1,9 @@
 """Batches in an older message format, for fetchers that know old formats only (KIP-31, KIP-32,
 KIP-98, KIP-283).
 
-Law: offsets stay, with the gaps that compaction left, because consumers go by them. Whatever the
-older format has no place for does not reach the fetcher: headers, producers, markers, and times in
-format 0.
+Law: offsets stay, with the gaps that compaction left, because consumers rely on them. The fetcher
+gets nothing that the older format has no place for: no headers, producers or markers, and no times
+in format 0.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kbroker.record.record_batch import (
 )
 from kbroker.record.record_stream import Pace
 
-_LENGTH = Struct(">8xi").unpack_from  # of a message: what follows the field
+_LENGTH = Struct(">8xi").unpack_from  # of a message: the bytes after the field
 _MAGIC_POSITION = HEADER_SIZE_UP_TO_MAGIC - 1
 
 
 class DownConverted(NamedTuple):
-    """What a fetcher of an old format gets, the offset after the last batch looked at, and the base
-    offsets of those that could not be read, with the reasons.
+    """The bytes for a fetcher of an old format, the offset after the last batch looked at, and the
+    base offsets of batches that could not be read, with the reasons.
     """
 
     records: bytes
@@ -42,11 +42,11 @@ def down_convert(
 ) -> DownConverted:
     """The batches of `data` in format `magic` or an older one.
 
-    At most `max_bytes`, except that the first batch comes whole. Messages before `fetch_offset`
-    are left out where they are not wrapped together with others. A message that is cut off comes
-    along only as the first, which tells its reader to ask for more bytes. A batch whose records
-    cannot be read is left out: nobody gets anything of it, and what follows can be converted.
-    KafkaError where the first bytes are no batch, or one of zstd: UNSUPPORTED_COMPRESSION_TYPE.
+    At most `max_bytes`, except that the first batch comes whole. Messages before `fetch_offset` are
+    left out unless they are wrapped together with later ones. A message that is cut off comes along
+    only as the first, which tells its reader to ask for more bytes. A batch whose records cannot be
+    read is left out: nobody gets anything of it, and later ones can be converted. KafkaError if the
+    first bytes are not a batch, or are one of zstd: UNSUPPORTED_COMPRESSION_TYPE.
     """
     view = memoryview(data)
     out = bytearray()
@@ -80,8 +80,8 @@ def down_convert(
 
 
 def has_compressed(data: Bytes) -> bool:
-    """True where a batch is compressed, or cannot be read: what converting it costs is not known
-    from its size.
+    """True if a batch is compressed, or cannot be read: its size does not show what converting it
+    costs.
     """
     view = memoryview(data)
     position = 0
@@ -136,7 +136,7 @@ def _in_format(
 
 
 def _whole_messages(converted: Bytes, room: int) -> Bytes:
-    """As many messages from the start as `room` bytes hold."""
+    """The whole messages from the start that fit into `room` bytes."""
     end = 0
     while end < len(converted):
         following = end + LOG_OVERHEAD + _LENGTH(converted, end)[0]

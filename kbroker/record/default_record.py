@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 _FREED_AT_ONCE: Final = 4096
-_MASKS: Final = {5: 2**32 - 1, 10: 2**64 - 1}  # by the most bytes of a varint
+_MASKS: Final = {5: 2**32 - 1, 10: 2**64 - 1}  # by the largest size of a varint, in bytes
 
 
 class Record(NamedTuple):
@@ -37,13 +37,13 @@ class Record(NamedTuple):
 
 
 def invalid(reason: str) -> NoReturn:
-    """Refuse the records."""
+    """Refuse the records: INVALID_RECORD with a reason."""
     raise KafkaError(ErrorCode.INVALID_RECORD, reason)
 
 
 def read_varint(buffer: Bytes, position: int, max_bytes: int = 5) -> tuple[int, int]:
-    """A zigzag varint of 32 bits, or of 64 where it may have 10 bytes, and the position after it.
-    As in Kafka, bits beyond are dropped. IndexError at the end of the buffer.
+    """A zigzag varint of 32 bits, or of 64 if it may have 10 bytes, and the position after it. As
+    in Kafka, further bits are dropped. IndexError at the end of the buffer.
     """
     byte = buffer[position]
     position += 1

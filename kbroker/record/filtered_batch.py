@@ -1,8 +1,8 @@
-"""Batches of which a log cleaner keeps some records: one that is held whole, and one that is
+"""Batches from which a log cleaner keeps some records. A small one is held whole; a large one is
 unpacked piece by piece, twice, because it may unpack to any size.
 
-Law: both give the same records. Of one that is streamed no more is held than a piece, the keys of
-some records, and a byte for each record; what cannot be read shows before the first key is given.
+Law: both give the same records. A streamed batch holds no more than a piece, the keys of some
+records, and a byte for each record; a broken one is refused before the first key is given.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Chosen:
 
 
 def batch_to_filter(header: BatchHeader, batch: Bytes) -> WholeBatch | StreamedBatch:
-    """The batch, to ask for its keys. KafkaError where it cannot be read."""
+    """The batch, ready to be asked for its keys. KafkaError if it cannot be read."""
     if header.record_count <= WHOLE_RECORDS:
         try:
             return WholeBatch(header, bytes(payload(header, batch, 0, WHOLE_BYTES)))
@@ -83,7 +83,7 @@ class WholeBatch:
 
 
 class StreamedBatch:
-    """A batch that is unpacked each time it is asked."""
+    """A batch that is unpacked again each time it is read."""
 
     def __init__(self, header: BatchHeader, batch: Bytes) -> None:
         walk_stream(header, record_stream(header, batch))
@@ -93,12 +93,12 @@ class StreamedBatch:
         self._times: list[int] = []  # the first and the largest of those that stay
 
     def spans(self) -> Iterator[list[RecordSpan]]:
-        """As of one that is held; where a record begins is its place among the records."""
+        """The spans as of a batch that is held, but the place of a record is its number."""
         for _, some in self._some():
             yield some
 
     def choose(self, choose: Choose) -> Chosen:
-        """Let `choose` say which records stay; it is asked about some of them at a time."""
+        """Let `choose` say which records stay; it gets some of them at a time."""
         kept_count = 0
         has_tombstones = False
         times: list[int] = []
@@ -127,7 +127,7 @@ class StreamedBatch:
         return join_pieces(changed, self._pieces(changed.base_timestamp))
 
     def _some(self) -> Iterator[tuple[list[int], list[RecordSpan]]]:
-        """Timestamp deltas and spans of some records after the other."""
+        """Timestamp deltas and spans of the records, some at a time."""
         stream = self._stream()
         count = self._header.record_count
         for begin in range(0, count, _SOME):
@@ -142,7 +142,7 @@ class StreamedBatch:
             yield deltas, spans
 
     def _pieces(self, base_timestamp: int) -> Iterator[bytes]:
-        """The records that stay, with times that count from this one."""
+        """The records that stay, their times counted from this one."""
         header = self._header
         stamped = header.timestamp_type == LOG_APPEND_TIME
         stream = self._stream()

@@ -1,10 +1,10 @@
-"""Messages of formats 0 and 1 built from records: one after the other, or wrapped in one that is
-compressed. The layout is in `legacy_record`.
+"""Messages of formats 0 and 1 built from records: plain ones in a row, or all in one compressed
+wrapper. The layout is in `legacy_record`.
 
-Law: what comes out is what Apache Kafka writes for the same records: inner offsets absolute in
+Law: the bytes are those that Apache Kafka writes for the same records: inner offsets absolute in
 format 0 and relative to the first record in format 1, the wrapper's offset that of the last record,
-its time the largest one, lz4 of format 0 with the checksum of its time (KIP-31, KIP-32, KIP-57).
-Headers are left out: the old formats have no place for them.
+its time the largest one, lz4 of format 0 with that format's wrong checksum (KIP-31, KIP-32,
+KIP-57). Headers are left out: the old formats have no place for them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def build_legacy(
 
     Without compression one message per record, with it one message that wraps them all. With
     `append_time_ms` all carry that time and the LogAppendTime bit; format 0 has neither. `level` is
-    the codec's, None for its default. Times below -1 become -1, which is all that a message can
-    say of them. KafkaError: UNSUPPORTED_COMPRESSION_TYPE for zstd and ids that name no codec,
+    the codec's, None for its default. Times below -1 become -1: a message has no other word for
+    them. KafkaError: UNSUPPORTED_COMPRESSION_TYPE for zstd and ids that name no codec,
     INVALID_RECORD for offsets and times that 64 bits do not hold.
     """
     assert magic in (0, 1), magic
@@ -82,10 +82,10 @@ def place_wrapper(
     timestamp: int,
     append_time_ms: int | None,
 ) -> bytes:
-    """A compressed message of format 1 at another offset and time; what it wraps stays as it is.
+    """A compressed message of format 1 at another offset and time; the messages in it stay as they
+    are.
 
-    `timestamp` is the largest of the wrapped ones; `append_time_ms` counts instead where it is
-    given.
+    `timestamp` is the largest of theirs; `append_time_ms`, if given, replaces it.
     """
     stamped = append_time_ms is not None
     attributes = header.compression | (TIMESTAMP_TYPE_BIT if stamped else 0)
@@ -95,7 +95,7 @@ def place_wrapper(
 
 
 class _Messages:
-    """A set that is written in pieces, and what it says once it is."""
+    """A message set that is written in pieces, and the facts known once it is written."""
 
     def __init__(self, magic: int, attributes: int, base_offset: int) -> None:
         self.last_offset = base_offset

@@ -37,7 +37,7 @@ from kbroker.record.old_messages import OldMessages
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, LOG_OVERHEAD, BatchHeader
 from kbroker.record.record_stream import Pace
 
-HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
+HEADER_SIZE_UP_TO_MAGIC: Final = 17  # the bytes that show a batch's kind and size
 _PREFIX = Struct(
     ">qiIb"
 )  # offset, length, crc, magic: format 2 has its leader epoch in place of the CRC
@@ -50,12 +50,10 @@ _TIMESTAMP_POSITION: Final = 18
 
 
 def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """The header of the batch or old message at `position`.
-
-    An old message is shown as a batch of one record; for a compressed one that record is the last
-    of the wrapped set, since telling the first offset would mean to unpack it.
-    KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be, INVALID_RECORD where the
-    bytes end too early.
+    """The header of the batch or old message at `position`. An old message is shown as a batch of
+    one record. For a compressed one that record is the last of the wrapped set: the first offset is
+    known only after unpacking. KafkaError(CORRUPT_MESSAGE) for impossible lengths and formats,
+    INVALID_RECORD if the bytes end too early.
     """
     try:  # nearly all are batches
         header = _unpack_batch(buffer, position)
@@ -74,8 +72,8 @@ def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 
 
 def is_intact(header: BatchHeader, buffer: Bytes, position: int = 0) -> bool:
-    """True where the whole batch or message is there and its checksum is right; the header is the
-    one that is there.
+    """True if the whole batch or message is there and its checksum is right. `header` is the one at
+    that position.
     """
     end = position + header.batch_length + LOG_OVERHEAD
     if end > len(buffer):
@@ -87,9 +85,8 @@ def is_intact(header: BatchHeader, buffer: Bytes, position: int = 0) -> bool:
 
 
 def first_offset(header: BatchHeader, batch: Bytes) -> int:
-    """Of an intact batch or old message; the header of a compressed old one tells the last.
-
-    What cannot be unpacked has no more than that.
+    """The first offset of an intact batch or old message; the header of a compressed old one has
+    only the last. If the message cannot be unpacked, the last one is returned.
     """
     if header.magic == record_batch.MAGIC or not header.compression:
         return header.base_offset
@@ -101,8 +98,8 @@ def first_offset(header: BatchHeader, batch: Bytes) -> int:
 
 def any_records(buffer: Bytes, position: int = 0, pace: Pace | None = None) -> Iterator[Record]:
     """The records of the batch or old message at `position`, wrapped ones included, unpacked as
-    they are read. Those of an old message come when all of them are known to be readable;
-    of a batch the first ones come before the last ones are seen.
+    they are read. An old message yields its records once all of them are known to be readable; a
+    batch yields the first ones before the last ones are seen.
     """
     header = read_any_header(buffer, position)
     if header.magic == record_batch.MAGIC:
@@ -154,7 +151,7 @@ def _read_message(header: BatchHeader, message: memoryview) -> Record:
     if end > len(message):
         invalid(f"message of {end} bytes, {len(message)} given")
     key, at = _read_bytes(message, _TIMESTAMP_POSITION + 8 * header.magic, end)
-    value, _ = _read_bytes(message, at, end)  # what follows is dropped, as in Java
+    value, _ = _read_bytes(message, at, end)  # further bytes are dropped, as in Java
     return Record(header.base_offset, header.max_timestamp, key, value)
 
 

@@ -1,9 +1,9 @@
 """Messages of format 0 or 1 that are unpacked piece by piece: MessageStream. The layout is in
 `legacy_record`.
 
-Law: as Java reads them. None of them is compressed, all have one format; one that is cut off at the
-end is none, and what follows a value in its message is dropped. Any bytes give messages or a
-KafkaError. No more is held than a piece, and of who asks for records the record at hand.
+Law: as Java reads them. None of them is compressed, all have one format; a last one that is cut off
+does not count, and bytes after the value of a message are dropped. Any bytes give messages or a
+KafkaError. No more is held than a piece, and the record at hand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HEAD_BYTES: Final = (_HEAD_0.size, _HEAD_1.size)
 
 
 class WalkedMessages(NamedTuple):
-    """What messages say in all; offsets are theirs."""
+    """The result of a walk over all messages; the offsets are the messages' own."""
 
     record_count: int
     first_offset: int
@@ -62,7 +62,7 @@ class WalkedMessages(NamedTuple):
     least_timestamp: int
     largest_timestamp: int
     keyless: int  # how many have no key
-    longest_bytes: int  # of those that were not held whole
+    longest_bytes: int  # of the messages that were not held whole
     size_bytes: int  # of all, unpacked
 
 
@@ -94,8 +94,8 @@ class MessageStream(PieceStream):
         self._wrong: int | None = None  # the first checksum that is
 
     def walk(self, *, checks_crc: bool = False) -> WalkedMessages:
-        """Walk all messages; KafkaError where one is broken, and CORRUPT_MESSAGE where its checksum
-        is wrong and is asked for.
+        """Walk all messages; KafkaError if one is broken, and CORRUPT_MESSAGE if its checksum is
+        wrong and was asked for.
         """
         count = keyless = 0
         first = first_ms = least = largest = 0
@@ -123,7 +123,7 @@ class MessageStream(PieceStream):
         )  # fmt: skip
 
     def passed_over(self, *, checks_crc: bool = False) -> Iterator[Held]:
-        """Pass over all messages; the positions hold only of one that is held whole."""
+        """Skip all messages; the positions are right only if the stream is held whole."""
         while True:
             yield from self.held_messages(checks_crc=checks_crc)
             if self.is_long:
@@ -140,7 +140,7 @@ class MessageStream(PieceStream):
         while count:
             self._hold_next()
             if isinstance(self.held, bytearray) and len(self.held) <= _COPIED_BYTES:
-                self.held = bytes(self.held)  # whose slices are what is wanted
+                self.held = bytes(self.held)  # its slices are bytes
             with memoryview(self.held) as view:
                 source = self.held if isinstance(self.held, bytes) else view
                 for offset, timestamp, key_at, key_length, value_at, length in self.held_messages():
@@ -152,7 +152,7 @@ class MessageStream(PieceStream):
                         return
 
     def held_messages(self, *, checks_crc: bool = False) -> Iterator[Held]:
-        """Pass over the messages that are held whole, up to the first that is not."""
+        """Skip the messages that are held whole, up to the first that is not."""
         held, at = self.held, self.at
         size = len(held)
         unpack, head_bytes, least_length = self._unpack, self._head_bytes, MIN_LENGTH[self._magic]
@@ -188,14 +188,14 @@ class MessageStream(PieceStream):
 
     @property
     def is_long(self) -> bool:
-        """Whether the next message, which is not held whole, is better not held at all."""
+        """Whether the next message, which is not held whole, should never be held whole."""
         if self.left < self._head_bytes:
             return False
         (length,) = _LENGTH.unpack_from(self.held, self.at + _LENGTH_POSITION)
         return bool(length >= _LONG_BYTES)
 
     def enter(self) -> LongMessage:
-        """Enter a long message that was walked before; its value is what comes next."""
+        """Enter a long message that was walked before; its value comes next."""
         offset, length, _, _, _, timestamp, key_length = self._unpack(self.held, self.at)
         end = self.passed + _OVERHEAD + length
         self.at += self._head_bytes
@@ -204,7 +204,7 @@ class MessageStream(PieceStream):
         return LongMessage(offset, timestamp, key, value_length, end)
 
     def _walk_long(self, checks_crc: bool) -> Held:
-        """Pass over a message; what was passed is dropped on the way."""
+        """Skip a message, dropping bytes on the way."""
         offset, length, crc, magic, attributes, timestamp, key_length = self._unpack(
             self.held, self.at
         )
@@ -213,7 +213,7 @@ class MessageStream(PieceStream):
         up_to_value = self._head_bytes - _CRC_COVERS_FROM + max(key_length, 0)
         most = end - self.passed
         found = self._digested(min(up_to_value, most), 0)
-        value_length = most  # too much, where there is no length
+        value_length = most  # too much, if there is no length
         if up_to_value + _LENGTH.size <= most:
             while self.left < _LENGTH.size:
                 if not self.more():
@@ -232,7 +232,7 @@ class MessageStream(PieceStream):
         return offset, timestamp, 0, key_length, 0, 0
 
     def _digested(self, size_bytes: int, crc: int) -> int:
-        """Pass over so many bytes; the checksum with them."""
+        """Skip this many bytes, and add them to the checksum."""
         while size_bytes > self.left:
             size_bytes -= self.left
             with memoryview(self.held) as view:
@@ -246,7 +246,7 @@ class MessageStream(PieceStream):
         return crc
 
     def _hold_next(self) -> None:
-        """Hold all of the next message, which is whole."""
+        """Hold the whole next message, which is not cut off."""
         while self.left < self._head_bytes or self.left < self._size_of_next():
             if not self.more():
                 invalid("message cut short")
@@ -256,7 +256,7 @@ class MessageStream(PieceStream):
         return _OVERHEAD + int(length)
 
     def _check_end(self) -> None:
-        """Refuse what is left, unless a message begins there and is cut off."""
+        """Refuse the bytes that are left, unless they begin a message that is cut off."""
         if self.left < _OVERHEAD:
             return
         size = self._size_of_next()
@@ -273,6 +273,6 @@ class MessageStream(PieceStream):
         invalid(f"message of format {magic} wrapped in format {self._magic}")
 
     def _note_wrong(self, crc: int) -> None:
-        """Remember a wrong checksum: it is told once all is unpacked."""
+        """Remember a wrong checksum: it is reported once everything is unpacked."""
         if self._wrong is None:
             self._wrong = crc

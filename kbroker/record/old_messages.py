@@ -1,7 +1,7 @@
 """OldMessages: what a compressed message of format 0 or 1 wraps, or a set of plain ones.
 
-Law: nothing is held but what fits one piece. Who asks twice unpacks twice: only the last of the
-wrapped messages tells the offsets of all.
+Law: no more than a piece is held. Asking twice unpacks twice: only the last of the wrapped messages
+shows the offsets of all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _KEY_POSITIONS = (18, 26)  # of its length, by format
 
 
 class OldMessages:
-    """Messages of one format. `stamp` is the time of all of them, None where each has its own;
-    `shift` makes their offsets absolute, once they were walked.
+    """Messages of one format. `stamp` is the time of all of them, None if each has its own; `shift`
+    makes their offsets absolute once they have been walked.
     """
 
     def __init__(self, magic: int, codec: int, data: Bytes, pace: Pace | None) -> None:
@@ -33,21 +33,20 @@ class OldMessages:
         self._codec = codec
         self._data = data
         self._pace = pace
-        self._last_offset: int | None = None  # of what is wrapped, as the wrapper says
+        self._last_offset: int | None = None  # of the wrapped messages, by the wrapper
         self._whole: bytes | bytearray | None = None  # unpacked
 
     @classmethod
     def in_set(cls, magic: int, messages: Bytes, pace: Pace | None = None) -> OldMessages:
-        """Plain messages one after the other; `pace` hears of their bytes each time."""
+        """Plain messages one after the other; `pace` gets the number of their bytes each time."""
         return cls(magic, NONE, messages, pace)
 
     @classmethod
     def wrapped(
         cls, header: BatchHeader, message: memoryview, pace: Pace | None = None
     ) -> OldMessages:
-        """Those in a compressed message; `pace` hears of what is unpacked, each time.
-
-        KafkaError(INVALID_RECORD) where there can be none.
+        """The messages in a compressed message; `pace` gets the number of unpacked bytes each time.
+        KafkaError(INVALID_RECORD) if there can be none.
         """
         codec = header.compression
         if codec == ZSTD:
@@ -65,7 +64,9 @@ class OldMessages:
 
     @classmethod
     def of(cls, header: BatchHeader, message: memoryview, pace: Pace | None = None) -> OldMessages:
-        """Those in a message of a log: itself, or what it wraps. KafkaError as `wrapped`."""
+        """The messages of one entry of a log: a plain one itself, or the ones it wraps. KafkaError
+        as `wrapped`.
+        """
         if header.compression:
             return cls.wrapped(header, message, pace)
         if header.size_bytes > len(message):
@@ -73,12 +74,12 @@ class OldMessages:
         return cls.in_set(header.magic, message[: header.size_bytes], pace)
 
     def walk(self, *, checks_crc: bool = False) -> WalkedMessages:
-        """Walk all of them, at least one; offsets and times are those that count. KafkaError where
-        they cannot be read: see `MessageStream.walk`.
+        """Walk all of them, at least one; offsets and times are the ones that count. Raises
+        KafkaError as `MessageStream.walk` does if they cannot be read.
         """
         stream = self.stream()
         walked = stream.walk(checks_crc=checks_crc)
-        if self._codec and stream.passed == stream.at:  # nothing of it was dropped
+        if self._codec and stream.passed == stream.at:  # the whole stream is still held
             self._whole = stream.held
         if not walked.record_count:
             invalid("compressed message that wraps nothing")
@@ -101,7 +102,7 @@ class OldMessages:
         )
 
     def stream(self) -> MessageStream:
-        """All of them, with the offsets and times that they say themselves."""
+        """All of them, with their own offsets and times."""
         pieces = (
             paced(plain_pieces(self._codec, self._data), self._pace)
             if self._whole is None
@@ -110,7 +111,7 @@ class OldMessages:
         return MessageStream(pieces, self.magic)
 
     def first_at(self, timestamp: int, starting_offset: int) -> tuple[int, int] | None:
-        """(timestamp, offset) of the first one not before both; none is held. KafkaError where they
+        """(timestamp, offset) of the first one not before both; none is held. KafkaError if they
         cannot be read.
         """
         self.walk()
@@ -122,7 +123,7 @@ class OldMessages:
         return None
 
     def records(self, count: int) -> Iterator[Record]:
-        """The first `count` of them, which were walked; each is held whole."""
+        """The first `count` of them, walked before; each is held whole."""
         found = self.stream().records(count)
         shift, stamp = self.shift, self.stamp
         if not shift and stamp is None:
@@ -136,7 +137,7 @@ def _placed(found: Iterator[Record], shift: int, stamp: int | None) -> Iterator[
 
 
 def _value_of(header: BatchHeader, message: memoryview) -> memoryview:
-    """The value of a message. KafkaError(INVALID_RECORD) where it has none."""
+    """The value of a message. KafkaError(INVALID_RECORD) if it has none."""
     end = header.size_bytes
     if end > len(message):
         invalid(f"message of {end} bytes, {len(message)} given")

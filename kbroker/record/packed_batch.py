@@ -1,7 +1,7 @@
-"""PackedBatch: a batch that one broker gave and another one takes, without being unpacked.
+"""PackedBatch: a batch that goes from one broker to another without being unpacked.
 
-Law: a batch is passed on only if its offsets follow each other and its times are those of its
-producer, not of the broker it came from: a broker takes no other batch from a producer.
+Law: a batch is passed on only if its offsets are consecutive and its times are its producer's, not
+the broker's: no broker takes any other batch from a producer.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from kbroker.record.record_batch import (
 
 
 class PackedBatch(NamedTuple):
-    """Format 2; its checksum was seen to be right."""
+    """A batch of format 2 whose checksum was right."""
 
     header: BatchHeader
     data: memoryview
 
     @property
     def record_count(self) -> int:
-        """How many records."""
         return self.header.record_count
 
     def for_producer(self, options: BatchOptions) -> bytearray:
@@ -34,13 +33,13 @@ class PackedBatch(NamedTuple):
         return readdressed(self.header, self.data, options)
 
     def unpacked(self) -> tuple[list[bytes], list[int]]:
-        """Bodies with their headers, and times. KafkaError where they cannot be read."""
+        """Bodies with their headers, and times. KafkaError if they cannot be read."""
         records = read_records(self.header, self.data)
         return list(map(whole_body_of, records)), [record.timestamp for record in records]
 
 
 def can_be_passed_on(header: BatchHeader) -> bool:
-    """Whether a broker takes it from a producer as it is."""
+    """Whether a broker takes this batch from a producer as it is."""
     return (
         header.magic == MAGIC
         and not header.is_control

@@ -1,6 +1,6 @@
 """Bytes that come in pieces, and are taken from the front: PieceStream.
 
-Law: no more is held than a piece and what was not taken yet.
+Law: no more is held than a piece and the bytes not taken yet.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _LEAST_MORE_BYTES: Final = 512 * 1024  # added at a time: pieces may be as small
 
 
 class PieceStream:
-    """`held` is what came and was not dropped yet, `at` the position in it up to which it is
-    passed.
+    """Bytes from pieces. `held` has come and is not dropped yet; `at` is the position in it up to
+    which it has been passed.
     """
 
     __slots__ = ("_passed", "_pieces", "at", "held")
@@ -28,16 +28,16 @@ class PieceStream:
 
     @property
     def passed(self) -> int:
-        """How many bytes were passed in all."""
+        """The number of bytes passed in all."""
         return self._passed + self.at
 
     @property
     def left(self) -> int:
-        """How many bytes are held from here on."""
+        """The number of bytes held from here on."""
         return len(self.held) - self.at
 
     def more(self) -> bool:
-        """Drop what was passed and hold at least a byte more; False: that was all."""
+        """Drop the bytes that were passed and hold at least one more; False if none is left."""
         piece = next(self._pieces, None)
         if piece is None:
             return False
@@ -53,7 +53,7 @@ class PieceStream:
         return True
 
     def take(self, size_bytes: int) -> Iterator[bytes]:
-        """So many bytes, in pieces. KafkaError(INVALID_RECORD) where there are fewer."""
+        """Take so many bytes, in pieces. KafkaError(INVALID_RECORD) if there are fewer."""
         while size_bytes > self.left:
             size_bytes -= self.left
             yield bytes(self.held[self.at :])
@@ -64,7 +64,7 @@ class PieceStream:
         self.at += size_bytes
 
     def skip(self, size_bytes: int) -> None:
-        """Pass over so many bytes. KafkaError(INVALID_RECORD) where there are fewer."""
+        """Skip this many bytes. KafkaError(INVALID_RECORD) if there are fewer."""
         while size_bytes > self.left:
             size_bytes -= self.left
             self.at = len(self.held)

@@ -1,5 +1,4 @@
-"""The records of a batch as far as they can be read: one that is broken in itself hides none of its
-neighbours.
+"""The records of a batch as far as they can be read: a broken one hides none of its neighbours.
 
 Law: as in record_batch, any bytes give records or a KafkaError. A batch that is whole is read at
 once, which costs less; a large one is streamed, for its records take many times its memory.
@@ -21,18 +20,16 @@ AT_ONCE_BYTES: Final = 1 << 20  # of records, uncompressed
 
 
 def readable_records(header: BatchHeader, batch: Bytes) -> Iterable[Record | KafkaError]:
-    """The records of a batch or old message, and the refusal of each that cannot be read in its
-    place. The last refusal stands for the rest where a record does not tell where the next one
-    begins.
-
-    Raises KafkaError where the batch cannot be unpacked, or of an old message anything is broken.
+    """The records of a batch or old message, and in the place of each unreadable one its refusal.
+    If a record does not show where the next one begins, the last refusal stands for the rest.
+    Raises KafkaError if the batch cannot be unpacked, or if anything in an old message is broken.
     """
     if header.magic < MAGIC:
         return any_records(batch)
     try:
         return read_plain(header, bytes(payload(header, batch, 0, AT_ONCE_BYTES)))
     except KafkaError:
-        pass  # one by one: it is large, or there are some that can be read
+        pass  # one by one: the batch is large, or some of its records can be read
     return _one_by_one(header, record_stream(header, batch))
 
 

@@ -87,7 +87,7 @@ class BatchHeader(NamedTuple):
     crc: int
     attributes: int
     last_offset_delta: int
-    base_timestamp: int  # of the first record; the delete horizon where that bit is set
+    base_timestamp: int  # of the first record; the delete horizon if that bit is set
     max_timestamp: int
     producer_id: int
     producer_epoch: int
@@ -116,12 +116,11 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """CREATE_TIME or LOG_APPEND_TIME."""
         return (self.attributes & TIMESTAMP_TYPE_BIT) >> 3
 
     @property
     def stamp(self) -> int | None:
-        """The one time of all records, in a batch with LogAppendTime; None: each has its own."""
+        """The one time of all records in a batch with LogAppendTime; None if each has its own."""
         return self.max_timestamp if self.timestamp_type == LOG_APPEND_TIME else None
 
     @property
@@ -141,7 +140,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers of this batch may go (KIP-534); None where it is not set."""
+        """When tombstones and markers of this batch may go (KIP-534); None if it is not set."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -153,7 +152,7 @@ class BatchHeader(NamedTuple):
 
 
 class ControlRecord(NamedTuple):
-    """The end of a transaction, as a marker in the log says it."""
+    """The end of a transaction, as a marker in the log states it."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -161,7 +160,7 @@ class ControlRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BatchOptions:
-    """What a built batch says in its header beyond what its records say."""
+    """The header of a built batch, as far as its records do not determine it."""
 
     flags: int = 0  # attribute bits 3 to 6
     compression: int = NONE
@@ -179,10 +178,9 @@ _DEFAULT_OPTIONS: Final = BatchOptions()
 
 
 def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
-    """The header of the format 2 batch at `position`; the CRC is not checked here.
-
-    KafkaError: CORRUPT_MESSAGE where the length or magic cannot be, INVALID_RECORD where the bytes
-    end before the header does or hold an older format.
+    """The header of the format 2 batch at `position`; the CRC is not checked here. KafkaError:
+    CORRUPT_MESSAGE for an impossible length or magic, INVALID_RECORD if the bytes end before the
+    header does or hold an older format.
     """
     try:
         header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(buffer, position))
@@ -194,7 +192,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
 
 
 def crc_matches(buffer: Bytes, position: int, size: int) -> bool:
-    """True where the stored CRC-32C is that of the `size` bytes of the batch at `position`."""
+    """True if the stored CRC-32C is that of the `size` bytes of the batch at `position`."""
     stored: int = _CRC.unpack_from(buffer, position + CRC_POSITION)[0]
     view = memoryview(buffer)
     return crc32c(view[position + ATTRIBUTES_POSITION : position + size]) == stored
@@ -228,7 +226,7 @@ def assign_max_timestamp(
 def _assign_time(
     header: BatchHeader, buffer: bytearray | memoryview, position: int, time_bit: int, time_ms: int
 ) -> None:
-    """As Kafka writes attributes: without the bits that mean nothing."""
+    """Write the time and, as Kafka does, the attributes without the bits that mean nothing."""
     attributes = header.attributes & _MEANT_BITS & ~TIMESTAMP_TYPE_BIT | time_bit
     _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
     _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, time_ms)
@@ -241,9 +239,8 @@ def payload(
     position: int = 0,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> memoryview:
-    """The batch's records, uncompressed.
-
-    KafkaError: see `compression.decompress`; INVALID_RECORD when cut short.
+    """The batch's records, uncompressed. Raises KafkaError as `compression.decompress` does, and
+    INVALID_RECORD if the batch is cut short.
     """
     compressed = _stored_records(header, buffer, position)
     if not header.attributes & COMPRESSION_MASK:
@@ -254,9 +251,8 @@ def payload(
 def plain_records(
     header: BatchHeader, buffer: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> bytes | bytearray:
-    """As `payload`, for who reads byte by byte: slower through a view. The batch is at the start.
-
-    What was unpacked is not copied again.
+    """The uncompressed records of the batch at the start, for readers that go byte by byte: a view
+    is slower. Unpacked bytes are not copied again.
     """
     plain = payload(header, buffer, 0, max_decompressed_bytes)
     whole = plain.obj
@@ -266,9 +262,8 @@ def plain_records(
 def record_stream(
     header: BatchHeader, buffer: Bytes, position: int = 0, pace: Pace | None = None
 ) -> RecordStream:
-    """The batch's records, unpacked as they are read, however much they are.
-
-    KafkaError: see `record_pieces`.
+    """The batch's records, unpacked as they are read, however large. Raises KafkaError as
+    `record_pieces` does.
     """
     return RecordStream(record_pieces(header, buffer, position, pace))
 
@@ -276,16 +271,14 @@ def record_stream(
 def record_pieces(
     header: BatchHeader, buffer: Bytes, position: int = 0, pace: Pace | None = None
 ) -> Iterator[bytes | bytearray]:
-    """The bytes of the batch's records, in the pieces that they are unpacked in.
-
-    KafkaError: see `compression.plain_pieces`; INVALID_RECORD when cut short.
+    """The bytes of the batch's records, in the pieces in which they are unpacked. Raises KafkaError
+    as `compression.plain_pieces` does, and INVALID_RECORD if the batch is cut short.
     """
     codec = header.attributes & COMPRESSION_MASK
     return paced(plain_pieces(codec, _stored_records(header, buffer, position)), pace)
 
 
 def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memoryview:
-    """The bytes after the header."""
     end = position + header.size_bytes
     if end > len(buffer):
         invalid(f"batch of {header.size_bytes} bytes, {len(buffer) - position} given")
@@ -293,8 +286,9 @@ def _stored_records(header: BatchHeader, buffer: Bytes, position: int) -> memory
 
 
 def records(buffer: Bytes, position: int = 0, pace: Pace | None = None) -> Iterator[Record]:
-    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken. They
-    are unpacked as they are read: the first ones come before the last ones are seen.
+    """The records of the batch, with absolute offsets; INVALID_RECORD if they are broken.
+
+    They are unpacked as they are read: the first ones come before the last ones are seen.
     """
     header = read_header(buffer, position)
     stream = record_stream(header, buffer, position, pace)
@@ -311,7 +305,9 @@ def build(
     base_offset: int = 0,
     options: BatchOptions = _DEFAULT_OPTIONS,
 ) -> bytes:
-    """A batch of these records (offsets absolute, rising); none make one that was compacted."""
+    """A batch of these records (offsets absolute, rising); without records it is one that was
+    compacted away.
+    """
     entries = list(batch_records)
     max_timestamp = options.max_timestamp
     if max_timestamp is None:
@@ -337,8 +333,8 @@ def build(
 
 
 def base_time(first_ms: int, newest_ms: int) -> int:
-    """The base of a batch's times: that of the first record, but where one has no time, and another
-    the last that there can be, which is further than 63 bits.
+    """The base of a batch's times: the first record's, unless one record has no time and another
+    the last possible one, which is further away than 63 bits.
     """
     return first_ms if newest_ms - first_ms < 2**63 else NO_TIMESTAMP + 1
 
@@ -352,8 +348,8 @@ def unsealed_header(
     max_timestamp: int,
     record_count: int,
 ) -> BatchHeader:
-    """The header of a new batch, but for length and checksum, which `join_batch` fills in. Its
-    times and its last offset are these, whatever the options say.
+    """The header of a new batch, except length and checksum, which `join_batch` fills in. These
+    times and this last offset replace those in the options.
     """
     return BatchHeader(
         base_offset=base_offset,
@@ -423,7 +419,9 @@ def join_batch(header: BatchHeader, body: Bytes, level: int | None = None) -> by
 
 
 def join_pieces(header: BatchHeader, body: Iterable[Bytes], level: int | None = None) -> bytes:
-    """As `join_batch`, of records that are never held together uncompressed."""
+    """Join header and records into one batch, without ever holding the uncompressed records
+    together.
+    """
     return _sealed(header, compress_pieces(header.compression, body, level))
 
 
@@ -459,7 +457,9 @@ def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None
 
 
 def _refuse_short(buffer: Bytes, position: int) -> NoReturn:
-    """As Kafka: a length that cannot be is corrupt, a fair one belongs to a cut batch."""
+    """Refuse a short batch as Kafka does: an impossible length is corrupt, a possible one means a
+    cut batch.
+    """
     left = len(buffer) - position
     if left >= LOG_OVERHEAD and _LENGTH.unpack_from(buffer, position + 8)[0] < _MIN_LEGACY_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with an impossible length")

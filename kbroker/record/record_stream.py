@@ -1,7 +1,7 @@
 """The records of a batch that is unpacked piece by piece: RecordStream.
 
-Law: no more is held than a piece and the record at hand, and of a record that is only
-skimmed no more than a piece. Any bytes give records or KafkaError(INVALID_RECORD).
+Law: no more is held than a piece and the record at hand; of a record that is only skimmed, no more
+than a piece. Any bytes give records or KafkaError(INVALID_RECORD).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kbroker.record.default_record import (
 )
 from kbroker.record.piece_stream import PieceStream
 
-Pace = Callable[[int], None]  # hears how many bytes were unpacked; may wait, or end the reading
+Pace = Callable[[int], None]  # gets the number of unpacked bytes; may wait, or end the reading
 
 _LONGEST_VARINT: Final = 10
 _SHORT_BYTES: Final = 64 * 1024  # a record that takes more is skimmed in pieces
 
 
 def paced(pieces: Iterator[bytes | bytearray], pace: Pace | None) -> Iterator[bytes | bytearray]:
-    """The same pieces, of each of which `pace` hears before it is given."""
+    """The same pieces; `pace` gets the size of each one before it is yielded."""
     return pieces if pace is None else _paced(pieces, pace)
 
 
@@ -42,12 +42,12 @@ class RecordStream(PieceStream):
     __slots__ = ()
 
     def check_end(self) -> None:
-        """Refuse whatever is behind the last record; what is broken there shows itself, too."""
+        """Refuse bytes after the last record; broken ones show themselves, too."""
         if self.left or self.more():
             invalid(f"{self.left} bytes after the last record")
 
     def read(self, base_offset: int, base_timestamp: int) -> Record:
-        """The next record, which is held whole."""
+        """The next record, held whole."""
         size = self._size_of_next()
         while self.left < size and self.more():
             size = self._size_of_next()
@@ -59,7 +59,7 @@ class RecordStream(PieceStream):
         return record
 
     def pass_unread(self) -> None:
-        """Pass over a record that could not be read: by its length, else over all that is left."""
+        """Skip a record that could not be read: by its length, or else all that is left."""
         try:
             length, start = read_varint(self.held, self.at)
         except (IndexError, KafkaError):
@@ -71,7 +71,7 @@ class RecordStream(PieceStream):
             self.at = start + length
 
     def skim(self) -> tuple[int, int, bool]:
-        """Pass over the next record: (timestamp delta, offset delta, has a key)."""
+        """Skip the next record: (timestamp delta, offset delta, has a key)."""
         while True:
             try:
                 delta, offset_delta, has_key, self.at = skim_record(self.held, self.at)
@@ -92,8 +92,8 @@ class RecordStream(PieceStream):
         return delta, end - self.passed
 
     def key(self) -> tuple[int, bytes | None, bool]:
-        """Of a record that was entered: (offset delta, key, has a value). `passed` is then amid the
-        record.
+        """The key of an entered record: (offset delta, key, has a value). `passed` is then in the
+        middle of the record.
         """
         offset_delta = self._varint()
         size = self._varint()
@@ -101,7 +101,7 @@ class RecordStream(PieceStream):
         return offset_delta, key, self._varint() >= 0
 
     def _size_of_next(self) -> int:
-        """How many bytes the next record takes, by its length."""
+        """The size of the next record, by its length."""
         try:
             length, start = read_varint(self.held, self.at)
         except IndexError:
@@ -109,7 +109,7 @@ class RecordStream(PieceStream):
         return start - self.at + length
 
     def _skim_long(self) -> tuple[int, int, bool]:
-        """As `skim`, field by field: what was passed is dropped on the way."""
+        """Skim a record field by field, dropping the bytes on the way."""
         length = self._varint()
         end = self.passed + length
         self.skip(1)

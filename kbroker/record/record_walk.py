@@ -3,8 +3,8 @@ them, or by a look at the first bytes and the last record.
 
 Law: nothing is built or copied per record, and any bytes end in an answer or in
 KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared,
-and decoded only where they are others or a client wrote them in more bytes than they need. Whatever
-`tail_fits` does not confirm is walked; it never refuses anything.
+and decoded only if they differ or a client wrote them in more bytes than needed. A batch that
+`tail_fits` does not confirm is walked; it never refuses one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Plain = bytes | bytearray  # records that were unpacked
 
 
 class WalkedRecords(NamedTuple):
-    """What the records of a batch say that its header may not."""
+    """Facts about the records of a batch that its header may get wrong."""
 
     least_timestamp: int
     max_timestamp: int
@@ -45,7 +45,7 @@ class WalkedRecords(NamedTuple):
 
 
 def check_record_count(header: BatchHeader, size_bytes: int) -> None:
-    """INVALID_RECORD where a batch of so many bytes cannot hold the records it claims."""
+    """INVALID_RECORD if a batch of this many bytes cannot hold the records it claims."""
     room = size_bytes - HEADER_SIZE
     codec = header.compression
     if codec:
@@ -55,9 +55,8 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
 
 
 def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
-    """Walk all records of a produced batch, unpacked as `plain`.
-
-    Count and lengths must be what the header says. KafkaError: INVALID_RECORD.
+    """Walk all records of a produced batch, unpacked as `plain`. Raises KafkaError(INVALID_RECORD)
+    if count or lengths are not those of the header.
     """
     check_claims(header)
     count = header.record_count
@@ -75,23 +74,22 @@ def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
 
 
 def check_claims(header: BatchHeader) -> None:
-    """INVALID_RECORD where count and last offset contradict each other, or there are no records."""
+    """INVALID_RECORD if count and last offset contradict each other, or there are no records."""
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
         invalid(f"{count} records with last offset delta {header.last_offset_delta}")
 
 
 def walked_records(header: BatchHeader, walked: list[int]) -> WalkedRecords:
-    """Make times of the deltas that `walk_some` has found in all records."""
+    """Turn the deltas that `walk_some` has found in all records into times."""
     base = header.base_timestamp
     return WalkedRecords(base + walked[0], base + walked[1], walked[2], walked[3])
 
 
 def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
-    """True where an uncompressed batch ends with a record that has the last offset and the largest
-    time of its header, as batches of honest producers do.
-
-    False says nothing: the last record may be older than another one, or hard to find.
+    """True if an uncompressed batch ends with a record that has the last offset and the largest
+    time of its header, as batches of honest producers do. False proves nothing: the last record may
+    be older than another one, or hard to find.
     """
     count = header[12]
     if count == 1:
@@ -144,7 +142,7 @@ def _behind_bytes(batch: Bytes, at: int) -> int:
 # The same few lengths, offsets and time spans come again and again.
 @lru_cache(maxsize=4096)
 def _record_start(size_bytes: int, time_delta: int, offset_delta: int) -> bytes:
-    """How a record of so many bytes begins, up to its key; empty where there is none."""
+    """The start of a record of this size, up to its key; empty if there is none."""
     mark = _mark(time_delta, offset_delta)
     for prefix in range(1, 6):
         length = _varint(size_bytes - prefix)
@@ -155,7 +153,7 @@ def _record_start(size_bytes: int, time_delta: int, offset_delta: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _mark(time_delta: int, offset_delta: int) -> bytes:
-    """Attributes, time, offset: what is between the length of a record and its key."""
+    """Attributes, time and offset: the bytes between the length of a record and its key."""
     return b"\0" + _varint(time_delta) + _varint(offset_delta)
 
 
@@ -166,7 +164,7 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
     """Walk the records with these offset deltas, from `at` on; the position after them. `walked`:
     least and largest time delta, records without key, records with another offset delta.
 
-    What nearly all varints are is read in place. IndexError past the end.
+    Nearly all varints are short, and read in place. IndexError past the end.
     """
     least, most, keyless, misplaced = walked
     low_byte, tail = _offset_bytes(deltas.start)
@@ -204,8 +202,8 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The length of a record as zigzag has it, odd or negative where it is not a length; the
-    position after it.
+    """The length of a record as a zigzag varint, odd or negative if it is no length; the position
+    after it.
     """
     high = plain[at + 1]
     if high < 0x80:

@@ -1,7 +1,7 @@
-"""What is asked of all records of a batch while they are unpacked piece by piece.
+"""Walks over the records of a batch while they are unpacked piece by piece.
 
-Law: as in `record_walk`, nothing is built or copied per record. A stream is read once: who asks
-twice unpacks twice.
+Law: as in `record_walk`, nothing is built or copied per record. A stream is read once: asking twice
+unpacks twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RETRIED_BYTES: Final = PIECE_BYTES  # records of so many that are not whole are
 
 
 def walk_stream(header: BatchHeader, stream: RecordStream) -> WalkedRecords:
-    """As `record_walk.walk_records`, of records that need not fit into memory."""
+    """Walk records as `record_walk.walk_records` does; they need not fit into memory."""
     check_claims(header)
     count = header.record_count
     walked: list[int] | None = None
@@ -51,7 +51,7 @@ def walk_stream(header: BatchHeader, stream: RecordStream) -> WalkedRecords:
 
 
 def _walk_held(stream: RecordStream, deltas: range, walked: list[int]) -> bool:
-    """Walk these records if all that they hold is there; False changes nothing."""
+    """Walk these records if they are held whole; False changes nothing."""
     tried = walked.copy()
     held = stream.held
     try:
@@ -84,8 +84,8 @@ def times_and_keys(header: BatchHeader, stream: RecordStream) -> Iterator[tuple[
 
 
 def numbered(header: BatchHeader, stream: RecordStream) -> Iterator[bytes | bytearray]:
-    """The records with offsets that follow each other, whatever theirs were, in pieces; they were
-    walked before.
+    """The records with consecutive offsets in place of their own, in pieces; they were walked
+    before.
     """
     out = bytearray()
     for index in range(header.record_count):
@@ -99,8 +99,8 @@ def numbered(header: BatchHeader, stream: RecordStream) -> Iterator[bytes | byte
 def timestamps_outside(
     header: BatchHeader, stream: RecordStream, bounds: tuple[int, int], most: int
 ) -> list[tuple[int, int]]:
-    """(index, timestamp) of the first `most` records outside `bounds`, both of which are allowed;
-    the records were walked before.
+    """(index, timestamp) of the first `most` records outside `bounds`, which are inclusive; the
+    records were walked before.
     """
     earliest, latest = bounds
     outside = (

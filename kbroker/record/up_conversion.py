@@ -1,7 +1,7 @@
 """Messages of format 0 or 1 as records of format 2, in pieces.
 
-Law: offsets follow each other from the batch's base on, whatever theirs were. No more is held than
-a piece, and the key of a long message.
+Law: offsets are consecutive from the batch's base on, whatever they were. No more is held than a
+piece, and the key of a long message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _varint = lru_cache(maxsize=4096)(varint_bytes)
 def record_pieces(
     messages: OldMessages, count: int, base_timestamp: int
 ) -> Iterator[bytes | bytearray]:
-    """The first `count` messages, which were walked before."""
+    """The first `count` messages, walked before, as records."""
     stream = messages.stream()
     stamp = messages.stamp
     index = 0
@@ -43,8 +43,8 @@ def record_pieces(
 def _held_records(
     stream: MessageStream, index: int, count: int, base_timestamp: int, stamp: int | None
 ) -> tuple[int, bytearray]:
-    """Messages that are held whole, from the one that gets the offset delta `index` on: how many
-    they are, and their records.
+    """The messages that are held whole, from the one with the offset delta `index` on: their
+    number, and their records.
     """
     begun = index
     out = bytearray()
@@ -78,7 +78,7 @@ def _held_records(
 def _long_record(
     stream: MessageStream, index: int, base_timestamp: int, stamp: int | None
 ) -> Iterator[bytes]:
-    """The next message, of which no more is held than its key."""
+    """The next message as a record; only its key is ever held."""
     message = stream.enter()
     timestamp = message.timestamp if stamp is None else stamp
     key, size = message.key, message.value_length

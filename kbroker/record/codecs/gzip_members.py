@@ -4,9 +4,9 @@
               name (8), comment (16), checksum of the header (2)
     trailer = uint32 CRC-32, uint32 size of the data, both little-endian
 
-Law: what comes after a member is read as `java.util.zip.GZIPInputStream` reads it, since what it
-takes for data decides how many records there are. What does not begin as a header does is left
-alone. So is whatever follows in 18 bytes or fewer, if all of it came with the last read of 8 KiB.
+Law: bytes after a member are read as `java.util.zip.GZIPInputStream` reads them, since its choice
+decides how many records there are. Bytes that do not begin like a header are ignored. So are 18
+bytes or fewer, if all of them came with the last read of 8 KiB.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLAGS_POSITION: Final = 3
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 _JAVA_READ_BYTES: Final = 8192
 _JAVA_LEAVES_BYTES: Final = 18
-# What follows a member is copied: with all of it, many small members would be slow.
+# The bytes after a member are copied: copying all of them would make many small members slow.
 _INPUT_BYTES: Final = 8192
 _FIRST_INPUT_BYTES: Final = PIECE_BYTES
 _SEARCHED_BYTES: Final = 1024
@@ -90,7 +90,7 @@ def _member(data: memoryview, at: int, input_bytes: int) -> Generator[bytes, Non
 
 
 def _behind_header(data: memoryview, at: int) -> int | None:
-    """Where the data of the member at `at` begins; None where no whole header is."""
+    """The position where the data of the member at `at` begins; None without a whole header."""
     start = at
     at += len(_HEADER)
     if data[start : start + 3] != _MAGIC_AND_METHOD or at > len(data):
@@ -110,7 +110,7 @@ def _behind_header(data: memoryview, at: int) -> int | None:
 
 
 def _behind_zero(data: memoryview, at: int) -> int:
-    """The position after the next zero; one beyond the end where there is none."""
+    """The position after the next zero, or beyond the end if there is none."""
     while at < len(data):
         found = bytes(data[at : at + _SEARCHED_BYTES]).find(0)
         if found >= 0:

@@ -1,4 +1,4 @@
-"""The checksum of an lz4 frame's header, right as lz4 defines it and wrong as format 0 has it.
+"""The checksum of an lz4 frame's header: the right one, and the wrong one of format 0.
 
     frame header = uint32 magic, descriptor (2 bytes, or 10 with the content size), uint8 checksum
     checksum     = second byte of the xxHash32 of the descriptor

@@ -6,7 +6,7 @@
 
 Law: one frame, as Java's `Lz4BlockInputStream` reads it. Blocks that need the one before, and
 dictionaries, are refused. Content size and content checksum are not compared with the data, and
-what follows the frame is left alone. A block that unpacks to nothing is the end of it, too.
+bytes after the frame are ignored. A block that unpacks to nothing ends the frame, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LEAST_ROOM: Final = 64  # for the plain bytes of a block, however short it is
 
 
 class _Frame(NamedTuple):
-    """What the header of a frame says."""
+    """A frame's header, and the place of its first block."""
 
     start: int  # position of the first block
     block_bytes: int  # plain, at most
@@ -121,7 +121,7 @@ def pieces(data: memoryview) -> Iterator[bytearray]:
 
 
 def unpack_into(data: memoryview, room: memoryview) -> int | None:
-    """Unpack the frame to the front of `room`: how many bytes it were, None if they do not fit."""
+    """Unpack the frame to the front of `room`: the number of bytes, None if they do not fit."""
     frame = _read_header(data)
     at: int | None = frame.start
     written = 0
@@ -187,7 +187,7 @@ def _some_blocks(frame: _Frame, data: memoryview, at: int) -> tuple[list[_Block]
 
 
 def _block_at(frame: _Frame, data: memoryview, at: int) -> _Block | None:
-    """The block whose size is at this position; None for the end mark."""
+    """The block whose size is at this position; None at the end mark."""
     try:
         field: int = _SIZE.unpack_from(data, at)[0]
     except struct_error:
@@ -205,7 +205,7 @@ def _block_at(frame: _Frame, data: memoryview, at: int) -> _Block | None:
 
 
 def _unpack(frame: _Frame, data: memoryview, block: _Block, room: memoryview) -> int:
-    """Unpack a block to the front of `room`: how many bytes it were."""
+    """Unpack a block to the front of `room`: the number of bytes."""
     import cramjam  # at first use: start-up cost
 
     start, end, is_stored = block

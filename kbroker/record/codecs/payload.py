@@ -1,5 +1,5 @@
-"""What the codecs have in common: the size of the pieces they unpack to, blocks of pieces, and how
-they refuse.
+"""Common ground of the codecs: the size of the pieces they unpack to, blocks of pieces, and their
+refusal.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ r"""Snappy in the framing of the xerial library, which Java writes, or one raw b
     block  = int32 size, a raw block of snappy
 
 Law: as `org.xerial.snappy.SnappyInputStream` reads it. Streams may follow each other, and fewer
-than 4 bytes at the end are left alone. The versions of the first stream are not looked at, those of
-later ones must not be below 1.
+than 4 bytes at the end are ignored. The versions of the first stream are not checked; later ones
+must not be below 1.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def _behind_later_header(data: memoryview, at: int) -> int:
-    """Where the blocks of a stream begin that follows another one; the end of all where it is none
-    and nothing follows.
+    """The position where the blocks of a later stream begin; the end of everything if there is no
+    stream and nothing follows.
     """
     end = at + len(_HEADER)
     if end > len(data):

@@ -1,8 +1,8 @@
-"""zstd (RFC 8878): frames one after the other, some of which are to be skipped.
+"""zstd (RFC 8878): frames one after the other, some of them to be skipped.
 
 Law: as zstd-jni's `ZstdInputStream` reads them: with a window of at most 128 MiB, and each frame to
-its end, but for a last one that is cut short before it gives any data and came with the same read
-of 131,075 bytes as the end of the one before.
+its end. One exception: a last frame that is cut short before it yields data, and came with the same
+read of 131,075 bytes as the end of the frame before.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ START: Final = b"\x28\xb5\x2f\xfd"
 MOST_RATIO: Final = 32 * 1024
 
 _JAVA_READ_BYTES: Final = 131_075
-# What follows a frame is copied: with all of it, many small frames would be slow.
+# The bytes after a frame are copied: copying all of them would make many small frames slow.
 _INPUT_BYTES: Final = 8192
 _FIRST_INPUT_BYTES: Final = PIECE_BYTES
 
 
 def compress(data: Iterable[bytes | bytearray | memoryview], level: int) -> bytes:
-    """One frame; that of a single piece says how much it holds."""
+    """One frame; made of a single piece, it states its size."""
     given = iter(data)
     first = next(given, b"")
     second = next(given, None)
@@ -50,7 +50,7 @@ def pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def unpack_into(data: memoryview, room: memoryview) -> int | None:
-    """Unpack the frames to the front of `room`: how many bytes it were, None if they do not fit."""
+    """Unpack the frames to the front of `room`: the number of bytes, None if they do not fit."""
     written = 0
     for piece in pieces(data):
         end = written + len(piece)
@@ -62,7 +62,7 @@ def unpack_into(data: memoryview, room: memoryview) -> int | None:
 
 
 def _frame(data: memoryview, at: int, input_bytes: int) -> Generator[bytes, None, int]:
-    """Yield the data of the frame at `at`; return where it ends."""
+    """Yield the data of the frame at `at`; return the position of its end."""
     zstd = _library()
     unpacker = zstd.ZstdDecompressor()
     start = at
@@ -86,7 +86,7 @@ def _frame(data: memoryview, at: int, input_bytes: int) -> Generator[bytes, None
 
 
 def _came_along(size_bytes: int, start: int) -> bool:
-    """Whether Java reads what begins at `start`, all of it, together with the byte before."""
+    """Whether Java reads all that begins at `start` together with the byte before."""
     return (size_bytes - 1) // _JAVA_READ_BYTES == (start - 1) // _JAVA_READ_BYTES
 
 
