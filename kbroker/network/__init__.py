@@ -1,1 +1,1 @@
-"""Sockets, frames, queues."""
+"""Sockets, frames and the queue of requests."""

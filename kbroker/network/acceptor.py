@@ -47,7 +47,7 @@ _HINTS = {
 
 
 def check_address(wanted: EndPoint) -> None:
-    """Raises ConfigError where nothing can listen there now, as `Acceptor.bind` would."""
+    """Raises ConfigError if nothing can listen there now, as `Acceptor.bind` would."""
     try:
         sock, address = _opened(wanted)
         with sock:
@@ -57,7 +57,7 @@ def check_address(wanted: EndPoint) -> None:
 
 
 class Acceptor:
-    """One listening socket."""
+    """Accepts the connections of one listening socket."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Acceptor:
         return sock
 
     def _accept(self) -> None:
-        """Take what waits in the backlog, up to a bound per turn of the loop."""
+        """Take connections from the backlog, up to a bound per turn of the loop."""
         assert self._socket is not None
         for _ in range(_ACCEPTS_PER_TURN):
             if self._quotas.is_full:
@@ -250,7 +250,7 @@ def _refusal(wanted: EndPoint, error: OSError) -> ConfigError:
 
 
 def _host_name(host: str) -> str | bytes:
-    """As the resolver takes it; for a str Python loads its tables for names in other alphabets,
+    """The host as the resolver takes it. For a str Python loads its tables of international names,
     half a megabyte.
     """
     return host.encode() if host.isascii() else host

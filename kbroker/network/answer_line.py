@@ -1,16 +1,16 @@
-"""The answers of one connection that are to come, where requests begin before them.
+"""The coming answers of one connection whose requests begin before earlier ones are answered.
 
 A producer sends several requests ahead. With acks=all each waits for followers or the disk: carried
 out one after the other, each would cost a round of replication of its own, or a flush. All that
 came are appended instead, and followers get them together.
 
-Law: answers leave in the order of their requests, because that is how a client tells them apart. So
-an answer that is there waits for those before it, and so does the end of a connection for what it
-sent: the records before that are stored, and their producer is told. Only requests to produce begin
-early: they are appended in the order they came in, and no other kind has its place between two of
-them. All lines together have a bound, for answers that come at once hold the loop; the fewer
-connections send ahead, the longer each may. What a connection waits for is given up when it is
-gone; one that only sends no more still reads.
+Law: answers leave in the order of their requests: a client knows them by their order. So an answer
+waits for earlier ones. So does the close of a connection that sent something wrong: the records
+before are stored, and their producer hears so. Only requests to produce begin early: they are
+appended in the order they came in, and no other kind has its place between two of them. All lines
+together have a bound, for answers that come at once hold the loop; the fewer connections send
+ahead, the longer each may. What a connection waits for is given up when it is gone; one that only
+sends no more still reads.
 
 Owned by the event loop.
 """
@@ -29,7 +29,7 @@ Result = Response | NoResponse | ProtocolError
 
 
 class AnswerLines:
-    """What the lines of all connections share: how long each may be."""
+    """The bound that the lines of all connections share: how long each may be."""
 
     __slots__ = ("_in_use", "length_max")
 
@@ -70,8 +70,9 @@ class AnswerLine:
         return self._is_closed()
 
     def join(self, result: Result | None = None, outcome: Outcome | None = None) -> AnswerToCome:
-        """Stand in line for the request that was begun last; `result` where it is there, `outcome`
-        where it is to come. A connection that is gone, as during a broker's start, has no line.
+        """Stand in line for the request that was begun last: with its `result`, or with the
+        `outcome` that it waits for. A connection that is gone, as during a broker's start, has no
+        line.
         """
         answer = AnswerToCome(self, result, outcome)
         if not self._is_closed():
@@ -83,12 +84,12 @@ class AnswerLine:
         return answer
 
     def came(self, answer: AnswerToCome) -> None:
-        """One of them is there."""
+        """Note that an answer has come."""
         if self._answers and self._answers[0] is answer:
             self._send_next()
 
     def take(self) -> Result | None:
-        """The next answer to send; None where it is yet to come."""
+        """The next answer to send; None if it is yet to come."""
         answers = self._answers
         if not answers or answers[0].result is None:
             return None
@@ -98,7 +99,7 @@ class AnswerLine:
         return result
 
     def give_up(self) -> None:
-        """The connection is gone: what its answers wait for need not come."""
+        """The connection is gone: cancel the work that its answers wait for."""
         answers, self._answers = self._answers, []
         if answers:
             self._lines.changed(-1)
@@ -108,7 +109,7 @@ class AnswerLine:
 
 
 class AnswerToCome:
-    """The end of a connection that a request is answered at which begins no other (Replier)."""
+    """The Replier of one answer in the line: sending it starts no other request."""
 
     __slots__ = ("_line", "outcome", "result")
 
@@ -128,7 +129,6 @@ class AnswerToCome:
         self._line.came(self)
 
     def accept(self, outcome: Outcome) -> AnswerToCome:  # noqa: ARG002  as a connection does
-        """Its request has been carried out before."""
         return self
 
     def fail(self, error: ProtocolError) -> None:

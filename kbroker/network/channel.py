@@ -2,8 +2,9 @@
 
 A BufferedProtocol: the loop receives into the channel's own buffer and a frame is processed where
 it lies; that is the only copy of it. One request is in work at a time; further frames wait in the
-buffer, and when that is full the channel stops reading. A request to produce that is appended is no
-longer in work: the next one may begin, and their answers stand in line (see `answer_line`).
+buffer, and when that is full the channel stops reading. A Produce request whose records are
+appended is no longer in work: the next one may begin, and the answers stand in line (see
+`answer_line`).
 
 Law: bytes that a request being handled still views are never moved or overwritten, as its records
 are not copied. The buffer is compacted, replaced or given back only while no request views it.
@@ -48,7 +49,7 @@ _new_tuple = tuple.__new__
 
 
 class ChannelOwner(Protocol):
-    """What a channel needs of the Processor it belongs to."""
+    """A channel's view of the Processor that it belongs to."""
 
     request_channel: RequestChannel
     buffers: ReceiveBuffers
@@ -65,7 +66,7 @@ class ChannelOwner(Protocol):
         """The channel's connection is gone."""
 
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
-        """A channel is being closed for what it received."""
+        """A channel is being closed because of what it received."""
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -118,7 +119,7 @@ class Channel(asyncio.BufferedProtocol):
         self._eof = False
         self._opened = False
         self._paused = False
-        self._muted = 0  # busy, and not reading, until so many times are over
+        self._muted = 0  # how many delays keep it busy and not reading
         self._waiting_for_memory = False
         self._waiting_for_room = False  # a whole request is kept until the queue takes it
         self.bytes_in = 0
@@ -171,7 +172,7 @@ class Channel(asyncio.BufferedProtocol):
         self._owner.channel_opened(self)
 
     def get_buffer(self, sizehint: int) -> Buffer:  # noqa: ARG002  asyncio's signature
-        """Where the next bytes go."""
+        """The memory for the next bytes."""
         buffer = self._buffer
         if buffer is None:
             buffer = self._owner.buffers.take(self, self._size_hint)
@@ -237,13 +238,13 @@ class Channel(asyncio.BufferedProtocol):
             self._run()
 
     def accept(self, outcome: Outcome) -> AnswerToCome:
-        """The request in work is carried out but for its answer: the next one may start."""
+        """The request in work is carried out, but not answered: the next one may start."""
         answer = self._line.join(outcome=outcome)
         self._go_on()
         return answer
 
     def _go_on(self) -> None:
-        """The request in work is not any more; its answer stands in line."""
+        """The request is no longer in work; its answer stands in line."""
         self._in_work = self._viewed = False
         self._busy = self._muted > 0 or self.writer.is_blocked
         if not self._running:
@@ -272,13 +273,13 @@ class Channel(asyncio.BufferedProtocol):
         return share
 
     def mute(self, duration_ms: int) -> None:
-        """Read nothing and start no request for so long; answers leave meanwhile (KIP-219)."""
+        """Read nothing and start no request for this long; answers leave meanwhile (KIP-219)."""
         self._read(wanted=False)
         self._muted += 1
         self._loop.call_later(duration_ms / 1000, self._unmute)
 
     def fail(self, error: ProtocolError) -> None:
-        """Close the connection because of what it sent, when all before that is answered."""
+        """Close the connection because of what it sent, once all earlier requests are answered."""
         if self._closing:
             return
         if self._line:
@@ -288,7 +289,7 @@ class Channel(asyncio.BufferedProtocol):
         self._fail(error)
 
     def _fail(self, error: ProtocolError) -> None:
-        """Close the connection, which the log tells."""
+        """Close the connection, and log why."""
         if isinstance(error, UnservedError):
             self._owner.unserved.name(self.connection, error.client_id, error.what)
         else:
@@ -320,8 +321,8 @@ class Channel(asyncio.BufferedProtocol):
     # Requests.
 
     def _run(self) -> None:
-        """Send the answers that are there, and start requests as long as there are whole frames and
-        none is in work.
+        """Send the answers that have come. Start requests while there are whole frames and no
+        request is in work.
         """
         if self._running or self._closing:
             return
@@ -367,7 +368,7 @@ class Channel(asyncio.BufferedProtocol):
             self._busy = self._busy or self._muted > 0
 
     def _answer_came(self) -> None:
-        """Others may come in the same turn of the loop, and leave with it."""
+        """More may come in the same turn of the loop; they leave together."""
         self._loop.call_soon(self._run)
 
     def _release(self) -> None:

@@ -1,4 +1,4 @@
-"""How many connections may be open: in all, and per peer address.
+"""The limits of open connections: in all, and per peer address.
 
 Owned by the event loop. The limits are `max.connections`, `max.connections.per.ip` and
 `max.connections.per.ip.overrides` (KIP-308 and KIP-402 describe Kafka's).

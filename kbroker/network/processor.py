@@ -37,12 +37,12 @@ ANSWER_DEADLINE_MS = 60_000
 SLOWEST_WANTED_BYTES_PER_S = 256 * 1024
 WANTED_DEADLINE_MS = 10_000
 _SWEEP_MS_MAX = 5_000
-_KEPT_CHARACTERS = 200  # of a reason to close, in which a client's own words may be
+_KEPT_CHARACTERS = 200  # of a reason to close, which may quote the client
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Seen:
-    """What the last sweeps saw of a connection. Times are monotonic milliseconds."""
+    """A connection as the last sweeps saw it. Times are monotonic milliseconds."""
 
     bytes_in: int
     bytes_out: int
@@ -69,7 +69,7 @@ class Processor:
         """`limits` are socket.request.max.bytes and connections.max.idle.ms (negative: never)."""
         self.request_channel = request_channel
         self.buffers = buffers
-        self.room = MemoryRoom(REQUESTS_BYTES)  # or that of who answers
+        self.room = MemoryRoom(REQUESTS_BYTES)  # or the address of the broker that answers
         self.unserved = unserved
         self.lines = AnswerLines()
         self.max_frame_bytes, self._idle_ms = limits
@@ -93,7 +93,6 @@ class Processor:
 
     @property
     def channels(self) -> Iterable[Channel]:
-        """The open connections."""
         return self._channels.keys()
 
     @property
@@ -107,7 +106,7 @@ class Processor:
         return self._closed_bytes_out + sum(channel.writer.bytes_out for channel in self._channels)
 
     def start(self) -> None:
-        """Begin to sweep."""
+        """Begin to sweep from time to time."""
         interval_ms = (
             _SWEEP_MS_MAX if self._idle_ms < 0 else min(_SWEEP_MS_MAX, max(self._idle_ms / 4, 50))
         )
@@ -149,7 +148,7 @@ class Processor:
             self._emptied.set()
 
     def tell_protocol_error(self, connection: ConnectionInfo, error: ProtocolError) -> None:
-        """Log that a connection is closed for what it sent: of each address once a minute."""
+        """Log that a connection is closed because of what it sent: once a minute per address."""
         text = _with_setting(error)
         now_ms = self._clock.monotonic_ms()
         left_out = self._told.left_out(connection.peer_host, text[:_KEPT_CHARACTERS], now_ms)
@@ -216,8 +215,8 @@ class Processor:
 
 
 def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int, is_wanted: bool) -> bool:
-    """True when more than the deadline passed with fewer bytes a second than the slowest may move,
-    on average.
+    """True if more than the deadline passed with fewer bytes a second than the lowest average
+    allowed.
     """
     slowest = SLOWEST_BYTES_PER_S
     if is_wanted:

@@ -1,12 +1,12 @@
-"""Receive buffers: where frames are collected, and how much memory that may take in all.
+"""Receive buffers: memory in which frames are collected, and the bound of all of it.
 
 A connection holds a buffer only while bytes of an unanswered frame are in it, so idle connections
 cost none. Buffers have sizes of powers of two from `BASE_BYTES` to `LARGEST_KEPT_BYTES`, and are
 used again. A larger frame gets a mapping of its own, to which the system gives memory as bytes
 arrive: nothing is copied while it grows, and all of it goes back at the end.
 
-Law: nothing is taken because a client *claims* a size, only because bytes arrived. What is held
-beyond the base size is bounded by `queued.max.request.bytes` (KIP-72 bounds the same memory by
+Law: nothing is taken because a client *claims* a size, only because bytes arrived. The bytes held
+beyond the base size are bounded by `queued.max.request.bytes` (KIP-72 bounds the same memory by
 claimed sizes): when that is reached, growing waits in line, except for the connection that has held
 longest, so that there is always one frame that can be completed (`MemoryRoom`). A quarter more is
 for Produce requests of ordinary size, and for what brokers order of each other, alone: who fills
@@ -30,7 +30,7 @@ LARGEST_KEPT_BYTES = 2 * 1024 * 1024
 _KEPT_BYTES_MAX = 8 * 1024 * 1024
 _STEP_BYTES = 1024 * 1024  # by which a large frame grows
 _KEPT_FREE_PART = 4
-_KEY = slice(4, 6)  # of what a frame begins with
+_KEY = slice(4, 6)  # of the start of a frame
 # Those of requests that wait for no memory once they are there.
 _KEYS = frozenset(
     key.to_bytes(2, "big")
@@ -50,7 +50,7 @@ to.
 
 
 class _Mapping(mmap):
-    """Holds the room of one large frame until nobody looks at its bytes any more."""
+    """Holds the room of one large frame until nobody views its bytes any more."""
 
     share: Share
 
@@ -70,7 +70,7 @@ class ReceiveBuffers:
         self._kept_bytes = 0
         self._room = MemoryRoom(budget_bytes)
         self._kept_free = MemoryRoom(budget_bytes // _KEPT_FREE_PART)
-        # Of owners, above the base size; what one waits for comes last.
+        # By owner, above the base size; the share that one waits for comes last.
         self._shares: dict[Hashable, dict[MemoryRoom, Share]] = {}
 
     @property
@@ -100,9 +100,9 @@ class ReceiveBuffers:
     def larger(
         self, owner: Hashable, buffer: Buffer, received: memoryview, hint: int
     ) -> Buffer | None:
-        """A buffer in place of `owner`'s full one, on the way to the size that its frame needs, or
-        to the `hint` if that is more, with what was received at its front; None when the budget
-        says: wait.
+        """A buffer in place of `owner`'s full one, with the received bytes at its front; None if
+        the budget says: wait. Its size is on the way to the frame's, or to the `hint` if that is
+        more.
         """
         frame_bytes = frame_size(received, 0, len(received))
         if frame_bytes > LARGEST_KEPT_BYTES:
@@ -131,8 +131,8 @@ class ReceiveBuffers:
         return bytearray(size)
 
     def _takes(self, owner: Hashable, size: int, room: MemoryRoom) -> Share | None:
-        """The share by which `owner` takes so much, and nothing else; None where there is no room
-        for it.
+        """The share with which `owner` takes so much, and nothing else; None if there is no
+        room.
         """
         shares = self._shares.setdefault(owner, {})
         share = shares.pop(room, None) or room.share()
@@ -174,14 +174,14 @@ class ReceiveBuffers:
             self._free.setdefault(size, []).append(buffer)
 
     def release(self, owner: Hashable) -> None:
-        """Forget what `owner` held (its buffer was dropped) and waited for. A large one is held
-        until nobody looks at it any more.
+        """Forget the buffer of `owner`, which was dropped, and its place in the line. A large one
+        counts until nobody views it any more.
         """
         for share in self._shares.pop(owner, {}).values():
             share.wait_no_more()
 
     def wait(self, owner: Hashable, granted: Callable[[], bool]) -> None:
-        """Stand in line for a step more; see `Share.wait`."""
+        """Stand in line for one more step, as `Share.wait` says."""
         *_, share = self._shares[owner].values()
         share.wait(share.size_bytes + _STEP_BYTES, granted)
 

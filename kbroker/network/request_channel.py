@@ -1,4 +1,4 @@
-"""Where complete requests wait between the Processors and the KafkaRequestHandlerPool.
+"""The queue of complete requests between the Processors and the KafkaRequestHandlerPool.
 
 As long as the pool runs, a request goes straight through: there is one event loop, so a request is
 either being handled or waits in its own connection's buffer. Requests wait here while the pool is
@@ -32,8 +32,8 @@ class Replier(Protocol):
         ...
 
     def accept(self, outcome: Outcome) -> Replier:
-        """The request has been carried out, and its answer is to come: give it to what this
-        returns. The next request of the connection may start; `outcome` is cancelled when the
+        """The request has been carried out, and its answer is to come: give it to the Replier that
+        this returns. The next request of the connection may start; `outcome` is cancelled when the
         connection goes.
         """
         ...
@@ -79,7 +79,7 @@ class RequestChannel:
         self.is_full = len(self._queue) >= self._max_requests
 
     def attach(self, receiver: Receiver) -> None:
-        """Let requests flow to `receiver`, those that wait first."""
+        """Let requests flow to `receiver`, the waiting ones first."""
         self._receiver = receiver
         while self._queue:
             replier, request = self._queue.popleft()

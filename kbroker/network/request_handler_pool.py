@@ -1,4 +1,4 @@
-"""Runs requests: calls the handler, sends what it answers, and owns the tasks of those that wait.
+"""Runs requests: calls the handler, sends the answer, and owns the tasks of requests that wait.
 
 A handler that answers directly costs no task and no turn of the loop. One that has to wait returns
 an awaitable; such a request holds no slot: it has left the queue, like a request in Kafka's
@@ -69,7 +69,7 @@ class KafkaRequestHandlerPool:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for something now."""
+        """The number of requests that wait for something now."""
         return len(self._waiting)
 
     async def shutdown(self) -> None:

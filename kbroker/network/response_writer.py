@@ -23,9 +23,9 @@ from kbroker.protocol.request import FileSlice, Piece
 
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
-_REST_BYTES_MAX = 64 * 1024  # of an answer that fills the wire; more is worth widening it
+_REST_BYTES_MAX = 64 * 1024  # of an answer that fills the wire: beyond this, widening pays
 
-# Of writers that never had to wait: an empty deque takes 760 bytes. Nothing is ever put in.
+# For writers that never had to wait: an empty deque takes 760 bytes. It stays empty.
 _NOTHING: deque[memoryview | _SliceRest] = deque(maxlen=0)
 
 
@@ -49,7 +49,9 @@ class ResponseWriter:
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> None:
-        """`drained` is called when a `write` that was False has left, `failed` when it cannot."""
+        """`drained` is called when a `write` that returned False has left, `failed` when it
+        cannot.
+        """
         self._wire = wire
         self._send = wire.send
         self._drained = drained
@@ -104,7 +106,7 @@ class ResponseWriter:
         self._holding = True
 
     def release(self) -> bool:
-        """Send what was held; True when all that was ever written has left."""
+        """Send the held answers; True when all that was ever written has left."""
         self._holding = False
         held = self._held
         if held:
@@ -141,7 +143,7 @@ class ResponseWriter:
         return False
 
     def _queue(self, prefix: bytes, pieces: list[Piece]) -> None:
-        """Queue a frame; neighbouring small pieces become one, of which none is large."""
+        """Queue a frame; neighbouring small pieces become one, never a large one."""
         if self._pending is _NOTHING:
             self._pending = deque()
         small: list[bytes | bytearray | memoryview] = [prefix]
@@ -219,11 +221,11 @@ class _SliceRest:
         return self._size
 
     def __getitem__(self, rest: slice) -> _SliceRest:
-        """The rest after `[sent:]`."""
+        """The rest after the first bytes were sent."""
         return _SliceRest(self._slice, self._position - self._slice.position + int(rest.start))
 
     def send_to(self, wire: Wire) -> int:
-        """Send as much as the wire takes; returns bytes. Raises as `Wire.send`."""
+        """Send as much as the wire takes; returns bytes. Raises as `Wire.send` does."""
         sent = wire.send_file(self._slice.fileno(), self._position, self._size)
         if sent == 0:
             raise OSError("the log file ends before the slice to send")

@@ -2,9 +2,8 @@
 it.
 
 Order of a start: `start()` binds every listener and accepts; requests that come wait in the
-RequestChannel. `enable_controller_requests()`: those of the controller are answered, and what is
-served is told; `enable_request_processing()`: all are. Order of a stop: `stop_accepting()`, then
-`shutdown()`.
+RequestChannel. `enable_controller_requests()`: the controller's are answered, and ApiVersions;
+`enable_request_processing()`: all are. Order of a stop: `stop_accepting()`, then `shutdown()`.
 
 Owned by the event loop.
 """
@@ -34,7 +33,7 @@ from kbroker.protocol.header import API_VERSIONS_KEY
 SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security protocol
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
-SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
+SHUTDOWN_DEADLINE_MS = 100.0  # then requests that wait for something are cut off
 
 
 class SocketServer:
@@ -50,10 +49,10 @@ class SocketServer:
         unserved: UnservedClients,
         wires: Mapping[str, MakeWire] = SERVED_WIRES,
     ) -> None:
-        """Nothing is bound yet; `wires` are what the security protocols of listeners ask for,
-        `unserved` hears who asks for another protocol.
+        """Nothing is bound yet.
 
-        Raises ConfigError for listeners that cannot be served.
+        `wires` are made for the security protocols of listeners; `unserved` names clients that ask
+        for another protocol. Raises ConfigError for listeners that cannot be served.
         """
         check_protocols(listeners, wires)
         self.quotas = ConnectionQuotas(
@@ -86,7 +85,7 @@ class SocketServer:
         )
 
     def register(self, counters: CounterRegistry) -> None:
-        """Name what is counted and measured here."""
+        """Name the counters and measures of this server."""
         processor, requests, pool = self.processor, self.request_channel, self.pool
         kafkas = partial(MetricName, "kafka.server", "socket-server-metrics")
         counters.add(kafkas("connection-creation-total"), processor.connections_opened)
@@ -127,7 +126,7 @@ class SocketServer:
         return bound
 
     def enable_controller_requests(self) -> None:
-        """Answer what a broker must hear before it may answer anything else; the rest waits."""
+        """Answer the requests that a broker must hear before all others; the rest waits."""
         self.pool.start_for(ANSWERED_WHILE_STARTING)
 
     def enable_request_processing(self) -> None:
@@ -151,7 +150,7 @@ class SocketServer:
 def check_protocols(
     listeners: Sequence[EndPoint], wires: Mapping[str, MakeWire] = SERVED_WIRES
 ) -> None:
-    """Raises ConfigError where one of them asks for a security protocol that is not served."""
+    """Raises ConfigError if a listener has a security protocol that is not served."""
     if not listeners:
         raise ConfigError("listeners is empty: at least one address is needed")
     for listener in listeners:

@@ -1,10 +1,10 @@
-"""Names the clients that ask for what this broker does not serve, in the log.
+"""Logs the names of clients that ask for something that this broker does not serve.
 
-Law: a client is named once for each thing it asks for, however often it connects and asks; what it
-repeats is counted at DEBUG. A client is its address without the port, its software and its id. The
-log and the memory are bounded whatever clients call themselves: of one address only so many are
-named for one thing, and for all things, the others counted; and what is remembered is forgotten
-beyond a bound, that first which was not asked for longest.
+Law: a client is named once for each thing it asks for, however often it connects and asks;
+repetitions are counted at DEBUG. A client is its address without the port, its software and its id.
+The log and the memory are bounded whatever clients call themselves: per address, only so many are
+named for one thing and for all things, the others are counted. Beyond a bound the oldest entries
+are forgotten.
 
 Owned by the event loop.
 """
@@ -23,7 +23,7 @@ _Key = TypeVar("_Key")
 _log = logging.getLogger(__name__)
 
 NAMED_MAX = 1_000
-NAMED_FOR_ONE_THING_MAX = 20  # of one address: a machine with more clients has them of one kind
+NAMED_FOR_ONE_THING_MAX = 20  # per address: more clients on one machine are of one kind
 NAMED_OF_AN_ADDRESS_MAX = 200  # for all things: API keys and versions are what clients send
 ADDRESSES_MAX = 2_000  # and addresses with a thing
 COUNTED_EACH = 10_000  # requests of the unnamed, from one line of the log to the next
@@ -31,12 +31,12 @@ _ANYTHING = "what this broker does not serve"
 
 
 class UnservedClients:
-    """Who asked for what."""
+    """The clients that asked for something unserved, and for what."""
 
     __slots__ = ("_at_address", "_times")
 
     def __init__(self) -> None:
-        # In both, who asked last stands last. None stands for all things.
+        # In both, the last to ask stands last. None stands for all things.
         self._times: OrderedDict[tuple[str, Unserved], int] = OrderedDict()
         self._at_address: OrderedDict[tuple[str, Unserved | None], int] = OrderedDict()
 

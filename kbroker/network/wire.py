@@ -1,13 +1,13 @@
-"""Wire: what a Channel and its ResponseWriter need of a connection, and the plain one.
+"""Wire: a connection as a Channel and its ResponseWriter use it, and the plain one.
 
-A wire carries bytes both ways. It gives what it receives to the Channel as an event loop does (a
+A wire carries bytes both ways. It passes received bytes to the Channel as an event loop does (a
 BufferedProtocol's four calls), and the Channel and its writer call it for everything else. A wire
-that encrypts stands in the same place: it answers `open` when both sides have agreed on keys, says
-in `connection` who the other side has proved to be, and reads the file slices it is to send.
+that encrypts stands in the same place: it answers `open` when both sides have agreed on keys, names
+in `connection` the identity that the other side has proved, and reads the file slices it sends.
 
 Law of sending, as of a socket that does not block: `send` and `send_file` return how much has left
-and raise BlockingIOError when nothing has. Whoever calls then calls again, when `watch` tells, with
-bytes that begin alike; so a wire may have turned them into others already, and holds those back.
+and raise BlockingIOError when nothing has. The caller then calls again, when `watch` says so, with
+bytes that begin alike; so a wire may already have encrypted them, and keeps the result.
 
 Owned by the event loop.
 """
@@ -31,11 +31,11 @@ MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 
 class Send(Protocol):
-    """How bytes in memory are sent."""
+    """A way to send bytes in memory."""
 
     def __call__(self, data: bytes | memoryview, flags: int = 0, /) -> int:
-        """Returns how many bytes have left; `flags` may be MORE_FOLLOWS. Raises BlockingIOError
-        when none has, OSError when none will.
+        """Returns the number of bytes that have left; `flags` may be MORE_FOLLOWS. Raises
+        BlockingIOError when none has, OSError when none will.
         """
         ...
 
@@ -66,27 +66,25 @@ class Wire(Protocol):
         ...
 
     def unwatch(self) -> None:
-        """Stop that; does nothing when it was not asked for."""
+        """Stop that; without a `watch` it does nothing."""
         ...
 
     async def open(self, receiver: asyncio.BufferedProtocol) -> None:
         """Settle the connection and begin to receive; `connection_made` comes first.
 
-        Raises OSError when nothing comes of it.
+        Raises OSError if that fails.
         """
         ...
 
     def made(self, transport: asyncio.BaseTransport) -> None:
-        """The receiver passes on what it was given by `connection_made`."""
+        """The receiver passes on the argument of its `connection_made`."""
         ...
 
     def pause_reading(self) -> None:
         """Give the receiver nothing until `resume_reading`."""
         ...
 
-    def resume_reading(self) -> None:
-        """Go on."""
-        ...
+    def resume_reading(self) -> None: ...
 
     def close(self) -> None:
         """End the connection; the receiver's `connection_lost` is called when it has ended."""
@@ -113,7 +111,7 @@ class SocketWire:
     def __init__(
         self, sock: socket.socket, connection: ConnectionInfo, wide_buffer_bytes: int = 0
     ) -> None:
-        """`wide_buffer_bytes` is what SO_SNDBUF may become, 0 for what it is."""
+        """`wide_buffer_bytes` is the SO_SNDBUF after `widen`, 0 to leave it."""
         self.connection = connection
         self.send: Send = sock.send
         self._socket = sock
@@ -131,7 +129,7 @@ class SocketWire:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
 
     def send_file(self, fd: int, position: int, size: int) -> int:
-        """Let the system copy from the file; by way of memory where it cannot."""
+        """Let the system copy from the file, or through memory if it cannot."""
         try:
             return os.sendfile(self._socket.fileno(), fd, position, size)
         except OSError as error:

@@ -1,3 +1,3 @@
-"""What brokers are to each other: connections, requests passed on to the controller, who may give
+"""The other brokers: connections to them, requests passed on to the controller, and who may give
 orders.
 """

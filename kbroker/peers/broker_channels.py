@@ -1,7 +1,7 @@
 """The ways to the brokers of the cluster: a call to this one, a connection to each other one.
 
-Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`), and
-those of the controller's orders to that of the control plane, where there is one.
+Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`). The
+controller's orders go to the control plane's, if there is one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kbroker.model import Broker, EndPoint
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 
-LOCAL_HOST = "127.0.0.1"  # of a listener that is announced under the address a client came by
+LOCAL_HOST = "127.0.0.1"  # of a listener announced under the address that a client connected to
 PROBE_TIMEOUT_MS = 1_500.0
 
 LocalT = TypeVar("LocalT")
 
 
 class BrokerChannels(Generic[LocalT]):
-    """Opens channels for the controller, and for what is asked of it. Owned by the event loop."""
+    """Opens channels for the controller, and for questions to it. Owned by the event loop."""
 
     def __init__(
         self,
@@ -30,8 +30,9 @@ class BrokerChannels(Generic[LocalT]):
         listener_names: tuple[str, str | None],
         timeout_ms: float,
     ) -> None:
-        """`local` carries out what is for this broker itself; `listener_names` are that of brokers
-        and that of the controller's orders, None for the same; `timeout_ms` bounds one request.
+        """`local` carries out requests to this broker itself. `listener_names` are the brokers'
+        listener and the one of the controller's orders, None for the same. `timeout_ms` bounds one
+        request.
         """
         self._broker_id = broker_id
         self._local = local
@@ -46,7 +47,7 @@ class BrokerChannels(Generic[LocalT]):
         return self._client(broker, self._orders_listener_name)
 
     def client(self, broker: Broker) -> BrokerClient:
-        """A connection of its own to another broker."""
+        """A new connection to another broker."""
         return self._client(broker, self._listener_name)
 
     def _client(self, broker: Broker, listener_name: str) -> BrokerClient:
@@ -55,7 +56,9 @@ class BrokerChannels(Generic[LocalT]):
 
 
 def inter_broker_end_point(end_points: Iterable[EndPoint], listener_name: str) -> EndPoint:
-    """Where brokers reach a broker; its first listener when it lacks the one they are to use."""
+    """The address at which brokers reach a broker: its first listener if it lacks the one they
+    should use.
+    """
     known = list(end_points)
     found = next((e for e in known if e.listener_name == listener_name), known[0])
     return reachable(found)

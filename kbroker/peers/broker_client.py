@@ -1,12 +1,12 @@
-"""BrokerClient: the way from this broker to another one, for its controller's requests and for what
-it asks the controller itself. It has one connection, opened when it is needed.
+"""BrokerClient: the way from this broker to another one, for the controller's requests and for
+questions to the controller. It has one connection, opened when it is needed.
 
 Law: requests go out in the order of `send` calls, some of them before earlier ones are answered.
-What goes wrong once, be it a cut, a time-out, an answer to something else, or bytes that are none,
-ends the connection for all that is in flight: the next request opens another one, and no answer is
-ever taken for that of a request before. A request whose answer did not come may have been carried
-out; whether it is sent again is for the caller to say. A caller that gives up ends the connection
-only where nobody else waits for an answer on it.
+Any failure, be it a cut, a time-out, an answer to something else, or bytes that are none, ends the
+connection for all requests in flight: the next request opens another one, and no answer is ever
+taken for that of a request before. A request whose answer did not come may have been carried out;
+the caller decides whether to send it again. A caller that gives up ends the connection only if
+nobody else waits for an answer on it.
 
 Versions are settled by ApiVersions when the connection opens (KIP-35, KIP-511): the highest that
 both sides know, so that Apache Kafka's brokers are understood as well.
@@ -33,12 +33,12 @@ from kbroker.protocol.schema import Message, Versions, response_class
 IN_FLIGHT_MAX = 5  # as Kafka's clients
 RECONNECT_BACKOFF_MS = 50.0  # each time, as Kafka's brokers wait before they turn to one again
 _LOWEST_VERSIONS: dict[type[Message], int] = {
-    # What a controller says has its partitions under topics; before, it would say nothing.
+    # A controller's requests have their partitions under topics; before, they would say nothing.
     LeaderAndIsrRequest: 2,
     UpdateMetadataRequest: 5,
     StopReplicaRequest: 3,
 }
-_FIRST_ADD_PARTITIONS_OF_BROKERS = 4  # before, it is about the one transaction of its sender
+_FIRST_ADD_PARTITIONS_OF_BROKERS = 4  # before, it is about its sender's one transaction
 _LAST_LEADER_AND_ISR_WITH_NAMES = 4  # in its answer; later ones have the ids of topics
 
 Connect = Callable[[Callable[[], BrokerConnection], str, int], Awaitable[Any]]
@@ -86,8 +86,8 @@ class BrokerClient:
     ) -> Any:
         """Send a request and return its answer, a message of the response's class.
 
-        Raises OSError or TimeoutError when there was no answer, KafkaError UNSUPPORTED_VERSION when
-        the other broker knows no version of the request that we know.
+        Raises OSError or TimeoutError if there was no answer, KafkaError UNSUPPORTED_VERSION if the
+        other broker knows no version of the request that we know.
         """
         what = type(request).__name__
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
@@ -103,7 +103,7 @@ class BrokerClient:
             return decode(response_class(type(request)), version, body, offset)[0]
         except TimeoutError as error:
             if asked is not None:
-                # What was sent after it waits for it.
+                # Later requests wait for it.
                 asked.end(ConnectionResetError(f"{self._peer} gave no answer to {what} before it"))
             raise self._no_answer(what, limit_ms) from error
         except asyncio.CancelledError:
@@ -116,7 +116,7 @@ class BrokerClient:
             raise self._wrong_answer(what, error) from error
 
     async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
-        """True when the other broker lists that version of an API. Raises as `send`."""
+        """True if the other broker lists that version of an API. Raises as `send` does."""
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         try:
             async with asyncio.timeout(max(limit_ms, 0) / 1000), self._turn:
@@ -151,7 +151,7 @@ class BrokerClient:
         return connection
 
     async def _connected(self) -> BrokerConnection:
-        """The open connection, another one where it has ended. The caller has the turn."""
+        """The open connection, or a new one if it has ended. The caller has the turn."""
         last = self._connection
         if last is not None:
             if last.is_open:
@@ -207,7 +207,7 @@ class BrokerClient:
 
 
 def _is_answered_by_name(request: LeaderAndIsrRequest) -> bool:
-    """Whether an answer by ids could not tell topics apart that have none. An id that an older
-    version does not tell comes with a later order.
+    """Whether an answer by ids could not tell topics without ids apart. An id that an older version
+    lacks comes with a later order.
     """
     return sum(topic.topic_id == ZERO_UUID for topic in request.topic_states) > 1

@@ -1,11 +1,11 @@
 """BrokerConnection: one open connection to another broker, with several requests in flight.
 
-Law: answers come in the order of requests, each to the oldest request that has none. Whatever else
-comes, be it an answer to something else, a size out of bounds or the end, ends the connection, and
-every request in flight fails by it. Nothing is taken for an answer after that.
+Law: answers come in the order of requests, each to the oldest request that has none. Anything else,
+be it an answer to something else, a size out of bounds or the end, ends the connection, and every
+request in flight fails with it. Nothing is taken for an answer after that.
 
 A BufferedProtocol: small answers are collected in one buffer and copied out of it; a large one is
-received where it is read from (`large_answer`).
+received into the memory that it is read from (`large_answer`).
 
 Owned by the event loop.
 """
@@ -32,10 +32,10 @@ from kbroker.protocol.schema import Message, Versions
 
 ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _SMALL_BYTES = 32 * 1024  # of the buffer that all answers begin in
-_ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
+_ASKED_VERSION = 3  # of ApiVersions: known to brokers since Kafka 2.4; older ones answer with 35
 
 Answer = tuple[memoryview, int]
-"""The frame of an answer and where its message starts in it."""
+"""The frame of an answer, and the position of its message in it."""
 
 
 class _Asked(NamedTuple):
@@ -77,7 +77,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._is_writable = True
         self._changed: asyncio.Future[None] | None = None
         self._small = bytearray(_SMALL_BYTES)
-        self._end = 0  # of what was received into `_small`
+        self._end = 0  # of the bytes received into `_small`
         self._large = LargeAnswer()
         self.is_open = True
         self.ended_s = 0.0  # when, in the loop's time
@@ -96,7 +96,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         await self._changed
 
     def ask(self, request: Message, version: int) -> asyncio.Future[Answer]:
-        """Send a request; there is room for it. The answer fails by what ends the connection."""
+        """Send a request; there is room for it. The answer fails with the error that ends the
+        connection.
+        """
         key = request.spec.key
         assert key is not None, "only requests are sent"
         assert self._transport is not None, "it has been made"
@@ -110,7 +112,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         return answered
 
     async def negotiate(self) -> None:
-        """Learn what the other side serves. Raises what ends the connection, or ProtocolError."""
+        """Learn what the other side serves. Raises the error that ends the connection, or
+        ProtocolError.
+        """
         ask = ApiVersionsRequest(
             client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION
         )
@@ -131,14 +135,14 @@ class BrokerConnection(asyncio.BufferedProtocol):
         }
 
     def give_up(self) -> None:
-        """Somebody has cancelled an answer: it is ignored when it comes. Where nobody waits for
+        """Somebody has cancelled an answer: it is ignored when it comes. If nobody waits for
         another one, the connection ends.
         """
         if all(asked.answered.done() for asked in self._in_flight):
             self.end(EOFError())
 
     def end(self, error: Exception) -> None:
-        """Close the connection at once; all that is in flight fails by `error`."""
+        """Close the connection at once; all requests in flight fail with `error`."""
         if not self.is_open:
             return
         self.is_open = False
@@ -152,10 +156,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
                 answered.set_exception(error)
         self._tell_change()
 
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """The loop has opened the connection."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -167,16 +171,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.end(EOFError())
 
     def pause_writing(self) -> None:
-        """The other side does not read what was sent."""
+        """The other side does not read the bytes sent to it."""
         self._is_writable = False
 
     def resume_writing(self) -> None:
-        """It has read enough of it."""
+        """The other side has read enough of them."""
         self._is_writable = True
         self._tell_change()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  asyncio's signature
-        """Where the next bytes go: into the large answer that is coming, and no further."""
+        """The memory for the next bytes: the large answer that is coming, and no further."""
         return self._large.room() if self._large.is_coming else memoryview(self._small)[self._end :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -210,7 +214,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._end = 0
 
     def _take(self, frame: memoryview) -> None:
-        """A frame is the answer to the oldest request. Raises ProtocolError where it is not."""
+        """A frame is the answer to the oldest request. Raises ProtocolError if it is not."""
         if not self._in_flight:
             raise ProtocolError("an answer to no request")
         asked = self._in_flight[0]

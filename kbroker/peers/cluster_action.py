@@ -1,10 +1,11 @@
-"""Who may speak as a broker or as the controller: decided from where a request came in, what it
-says of its sender, and what the tree says of brokers and controller.
+"""Whether a sender may speak as a broker or as the controller. Pure.
 
-Pure. Law: the only place of this decision. On a plaintext listener nobody proves who they are, so
-what can be checked against the tree is: the listener on which brokers talk to each other, ids, and
-epochs. A broker that has no peer trusts nobody. Once requests are authorized, Kafka's
-CLUSTER_ACTION on the cluster takes the place of `is_open_to` and the rest stays.
+Decided by the listener a request came in by, by its own words about its sender, and by the tree's
+words about brokers and controller. Law: the only place of this decision. On a plaintext listener
+nobody proves an identity, so the facts that can be checked against the tree are: the listener on
+which brokers talk to each other, ids, and epochs. A broker that has no peer trusts nobody. Once
+requests are authorized, Kafka's CLUSTER_ACTION on the cluster takes the place of `is_open_to` and
+the rest stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kbroker.protocol.declaration import MAX_VERSION, Versions
 
 
 class Sender(Enum):
-    """Whom a request may come from."""
+    """The kind of sender that a request may come from."""
 
     ANYBODY = "anybody"
     BROKER = "a broker"
@@ -46,14 +47,14 @@ LAST_OF_CLIENTS: Mapping[int, int] = MappingProxyType({ApiKey.ADD_PARTITIONS_TO_
 
 
 def sender_of(key: int, version: int) -> Sender:
-    """Whom a request of that API may come from in that version."""
+    """The kind of sender that may send this version of an API."""
     if version > LAST_OF_CLIENTS.get(key, version):
         return Sender.BROKER
     return SPEAKERS.get(key, Sender.ANYBODY)
 
 
 def versions_for_clients(key: int, versions: Versions) -> Versions:
-    """Those of the versions of an API in which anybody is heard.
+    """The versions of an API in which anybody is heard.
 
     >>> str(versions_for_clients(ApiKey.ADD_PARTITIONS_TO_TXN, Versions(0, 5)))
     '0-3'
@@ -73,7 +74,7 @@ class ControllerClaim:
 
 @dataclass(frozen=True, slots=True)
 class BrokerClaim:
-    """The broker a request says it comes from; its epoch is unknown (-1) where none is said."""
+    """The broker a request says it comes from; its epoch is -1 if none is given."""
 
     broker_id: int
     epoch: int = UNKNOWN_BROKER_EPOCH
@@ -81,7 +82,7 @@ class BrokerClaim:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PeerListeners:
-    """The listeners on which brokers talk to each other; none where there is no other broker.
+    """The listeners on which brokers talk to each other; none if there is no other broker.
 
     >>> PeerListeners(frozenset({"INSIDE"})).is_open_to("OUTSIDE")
     False
@@ -93,21 +94,23 @@ class PeerListeners:
     def of(
         cls, end_points: Sequence[EndPoint], inter_broker: str, control_plane: str | None
     ) -> PeerListeners:
-        """Where others will come: by the first of `end_points` where none has the name set."""
+        """The listeners that others will use: the first of `end_points` if none has the configured
+        name.
+        """
         names = [end_point.listener_name for end_point in end_points]
         wanted = (inter_broker, control_plane or inter_broker)
         return cls(frozenset(name if name in names else names[0] for name in wanted))
 
     def is_open_to(self, listener_name: str) -> bool:
-        """Whether what comes in by a listener may come from a broker."""
+        """Whether a request through this listener may come from a broker."""
         return listener_name in self.names
 
 
 def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorCode:
-    """Why the controller's orders are not those of the controller in the tree; NONE if they are.
+    """The error if orders are not from the controller in the tree, NONE if they are.
 
-    A former controller is told so, and a broker that believes itself controller under an epoch
-    which the tree does not have (its node was edited by hand) too: it competes for the seat again.
+    A former controller gets it, and so does a broker that believes itself controller under an epoch
+    that the tree does not have (its node was edited by hand): it competes for the seat again.
     """
     if claim == known:
         return ErrorCode.NONE
@@ -118,8 +121,8 @@ def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorC
 
 
 def broker_refusal(claim: BrokerClaim, registered_epoch: int | None) -> ErrorCode:
-    """Why a request is not from the broker that the tree has under its id (None: there is none);
-    NONE if it may be. Where no epoch is said, as in old versions, the id is trusted.
+    """The error if a request is not from the broker that the tree has under its id (None: no
+    broker); NONE if it may be. Without an epoch, as in old versions, the id is trusted.
     """
     if registered_epoch is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -1,9 +1,10 @@
-"""ForwardingManager: a client's request on its way to the controller, and the way back (KIP-590).
+"""ForwardingManager: a client's request on its way to the controller, and the way back
+(KIP-590).
 
 Law: the client sees what it would see had it asked the controller itself: its own version, its own
-correlation id, and answers only after this broker knows of what was done. What an attempt whose
-answer was lost may have done itself is not a refusal: REQUEST_TIMED_OUT leaves open whether it was
-done.
+correlation id, and answers only after this broker has seen the change. If an attempt whose answer
+was lost may have made the change, that is not a refusal: REQUEST_TIMED_OUT leaves open whether it
+was made.
 
 Between our brokers requests travel in an Envelope, with the client's principal and address. Apache
 Kafka's brokers list Envelope with ZooKeeper too, but close the connection on it: such a controller
@@ -47,13 +48,13 @@ from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message, Struct, response_class
 
 PRINCIPAL_VERSION = 0
-MIN_TIMEOUT_MS = 1_000  # of clients that do not wait for what they ask for
+MIN_TIMEOUT_MS = 1_000  # of clients that do not wait for the change they ask for
 MAX_TIMEOUT_MS = 60_000
 # ApiVersions 5 came with Kafka 4.4: no broker of Apache Kafka's that uses ZooKeeper knows it.
 FIRST_API_VERSIONS_WITHOUT_ZOOKEEPER = 5
 SHOWN_TIMEOUT_MS = 5_000  # then the answer leaves, although this broker has not heard of it
 
-# What a change that is asked for twice is refused with, had the first attempt done it.
+# The refusals of a change asked for twice, if the first attempt made it.
 _IS_DONE_ALREADY: dict[type[Message], ErrorCode] = {
     CreateTopicsRequest: ErrorCode.TOPIC_ALREADY_EXISTS,
     CreatePartitionsRequest: ErrorCode.INVALID_PARTITIONS,
@@ -64,7 +65,7 @@ _DOUBT = "An earlier attempt, whose answer was lost, may have done it. Look, or 
 
 
 class ForwardingManager:
-    """One per broker."""
+    """Forwards requests to the controller. One per broker."""
 
     def __init__(self, channel: NodeToControllerChannel, waiter: MetadataWaiter) -> None:
         """`waiter` is notified after each update of this broker's metadata."""
@@ -81,8 +82,8 @@ class ForwardingManager:
         """The controller's answer to a client's request.
 
         `locally` answers it on this broker, should that become controller meanwhile. Raises
-        KafkaError NOT_CONTROLLER when there was nobody to ask in the time that the request gives,
-        REQUEST_TIMED_OUT when the answer was lost.
+        KafkaError NOT_CONTROLLER if no controller could be asked in the request's time,
+        REQUEST_TIMED_OUT if the answer was lost.
         """
         asked_ms = getattr(request, "timeout_ms", MAX_TIMEOUT_MS)
         attempts = _Attempts(header, connection, request)
@@ -98,12 +99,14 @@ class ForwardingManager:
     async def wait_until_shown(
         self, is_shown: Callable[[], bool], timeout_ms: float = SHOWN_TIMEOUT_MS
     ) -> bool:
-        """True when this broker's metadata is as wished, False when it is not after that time."""
+        """True once this broker's metadata is as wished, False if it is not after that time."""
         return await self._waiter.wait_until(is_shown, timeout_ms)
 
 
 class _Attempts:
-    """The attempts of one request; `is_in_doubt` once one may have been carried out unheard."""
+    """The attempts of one request; `is_in_doubt` once one may have been carried out without an
+    answer.
+    """
 
     def __init__(self, header: RequestHeader, connection: ConnectionInfo, request: Message) -> None:
         self._header = header
@@ -189,7 +192,9 @@ def unpack_address(data: bytes) -> str:
 
 
 def _leave_open(request: Message, response: Message) -> None:
-    """Say of what is there already that it may have been done, instead of calling it refused."""
+    """Say that something that exists already may be this request's doing, instead of calling it
+    refused.
+    """
     is_done = _IS_DONE_ALREADY.get(type(request))
     if is_done is not None:
         _leave_entries_open(response, is_done)

@@ -1,10 +1,10 @@
-"""LargeAnswer: where one large answer after another is received, in memory that is used again.
+"""LargeAnswer: memory into which one large answer after another is received.
 
-A follower that catches up gets answers of megabytes, one as large as the other. Fresh memory for
-each would cost more than to receive them: the system gives it page by page, and takes it back.
+A follower that catches up gets answers of megabytes, all about as large. Fresh memory for each
+would cost more than receiving them: the system gives it page by page, and takes it back.
 
 Law: memory grows as bytes come and not because of a size that was claimed. It is used again only
-where nobody views it any more, which Python itself tells: a bytearray that is viewed cannot be
+when nobody views it any more, which Python itself shows: a bytearray that is viewed cannot be
 resized. So an answer stays what it was for as long as anybody has a piece of it.
 """
 
@@ -27,9 +27,9 @@ class LargeAnswer:
     __slots__ = ("_buffer", "_filled", "_size", "is_coming")
 
     def __init__(self) -> None:
-        self._buffer = bytearray()  # that of the last answer, until the next one
+        self._buffer = bytearray()  # the last answer's, until the next one
         self._size = 0  # of the whole answer
-        self._filled = 0  # received of it
+        self._filled = 0  # received so far
         self.is_coming = False
 
     def begin(self, size: int, received: bytes | memoryview) -> None:
@@ -44,14 +44,14 @@ class LargeAnswer:
         self.is_coming = True
 
     def room(self) -> memoryview:
-        """Where the next bytes go, and no further than the end of the answer."""
+        """The memory for the next bytes, no further than the end of the answer."""
         buffer = self._buffer
         if self._filled == len(buffer):
             buffer.extend(bytes(min(len(buffer), self._size - len(buffer))))
         return memoryview(buffer)[self._filled : self._size]
 
     def received(self, count: int) -> memoryview | None:
-        """`count` more bytes have come; the answer, once it is whole."""
+        """`count` more bytes have come; returns the answer once it is whole."""
         self._filled += count
         if self._filled < self._size:
             return None
@@ -62,13 +62,13 @@ class LargeAnswer:
         return answer
 
     def drop(self) -> None:
-        """Give the memory back: no large answer is coming, or none is wanted."""
+        """Give the memory back: no large answer is coming, or none is needed."""
         self._buffer = bytearray()
         self.is_coming = False
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """Whether nobody views it. It stays as it is, and where it is."""
+    """Whether nobody views it. The memory is not changed or moved."""
     if not buffer:
         return True
     try:

@@ -23,11 +23,11 @@ class MetadataView(Protocol):
     """The questions to the broker's metadata cache."""
 
     def contains_topic(self, topic: str) -> bool:
-        """True when the topic exists."""
+        """True if the topic exists."""
         ...
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionView | None:
-        """The partition, None when it does not exist."""
+        """The partition, None if it does not exist."""
         ...
 
     def topic_ids(self) -> Mapping[str, UUID]:
@@ -40,7 +40,7 @@ class MetadataView(Protocol):
 
 
 class MetadataWaiter:
-    """Futures of those who wait, each with the condition it waits for."""
+    """Futures, each with the condition that it waits for."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}

@@ -1,9 +1,9 @@
-"""NodeToControllerChannel: how a broker asks whoever is controller.
+"""NodeToControllerChannel: a broker's way to the controller, whichever broker that is.
 
 Law: the controller is looked up for every attempt, and while an answer is waited for: when another
-broker takes the seat, or the one asked says that it is not controller, the question goes to the
-next. It is asked at least once where a controller can be reached in time; a question whose answer
-was lost is asked again, as in Kafka, so it may be carried out twice.
+broker takes the seat, or the one asked is not controller, the question goes to the next. It is
+asked at least once if a controller can be reached in time; a question whose answer was lost is
+asked again, as in Kafka, so it may be carried out twice.
 
 Owned by the event loop.
 """
@@ -41,16 +41,14 @@ class PeerClient(Protocol):
         ...
 
     async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
-        """True when the other broker lists that version of an API. Raises as `send`."""
+        """True if the other broker lists that version of an API. Raises as `send` does."""
         ...
 
-    def close(self) -> None:
-        """Close the connection."""
-        ...
+    def close(self) -> None: ...
 
 
 class Seat(Protocol):
-    """What the channel asks of this broker's own KafkaController."""
+    """The channel's view of this broker's own KafkaController."""
 
     @property
     def is_active(self) -> bool:
@@ -59,7 +57,7 @@ class Seat(Protocol):
 
     @property
     def controller_id(self) -> int:
-        """Who is controller, -1 for nobody."""
+        """The controller's id, -1 if there is none."""
         ...
 
 
@@ -83,7 +81,7 @@ class NodeToControllerChannel:
         self._seat = seat
         self._live_broker = live_broker
         self._open_client = open_client
-        self._target: Broker | None = None  # whom `_idle` leads to
+        self._target: Broker | None = None  # the broker that `_idle` leads to
         self._idle: list[PeerClient] = []
         self._places = asyncio.Semaphore(CONNECTIONS_MAX)
 
@@ -94,14 +92,14 @@ class NodeToControllerChannel:
         return None if controller_id == self._broker_id else self._live_broker(controller_id)
 
     async def ask(self, question: Question, timeout_ms: float) -> Any:
-        """The controller's answer; None when this broker has become controller itself.
+        """The controller's answer; None if this broker has become controller itself.
 
-        Raises KafkaError NOT_CONTROLLER when nobody could be asked in time, REQUEST_TIMED_OUT when
-        an answer was lost or did not come: what was asked for may have been done then.
+        Raises KafkaError NOT_CONTROLLER if nobody could be asked in time, REQUEST_TIMED_OUT if an
+        answer was lost or did not come: the request may have been carried out.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        lost: OSError | None = None  # what kept the last answer away
+        lost: OSError | None = None  # the cause of the last missing answer
         while not self._seat.is_active:
             target = self.target
             if target is not None:
@@ -135,7 +133,7 @@ class NodeToControllerChannel:
         return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
 
     async def _ask(self, target: Broker, question: Question, timeout_ms: float) -> Any:
-        """One attempt. Raises what `question` raises, ConnectionAbortedError when the seat changes
+        """One attempt. Raises what `question` raises, ConnectionAbortedError if the seat changes
         hands before the answer.
         """
         self._keep_connections_to(target)

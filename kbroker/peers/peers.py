@@ -1,8 +1,8 @@
-"""Peers: compares what a request says of its sender with the tree.
+"""Peers: compares a request's claims about its sender with the tree.
 
-Law: a true sender is never refused for what this broker has not seen yet: before a refusal the tree
-catches up, and while it cannot be read the sender waits, as an order refused by mistake would not
-come again. The tree is asked once for each controller and each registration, not for each request.
+Law: a true sender is never refused because this broker is behind: before a refusal the tree catches
+up. While it cannot be read the sender waits, as an order refused by mistake would not come again.
+The tree is asked once for each controller and each registration, not for each request.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Peers:
         self._listeners = listeners
         self._members = members
         self._clock = clock
-        self._controller: ControllerClaim | None = None  # the latest that the tree has named
+        self._controller: ControllerClaim | None = None  # the latest one in the tree
         self._registered: dict[str, int] = {}  # epochs by the paths of nodes that are watched
 
     def are_heard_on(self, listener_name: str) -> bool:
-        """Whether what comes in by a listener may come from a broker."""
+        """Whether a request through this listener may come from a broker."""
         return self._listeners.is_open_to(listener_name)
 
     async def controller_refusal(self, claim: ControllerClaim) -> ErrorCode:
-        """Why orders are not the controller's; NONE if they are.
+        """The error if orders are not the controller's, NONE if they are.
 
-        Raises ProtocolError, which closes the connection, where the tree stays out of reach.
+        Raises ProtocolError, which closes the connection, if the tree stays out of reach.
         """
         if claim == self._controller:
             return ErrorCode.NONE
@@ -55,7 +55,9 @@ class Peers:
         return refusal
 
     async def broker_refusal(self, claim: BrokerClaim) -> ErrorCode:
-        """Why a request is not from the broker it names; NONE if it may be. Raises as above."""
+        """The error if a request is not from the broker it names, NONE if it may be. Raises as
+        `controller_refusal` does.
+        """
         epoch = self._registered.get(zk_paths.broker_path(claim.broker_id))
         if epoch is not None and broker_refusal(claim, epoch) is ErrorCode.NONE:
             return ErrorCode.NONE

@@ -1,7 +1,8 @@
-"""RequestLane: what is asked of one other broker by many at a time, sent together.
+"""RequestLane: questions of many to one other broker, sent together.
 
-Law: one request is in flight; what comes meanwhile goes together in the next one. Whoever asks gets
-an answer, also where the broker gives none. When nobody waits any more, nothing is asked any more.
+Law: one request is in flight; questions that come meanwhile go together in the next one. Every
+question gets an answer, even if the broker gives none. When nobody waits any more, nothing is asked
+any more.
 
 Owned by the event loop.
 """
@@ -27,14 +28,14 @@ AnsweredT_co = TypeVar("AnsweredT_co", covariant=True)
 
 
 class Asks(Protocol[AskedT_contra, AnsweredT_co]):
-    """How questions become one request, and its response their answers."""
+    """A kind of questions: how they become one request, and its response their answers."""
 
     def name_of(self, question: AskedT_contra) -> Hashable:
-        """Tell its answer apart from others in one response."""
+        """The name that tells its answer apart from others in one response."""
         ...
 
     def request(self, questions: Sequence[AskedT_contra]) -> Message:
-        """Ask these, no two of one name."""
+        """One request for these questions, no two of one name."""
         ...
 
     def answers(self, response: Any) -> Mapping[Hashable, AnsweredT_co]:
@@ -42,7 +43,7 @@ class Asks(Protocol[AskedT_contra, AnsweredT_co]):
         ...
 
     def unanswered(self, question: AskedT_contra, error: Exception | None) -> AnsweredT_co:
-        """Answer where the response says nothing, or where there was none for `error`."""
+        """The answer if the response has none, or if there was no response because of `error`."""
         ...
 
 
@@ -73,7 +74,7 @@ class RequestLane(Generic[QuestionT, AnswerT]):
         self._timeout_ms = timeout_ms
         self._in_flight: list[_Order[QuestionT, AnswerT]] = []
         self._waiting: list[_Order[QuestionT, AnswerT]] = []
-        self._askers = 0  # who wait: to look through all orders for each that ends takes too long
+        self._askers = 0  # the waiting ones: searching all orders at each end takes too long
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, question: QuestionT) -> AnswerT:
@@ -91,7 +92,7 @@ class RequestLane(Generic[QuestionT, AnswerT]):
                 self._stop()
 
     def close(self) -> None:
-        """Ask nothing any more: those who wait hear that there is no answer."""
+        """Ask nothing any more: questions that wait get no answer."""
         self._stop()
         self._client.close()
 
@@ -125,7 +126,7 @@ class RequestLane(Generic[QuestionT, AnswerT]):
             return {}, error
 
     def _take(self) -> bool:
-        """Take what waits, of each name one."""
+        """Take the waiting questions, one of each name."""
         taken: dict[Hashable, _Order[QuestionT, AnswerT]] = {}
         left = []
         for order in self._waiting:
@@ -166,7 +167,7 @@ class RequestLanes(Generic[QuestionT, AnswerT]):
         self._lanes: dict[int, RequestLane[QuestionT, AnswerT]] = {}  # by broker
 
     def to(self, broker: Broker) -> RequestLane[QuestionT, AnswerT]:
-        """To where the broker is now: one that was started again may be elsewhere."""
+        """The lane to the broker's address of now: after another start it may be elsewhere."""
         lane = self._lanes.get(broker.broker_id)
         if lane is None or lane.broker != broker:
             if lane is not None:
@@ -177,7 +178,7 @@ class RequestLanes(Generic[QuestionT, AnswerT]):
         return lane
 
     def close(self) -> None:
-        """Close the connections; whoever still waits hears that there is no answer."""
+        """Close the connections; questions that still wait get no answer."""
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             lane.close()
