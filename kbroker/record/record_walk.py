@@ -202,8 +202,8 @@ def walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The length of a record as a zigzag varint, odd or negative if it is no length; the position
-    after it.
+    """The length of a record as a zigzag varint, and the position after it. An odd or a negative
+    number is not a length.
     """
     high = plain[at + 1]
     if high < 0x80:
