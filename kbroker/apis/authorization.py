@@ -151,7 +151,6 @@ class AskedInside:
     resource_type: ResourceType
 
     def guard(self, handler: Handler) -> Handler:
-        """The handler itself."""
         return handler
 
 
@@ -169,7 +168,6 @@ def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
 
 
 def the_cluster(_ctx: RequestContext, _request: Any) -> Resource:
-    """The cluster."""
     return CLUSTER
 
 

@@ -108,7 +108,6 @@ class AllowAll:
         operation: AclOperation,  # noqa: ARG002  everything
         resource: Resource,  # noqa: ARG002  to everything
     ) -> bool:
-        """Yes."""
         return True
 
     def authorize_by_resource_type(
@@ -117,7 +116,6 @@ class AllowAll:
         operation: AclOperation,  # noqa: ARG002  everything
         resource_type: ResourceType,  # noqa: ARG002  to everything
     ) -> bool:
-        """Yes."""
         return True
 
 

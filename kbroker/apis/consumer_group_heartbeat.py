@@ -22,5 +22,4 @@ from kbroker.unserved import CONSUMER_PROTOCOL
 def handle(
     ctx: RequestContext, _request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    """Refuse the member."""
     raise ctx.unserved(CONSUMER_PROTOCOL)

@@ -56,7 +56,6 @@ class _Asked:
             self._last = max(self.names)
 
     def in_order(self) -> list[str]:
-        """The first names."""
         return sorted(self.names)[: self.most]
 
 

@@ -123,7 +123,6 @@ class KafkaApis:
         )
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
-        """As `handle`, for an answer that may be large."""
         share = (self.room if self.room.is_full else self.small_room).share()
         await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
         await turn()  # hundreds may be let in at once
@@ -166,7 +165,6 @@ class KafkaApis:
         return self._later(served, request, message, answer)
 
     async def _handle_large(self, served: Served, request: Request) -> Result | Accepted[Result]:
-        """As `handle`, with other requests in between. Raises ProtocolError."""
         listener_name = request.connection.listener_name
         is_of_client = served.sender is Sender.ANYBODY
         if not served.is_produce and (

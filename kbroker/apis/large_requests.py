@@ -59,7 +59,6 @@ def bytes_as_a_whole(size_bytes: int, most: int) -> int:
 
 
 def bytes_of_produce(size_bytes: int, most: int) -> int:
-    """As `bytes_as_a_whole`, for a Produce request, whose records are where they were received."""
     return min(size_bytes * _BYTES_READ_OF_PRODUCE, most * _BYTES_OF_PRODUCED)
 
 

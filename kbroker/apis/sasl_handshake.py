@@ -15,5 +15,4 @@ from kbroker.unserved import SASL
 
 @api(SaslHandshakeRequest)
 def handle(ctx: RequestContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """Offer no mechanism."""
     raise ctx.unserved(SASL, ErrorCode.ILLEGAL_SASL_STATE)

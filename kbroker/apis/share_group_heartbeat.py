@@ -21,5 +21,4 @@ from kbroker.unserved import SHARE_GROUPS
 def handle(
     ctx: RequestContext, _request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse:
-    """Refuse the member."""
     raise ctx.unserved(SHARE_GROUPS)

@@ -36,7 +36,6 @@ class DataDirectory:
 
     @property
     def path(self) -> str:
-        """Where it is."""
         return self.view.path
 
     def partitions(self) -> list[PartitionDirectory]:

@@ -73,8 +73,7 @@ class BatchWatcher(Protocol):
     def begin(self) -> None:
         """A look at a partition begins: the first one, or one that replaces it."""
 
-    def batch(self, header: BatchHeader) -> None:
-        """An intact batch."""
+    def batch(self, header: BatchHeader) -> None: ...
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
         """With a deep look, after `batch`: size of the unpacked records, and their times in ms."""
@@ -178,7 +177,6 @@ class LogWalk:
         (self.dirty_gaps if is_dirty else self.gaps).add(gap)
 
     def say(self, finding: Finding) -> None:
-        """Note a finding."""
         self.findings.add(finding)
 
     def index_problem(self, path: str, code: FindingCode, what: str, *, is_recovered: bool) -> None:

@@ -19,7 +19,6 @@ WatchLoading = Callable[[LoadProgress], AbstractContextManager[Callable[[], obje
 
 
 def nobody_watches(_progress: LoadProgress) -> AbstractContextManager[Callable[[], object]]:
-    """A WatchLoading."""
     return nullcontext(lambda: None)
 
 

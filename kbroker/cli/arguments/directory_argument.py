@@ -15,7 +15,6 @@ class PlaceArgument(click.Path):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | Any:
-        """Raises BadParameter."""
         if not str(value).strip():
             self.fail(f"'{value}' is empty: give a directory", param, ctx)
         return super().convert(value, param, ctx)

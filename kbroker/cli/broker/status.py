@@ -96,7 +96,6 @@ def health(bootstrap: str) -> None:
 
 @click.command()
 def version() -> None:
-    """Print the version."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
 
 

@@ -116,7 +116,6 @@ class RecordLines:
         self._alarm.came(self.printed)
 
     def end(self) -> None:
-        """See `Printer`."""
         self._alarm.stop()
 
     def _line(self, place: TopicPartition, record: Record) -> bytes:

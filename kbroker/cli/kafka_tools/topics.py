@@ -139,7 +139,6 @@ def _chosen(links: ClusterLinks, given: Given) -> Sequence[Described]:
 
 
 def _existing(links: ClusterLinks, given: Given) -> Sequence[Described]:
-    """As `_chosen`; there must be one where a topic was named."""
     found = _chosen(links, given)
     if not found and given.has("topic") and not given.has("if-exists"):
         raise _RefusedError(f"Topic '{given.one('topic')}' does not exist as expected")

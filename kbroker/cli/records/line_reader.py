@@ -68,7 +68,6 @@ class LineReader:
         return bool(self._held)
 
     def unread(self) -> str | None:
-        """See `LineSource`."""
         return self._source.unread()
 
     def fileno(self) -> int:

@@ -92,7 +92,6 @@ class PromptedSource(LineSource):
         _ask(1)
 
     def read(self) -> list[bytes]:
-        """See `LineSource`."""
         lines = super().read()
         if not self.is_ended:
             _ask(len(lines))

@@ -100,7 +100,6 @@ def _length(data: bytes | None) -> bytes:
 
 
 def _date(timestamp_ms: int) -> bytes:
-    """As `2026-11-21T10:00:00.000Z`; empty where there is no time, or none that a date can say."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

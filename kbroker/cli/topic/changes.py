@@ -89,7 +89,6 @@ class Refusal(NamedTuple):
 
 
 def refuse_topics(refusals: Iterable[Refusal]) -> None:
-    """As `refuse`."""
     refuse([each.sentence for each in refusals])
 
 

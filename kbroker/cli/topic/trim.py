@@ -164,7 +164,6 @@ def _offsets(
 def _foresee(
     links: ClusterLinks, cuts: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], list[str]]:
-    """As `_delete`, without deleting."""
     topics = [Resource(ResourceType.TOPIC, name) for name in {place.topic for place in cuts}]
     try:
         found = describe_configs(links, topics, [_POLICY])

@@ -78,12 +78,10 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
         self._leave_out(key)
 
     def forget_oldest(self, key: PendingKey) -> None:
-        """See TimelineDict."""
         super().forget_oldest(key)
         self._leave_out(key)
 
     def undo_newest(self, key: PendingKey, write: int) -> None:
-        """See TimelineDict."""
         super().undo_newest(key, write)
         self._leave_out(key)
 

@@ -29,7 +29,6 @@ class GonePartitions:
         return bool(self._ends)
 
     def add(self, partitions: Iterable[TopicPartition], ends: Ends) -> None:
-        """These are gone."""
         self._ends.update(dict.fromkeys(partitions, ends))
 
     def known(self) -> dict[TopicPartition, Ends]:

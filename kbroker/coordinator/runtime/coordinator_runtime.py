@@ -209,7 +209,6 @@ class CoordinatorRuntime(Generic[MachineT]):
     # ---- time
 
     def now(self) -> Instant:
-        """Both clocks."""
         return Instant(self._clock.now_ms(), self._clock.monotonic_ms())
 
     def monotonic_ms(self) -> float:

@@ -82,9 +82,7 @@ class LedPartition(Protocol):
     """The part of a partition that a shard uses."""
 
     @property
-    def topic_partition(self) -> TopicPartition:
-        """Its name."""
-        ...
+    def topic_partition(self) -> TopicPartition: ...
 
     @property
     def leader_epoch(self) -> int:
@@ -92,9 +90,7 @@ class LedPartition(Protocol):
         ...
 
     @property
-    def log(self) -> ShardLog:
-        """Its log."""
-        ...
+    def log(self) -> ShardLog: ...
 
 
 class _Write(NamedTuple):

@@ -127,7 +127,6 @@ class AddPartitionsToTxnManager:
         return asked.all_are(ErrorCode.NONE)
 
     def close(self) -> None:
-        """Close the connections."""
         self._lanes.close()
 
     def _coordinator(self, asked: Participation) -> int:
@@ -157,7 +156,6 @@ class ParticipationRequests:
     """AddPartitionsToTxn of brokers, as `RequestLane` asks it."""
 
     def name_of(self, asked: Participation) -> Hashable:
-        """The transactional id."""
         return asked.transactional_id
 
     def request(self, questions: Sequence[Participation]) -> AddPartitionsToTxnRequest:

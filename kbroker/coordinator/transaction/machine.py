@@ -30,7 +30,6 @@ class KeptTransaction:
 
     @property
     def transactional_id(self) -> str:
-        """Its name."""
         return self.entry.transaction.transactional_id
 
 

@@ -33,7 +33,6 @@ class MarkerRequests:
     """WriteTxnMarkers, as `RequestLane` asks it: the broker's code of each partition."""
 
     def name_of(self, order: MarkerOrder) -> Hashable:
-        """The producer."""
         return order.markers.producer.producer_id
 
     def request(self, orders: Sequence[MarkerOrder]) -> WriteTxnMarkersRequest:
@@ -41,7 +40,6 @@ class MarkerRequests:
         return write_request(orders)
 
     def answers(self, response: WriteTxnMarkersResponse) -> Mapping[Hashable, LeaderCodes]:
-        """By producer id."""
         return codes_of(response)
 
     def unanswered(self, _order: MarkerOrder, _error: Exception | None) -> LeaderCodes:

@@ -76,7 +76,6 @@ class TransactionMarkerSender:
         )
 
     async def __call__(self, markers: TransactionMarkers) -> None:
-        """See `SendMarkers`."""
         asking = self._ask(markers, markers.partitions)
         try:
             while asking:

@@ -26,5 +26,4 @@ class AdoptOption:
 
     @property
     def paths(self) -> list[str]:
-        """The data directories."""
         return list(self.config.log.data_directories())

@@ -46,7 +46,6 @@ class ThreadWorker:
             return None
 
     def abort(self) -> None:
-        """See CleanerWorker."""
         self._stopped.set()
 
     def close(self) -> None:

@@ -42,9 +42,7 @@ class ClusterTree(Protocol):
         """A session of this broker's own. Raises StartError, CorruptTreeError."""
         ...
 
-    async def close(self) -> None:
-        """End the session."""
-        ...
+    async def close(self) -> None: ...
 
     def refusal(self, error: TreeUnavailableError) -> Exception:
         """Return the error for the operator when a start did not get through to the tree."""

@@ -102,5 +102,4 @@ class TreeFile:
         self._end = size_bytes
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

@@ -41,8 +41,7 @@ class UnwrittenFiles:
         """Remove a file."""
         self._changed[name] = None
 
-    def fsync_directory(self) -> None:
-        """Nothing is kept."""
+    def fsync_directory(self) -> None: ...
 
 
 class UnwrittenFile:
@@ -55,12 +54,10 @@ class UnwrittenFile:
         """Append all of `data`."""
         self._data += data
 
-    def fsync(self) -> None:
-        """Nothing is kept."""
+    def fsync(self) -> None: ...
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file."""
         del self._data[size_bytes:]
 
-    def close(self) -> None:
-        """Nothing is open."""
+    def close(self) -> None: ...
