@@ -55,8 +55,8 @@ _EXPIRY_TIMER = "offsets.retention.check"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class CoordinatorServices:
-    """The services of the broker that the coordinator uses. `offsets_partitions` tells how many
-    partitions `__consumer_offsets` has, 0 where it is not there.
+    """The services of the broker that the coordinator uses. `offsets_partitions` returns how many
+    partitions `__consumer_offsets` has, 0 if it is not there.
     """
 
     replicas: Replicas
@@ -71,7 +71,7 @@ class CoordinatorServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Caller:
-    """Who sends JoinGroup, as the connection tells it."""
+    """The sender of a JoinGroup, as its connection knows it."""
 
     client_id: str
     client_host: str  # "/" and the address, as Kafka shows it
@@ -161,7 +161,7 @@ class GroupCoordinator:
     def join_group(
         self, request: JoinGroupRequest, caller: Caller
     ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-        """JoinGroup; waits for the end of the rebalance where one is on."""
+        """Answer JoinGroup, after the end of the rebalance if one is on."""
         error = self._refusal(request.group_id)
         if error is _NONE and not self._allows_session_timeout(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -217,7 +217,7 @@ class GroupCoordinator:
         return reply.outcome()
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Heartbeat; never waits."""
+        """Answer Heartbeat at once, without waiting."""
         coordinated = self.store.find(request.group_id)
         if coordinated is None:
             error = self._refusal(request.group_id)
@@ -265,9 +265,9 @@ class GroupCoordinator:
     def describe_group(
         self, group_id: str
     ) -> tuple[ErrorCode, DescribeGroupsResponse.DescribedGroup]:
-        """A group as DescribeGroups shows it, Dead where there is none.
+        """Return a group as DescribeGroups shows it: Dead if there is none.
 
-        GROUP_ID_NOT_FOUND tells the two apart.
+        GROUP_ID_NOT_FOUND tells that from a group that is dead.
         """
         coordinated = self.store.find(group_id)
         if coordinated is not None:
@@ -280,7 +280,7 @@ class GroupCoordinator:
         return error, described
 
     def described_bytes(self, group_id: str) -> int:
-        """Return what `describe_group` tells of its members, in bytes, about."""
+        """Return about how many bytes `describe_group` returns of the members."""
         coordinated = self.store.find(group_id)
         return 0 if coordinated is None else _described_bytes(coordinated.group)
 
@@ -305,7 +305,7 @@ class GroupCoordinator:
         ]
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
-        """Forget an empty group with its offsets; waits where the log takes its time."""
+        """Forget an empty group with its offsets; an awaitable while the log takes its time."""
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.offsets.delete_group(group_id)
@@ -315,7 +315,7 @@ class GroupCoordinator:
     ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
         """Forget what a group has committed for these partitions; a code for each.
 
-        Waits where the log takes its time. Raises KafkaError where all of it is refused.
+        An awaitable while the log takes its time. Raises KafkaError if all of it is refused.
         """
         error = self._refusal(group_id)
         if error is not _NONE:

@@ -67,9 +67,9 @@ class ProducerIds(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TransactionServices:
-    """The services of the broker that the coordinator uses. `state_partitions` tells how many
-    partitions `__transaction_state` has, 0 where it is not there; `level` the transaction.version
-    that the cluster has settled on.
+    """The services of the broker that the coordinator uses. `state_partitions` returns how many
+    partitions `__transaction_state` has, 0 if it is not there; `level` returns the
+    transaction.version that the cluster has settled on.
     """
 
     replicas: Replicas
@@ -130,7 +130,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Producer
     ) -> Producer:
-        """InitProducerId: who the producer is from now on; `expected` is who it says it was.
+        """Answer InitProducerId: the producer from now on; `expected` is who it says it was.
 
         KafkaError: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS (also
         while an open transaction is aborted first), PRODUCER_FENCED, and those of an id that is
@@ -154,9 +154,9 @@ class TransactionCoordinator:
     async def _with_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: Producer
     ) -> tuple[KeptTransaction, int | None]:
-        """The id, made where nobody has used it, and the producer id it needs, if it needs one.
+        """Return the id, made if nobody has used it, and the producer id it needs, if it needs one.
 
-        All is looked at again after each wait, for others may have come first.
+        Everything is checked again after each wait, as others may have come first.
         """
         spare: int | None = None
         while True:
@@ -181,9 +181,10 @@ class TransactionCoordinator:
         *,
         client_version: int = WITHOUT_EPOCHS,
     ) -> None:
-        """AddPartitionsToTxn, AddOffsetsToTxn: these take part in the producer's transaction.
+        """Let partitions take part in the producer's transaction (AddPartitionsToTxn,
+        AddOffsetsToTxn).
 
-        WITH_EPOCHS is the `client_version` where those ask who lead the partitions.
+        The `client_version` is WITH_EPOCHS if the leaders of the partitions ask.
 
         KafkaError: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
         CONCURRENT_TRANSACTIONS, and those of an id that is kept elsewhere or a record that is not
@@ -198,7 +199,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which partitions take part: NONE, or TRANSACTION_ABORTABLE for those that do not.
+        """Return NONE for partitions that take part, TRANSACTION_ABORTABLE for the others.
 
         KafkaError as `add_partitions`.
         """
@@ -217,7 +218,7 @@ class TransactionCoordinator:
     async def end_with_epoch(
         self, transactional_id: str, producer: Producer, *, is_commit: bool
     ) -> Producer:
-        """As `end`, and the producer's epoch ends, too (KIP-890); who it is from now on."""
+        """End a transaction, and the epoch with it (KIP-890); return the producer from now on."""
         spare = NO_PRODUCER_ID
         while True:
             kept = self._used(transactional_id)
@@ -277,8 +278,8 @@ class TransactionCoordinator:
         producer_ids: Collection[int] = (),
         longer_than_ms: int = -1,
     ) -> tuple[TransactionStore, Callable[[KeptTransaction], bool], list[str]]:
-        """For ListTransactions: the transactional ids of this broker, which may be very many, what
-        tells those that pass the filters, and unknown names of states.
+        """Return, for ListTransactions, the transactional ids of this broker, which may be very
+        many, a function that finds those that pass the filters, and unknown names of states.
 
         Empty filters and a duration below 0 let all pass.
         KafkaError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
@@ -306,7 +307,7 @@ class TransactionCoordinator:
 
 
 async def _stored(write: Callable[[Settled], None]) -> None:
-    """Begin a write and wait for its end; KafkaError where it is not stored."""
+    """Begin a write and wait for its end; KafkaError if it is not stored."""
     reply: PendingReply[ErrorCode] = PendingReply()
     write(reply.answer)
     outcome = reply.outcome()

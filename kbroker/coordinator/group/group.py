@@ -235,7 +235,7 @@ class Group:
     def compute_subscribed_topics(self) -> None:
         """Read from the members' metadata which topics a consumer group follows.
 
-        None where that cannot be known.
+        None if that cannot be known.
         """
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             self.subscribed_topics = None

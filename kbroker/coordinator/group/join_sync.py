@@ -1,4 +1,4 @@
-"""What JoinGroup and SyncGroup mean in each state of a group.
+"""JoinGroup and SyncGroup, in each state of a group.
 
 Pure. Law: input in and effects out, so that every state can be tested without a broker. JoinGroup:
 KIP-62 (rebalance timeout), KIP-345 (static members, here and in KIP-814 skip_assignment), KIP-394
@@ -104,7 +104,7 @@ def join(step: Step, attempt: JoinAttempt) -> None:
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
-    """While members rejoin, those who are back count: a group over its limit sheds the last."""
+    """Count, while members rejoin, those who are back: a group over its limit sheds the last."""
     if group.state is GroupState.EMPTY:
         return True
     member = group.members.get(member_id)
@@ -253,9 +253,9 @@ def _take_over(step: Step, attempt: JoinAttempt, instance_id: str) -> Member:
 
 
 def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
-    """The new id is in the log: take the member in. Where that was not confirmed in time it is told
-    `error`, and comes back for another id. Kafka has the old one back in its memory then, and the
-    new one in its log.
+    """Take the member in: its new id is in the log. If that was not confirmed in time, the member
+    gets `error` and comes back for another id. Kafka then has the old id in its memory, and the new
+    one in its log.
 
     A group that has changed meanwhile decides again.
     """
@@ -295,9 +295,9 @@ def _not_stored(group: Group, token: StaticMemberStored, error: ErrorCode) -> Jo
 
 
 def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:
-    """From version 9 a leader is told that it leads and need not assign.
+    """Answer a leader that need not assign: from version 9 it learns that it leads.
 
-    Before, it must not notice that it leads.
+    Before, it must not notice that.
     """
     member_id = token.attempt.new_member_id
     response = joined(group, member_id)

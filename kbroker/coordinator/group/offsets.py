@@ -3,9 +3,9 @@
 Pure. Law: an offset is visible once its record is stored, because the next coordinator knows only
 what is stored. Until then `require_stable` (KIP-447) makes readers wait for it; so it does for
 offsets of open transactions, until it is stored how they ended. Which of two commits wins is
-decided by their place in the log; so does what is forgotten, be it committed or on its way in a
-transaction, of which a later marker finds nothing. Expiry follows KIP-211: the clock runs from the
-moment the group became empty, or from the commit where there is no such moment.
+decided by their place in the log. What is forgotten is forgotten in transactions too: a later
+marker finds nothing of it. Expiry follows KIP-211: the clock runs from the moment the group became
+empty, or from the commit if there is no such moment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CommittedOffset:
 
 
 class FetchedOffset(NamedTuple):
-    """What OffsetFetch answers for one partition; a tuple, as one request asks for thousands."""
+    """An answer of OffsetFetch for one partition; a tuple, as one request asks for thousands."""
 
     offset: int
     leader_epoch: int
@@ -142,11 +142,11 @@ class GroupOffsets:
         return last < end_offset
 
     def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of these partitions that have a record."""
+        """Return which of these partitions have a record."""
         return [each for each in partitions if next(self._each_of(each), None) is not None]
 
     def _each_of(self, partition: TopicPartition) -> Iterator[CommittedOffset]:
-        """The offset that is committed for a partition, and those in transactions."""
+        """Yield the offset committed for a partition, and those in transactions."""
         committed = self.committed.get(partition)
         if committed is not None:
             yield committed

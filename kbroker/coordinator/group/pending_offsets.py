@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class PendingKey(NamedTuple):
-    """Whose transaction has an offset of which partition."""
+    """A producer whose transaction has an offset of a partition."""
 
     producer_id: int
     partition: TopicPartition
@@ -46,7 +46,7 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
         return producer_id in self._partitions
 
     def producers_of(self, partition: TopicPartition) -> list[int]:
-        """Whose transactions have, or had, an offset of the partition."""
+        """Return the producers whose transactions have, or had, an offset of the partition."""
         return list(self._producers.get(partition, ()))
 
     def values_of(self, partition: TopicPartition) -> Iterator[V]:
@@ -63,7 +63,7 @@ class PendingOffsets(TimelineDict[PendingKey, V]):
         return list(self._partitions.get(producer_id, ()))
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Those of which some transaction has an offset."""
+        """Return the partitions of which some transaction has an offset."""
         return (key.partition for key in self)
 
     # ---- change

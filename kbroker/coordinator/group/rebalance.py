@@ -35,7 +35,7 @@ UNKNOWN_MEMBER = ""  # member id of someone who has none yet
 
 
 class TimerKind(Enum):
-    """What a timer of a group stands for."""
+    """The purpose of a timer of a group."""
 
     JOIN = "join"  # end of the join phase
     SYNC = "sync"  # end of the sync phase
@@ -196,9 +196,7 @@ def try_complete_join(step: Step) -> None:
 
 
 def on_join_timer(step: Step) -> None:
-    """Time is up for the join phase, or for a part of the initial delay,
-    which is extended while new members come.
-    """
+    """End the join phase, or a part of the initial delay, which new members extend."""
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         return

@@ -4,7 +4,7 @@ protocol. Pure.
     record key   = int16 version, fields      0 and 1: a committed offset, 2: a group's metadata
     record value = int16 version, fields      missing (tombstone) when the offset or group is gone
 
-Offsets are written in version 3, or 1 where the commit named a retention time; groups in version 3.
+Offsets are written in version 3, or 1 if the commit named a retention time; groups in version 3.
 Keys from 3 on belong to the consumer protocol (KIP-848) and are not kbroker's.
 """
 
@@ -58,7 +58,7 @@ class OffsetCommitValue(Message):
 
 @message(key=None, versions="2")
 class GroupMetadataKey(Message):
-    """Names a group."""
+    """The key of a group's metadata: its id."""
 
     group: str = wire("string", default="")
 

@@ -40,10 +40,10 @@ class GroupReplay:
     def record(
         self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
     ) -> None:
-        """One record of the batch at `batch_offset`.
+        """Take in one record of the batch at `batch_offset`.
 
-        `producer_id` only where the batch is transactional. ProtocolError for one that is not
-        understood: it changes nothing.
+        `producer_id` only if the batch is transactional. A record that is not understood changes
+        nothing and raises ProtocolError.
         """
         about = self._read_key(key or b"")
         if about is None:

@@ -1,4 +1,4 @@
-"""What Heartbeat, LeaveGroup, commits and timers mean to a group.
+"""Sessions of members: Heartbeat, LeaveGroup, commits and timers, and their effect on a group.
 
 Pure. Law: a heartbeat is a comparison and an assignment without an effect, so that a group's most
 frequent request costs next to nothing: the member's timer looks at the deadline when it fires
@@ -36,7 +36,7 @@ _NONE = ErrorCode.NONE
 
 
 class Leaving(Protocol):
-    """Who leaves: by member id, by group instance id (administrators), or both."""
+    """A member that leaves: by member id, by group instance id (administrators), or both."""
 
     member_id: str
     group_instance_id: str | None
@@ -59,7 +59,7 @@ def member_error(group: Group, member_id: str, instance_id: str | None) -> Error
 def heartbeat(
     group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
 ) -> ErrorCode:
-    """Prolong a session (`now_ms` is monotonic); tells the member when it has to rejoin."""
+    """Prolong a session (`now_ms` is monotonic); the code says when the member has to rejoin."""
     error = member_error(group, member_id, instance_id)
     if error is not _NONE:
         return error
@@ -212,8 +212,8 @@ def start_sessions(step: Step) -> None:
 
 
 def close(step: Step, code: ErrorCode) -> None:
-    """The group is leaving this coordinator, or this world: whoever waits is told `code`,
-    and no timer remains.
+    """Answer `code` to whoever waits and end all timers, as the group leaves this coordinator or is
+    deleted.
     """
     group = step.group
     for member in group.members.values():

@@ -4,7 +4,7 @@ Law: owned by the event loop. A group is here exactly while this broker leads it
 loaded it; a group that is found here needs no further check. All effects of group machines are run
 here. What a record says of members enters a group once it is stored, as in Kafka (its classic
 groups are not replayed before either): until then members act on what holds, and a failed append
-has nothing to take back. A static member's new id enters it also where the log has it and nobody
+has nothing to take back. A static member's new id also enters it when the log has it and nobody
 confirmed that in time: the next load will find it there. Offsets are replayed at once; readers see
 those that are stored. The record of a group that has become empty is written in the background:
 those who left do not come back if that fails, and a coordinator that loads the older record waits
@@ -107,7 +107,7 @@ class GroupStore:
         return created
 
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
-        """The group is no more, here or at all: whoever waits is told `code`."""
+        """Drop a group that is no longer here, or deleted, and answer `code` to whoever waits."""
         step = self.step(coordinated)
         self._let_go(coordinated)
         close(step, code)
@@ -122,8 +122,8 @@ class GroupStore:
             self.create(coordinated.group.group_id, coordinated.group.offsets)
 
     def drop_if_untouched(self, group_id: str) -> None:
-        """A group of which the log has nothing, and will have nothing by what is on its way, would
-        only take up room: made for a member or a commit that was refused, or left without offsets.
+        """Drop a group of which the log has nothing and will get nothing: it was made for a member
+        or a commit that was refused, or is left without offsets, and only takes up room.
         """
         coordinated = self.find(group_id)
         if coordinated is None:
@@ -195,7 +195,7 @@ class GroupStore:
     ) -> None:
         """Write that keys are gone; `written` hears of it, or of a refusal.
 
-        What is refused stays, be it a part; a clean-up need not care, it will find it again.
+        A refused part stays; a clean-up need not care, as it will find it again.
         """
 
         def settled(error: ErrorCode) -> None:
@@ -222,7 +222,7 @@ class GroupStore:
         return {home: home.next_offset for home in self._homes}
 
     def take_in(self, home: GroupShard, loaded: Mapping[str, CoordinatedGroup]) -> None:
-        """These groups are here now; their members get a session to show up."""
+        """Take in groups that were loaded; their members get a session to show up."""
         self._homes[home] = dict(loaded)
         self._groups.update(loaded)
         self.runtime.run_sliced(self._start_sessions(loaded.values()), "sessions of loaded groups")

@@ -1,9 +1,9 @@
 """Partitions that no longer exist, until all groups have forgotten their offsets of them.
 
-Law: what was committed before a partition was deleted is of the topic that is gone, and what comes
-later is of another topic of the same name. The place in the log tells the two apart, so that a
-deletion notes where the log ends and looks at no offset. An offset that is followed by a later one
-of its partition is not forgotten: its tombstone would take that one along.
+Law: what was committed before a partition was deleted belongs to the topic that is gone, and what
+comes later to another topic of the same name. The place in the log tells them apart, so a deletion
+notes where the log ends and looks at no offset. An offset that a later one of its partition follows
+is not forgotten: its tombstone would remove the later one too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GonePartitions:
                 del self._ends[partition]
 
     def of(self, home: GroupShard, offsets: GroupOffsets) -> Iterator[TopicPartition]:
-        """Those of which a group, kept by `home`, has offsets to be forgotten."""
+        """Yield the partitions of which a group, kept by `home`, has offsets to be forgotten."""
         found: Iterable[TopicPartition] = self._ends
         if len(self._ends) > len(offsets.committed) + len(offsets.pending):
             found = offsets.partitions()
@@ -51,7 +51,7 @@ class GonePartitions:
     def still(
         self, home: GroupShard, offsets: GroupOffsets, partitions: Iterable[TopicPartition]
     ) -> Iterator[TopicPartition]:
-        """Those of these partitions, the same."""
+        """Return which of these partitions have offsets to be forgotten still."""
         for partition in partitions:
             ends = self._ends.get(partition)
             end_offset = None if ends is None else ends.get(home)

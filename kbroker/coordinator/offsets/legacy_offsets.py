@@ -30,7 +30,7 @@ class LegacyOffsets(Protocol):
 
 
 class ZkLegacyOffsets:
-    """Keeps them where Kafka in ZooKeeper mode does."""
+    """Offsets kept where Kafka in ZooKeeper mode keeps them."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree

@@ -50,7 +50,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """Who commits; generation -1 and no member id for those outside group management."""
+    """The sender of a commit; generation -1 and no member id if outside group management."""
 
     group_id: str
     member_id: str = ""
@@ -105,7 +105,7 @@ class OffsetCommits:
     def commit_in_transaction(
         self, committer: Committer, producer: Producer, offsets: Offsets
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """As `commit`; the offsets count once the producer's transaction is committed."""
+        """Commit offsets that count once the producer's transaction is committed."""
         if not offsets:
             return []
         error = self.transactional_status(committer.group_id)
@@ -128,7 +128,7 @@ class OffsetCommits:
         return self._append(coordinated, offsets, producer)
 
     def transactional_status(self, group_id: str) -> ErrorCode:
-        """NONE where this broker keeps what a transaction commits for the group."""
+        """Return NONE if this broker keeps what a transaction commits for the group."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
         if not fits_a_record(group_id):
@@ -181,9 +181,9 @@ class OffsetCommits:
     def fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool
     ) -> list[tuple[TopicPartition, FetchedOffset]]:
-        """The committed offsets of these partitions, or of all (None).
+        """Return the committed offsets of these partitions, or of all (None).
 
-        Raises KafkaError when this broker cannot tell.
+        Raises KafkaError if this broker does not know.
         """
         coordinated = self._coordinated(group_id)
         if coordinated is None:
@@ -211,7 +211,7 @@ class OffsetCommits:
         return 0 if coordinated is None else len(coordinated.group.offsets.committed)
 
     def _coordinated(self, group_id: str) -> CoordinatedGroup | None:
-        """A group that offsets are told of. Raises KafkaError when this broker cannot tell."""
+        """Return a group to read offsets of. Raises KafkaError if this broker does not know it."""
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
@@ -220,7 +220,7 @@ class OffsetCommits:
         return coordinated
 
     def _gone_of(self, coordinated: CoordinatedGroup) -> frozenset[TopicPartition]:
-        """Nobody is told of what is gone, be it forgotten by now or not."""
+        """Return the partitions that are gone, whose offsets nobody is to see any more."""
         coordinated.home.catch_up()
         if not self._gone:
             return _NONE_GONE
@@ -229,7 +229,7 @@ class OffsetCommits:
     # ---- remove
 
     def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
-        """Forget an empty group and its offsets; plain where the log takes that at once."""
+        """Forget an empty group and its offsets; a plain code if the log takes that at once."""
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
@@ -252,7 +252,7 @@ class OffsetCommits:
     def delete(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> Codes | Awaitable[Codes]:
-        """Forget the offsets of these partitions; plain where the log takes that at once.
+        """Forget the offsets of these partitions; plain codes if the log takes that at once.
 
         A live group of consumers keeps those of topics it follows. Raises KafkaError
         GROUP_ID_NOT_FOUND, and NON_EMPTY_GROUP for a live group of another kind.
@@ -351,7 +351,7 @@ class OffsetCommits:
         doomed: list[TopicPartition],
         settled: Settled = lambda _: None,
     ) -> None:
-        """Forget these offsets, and the group where it has nothing left."""
+        """Forget these offsets, and the group if it has nothing left."""
         group = coordinated.group
         offsets = group.offsets
         has_nothing = not (
@@ -370,8 +370,8 @@ class OffsetCommits:
         doomed: list[TopicPartition],
         buried: Settled = lambda _: None,
     ) -> None:
-        """Forget a group, with its last offsets, when the log says that it is gone; where that is
-        refused it stays: it would be there again after the next load.
+        """Forget a group and its last offsets once the log says that it is gone. If the log refuses
+        it, the group stays: the next load would bring it back.
         """
         group = coordinated.group
         last_generation_id = group.generation_id
@@ -397,7 +397,7 @@ def _transactional_batch(producer: Producer) -> BatchOptions:
 
 
 def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:
-    """None where no batch can hold them: no more are made than that takes to tell."""
+    """Return the records of a commit, None if no batch can hold them."""
     records = []
     least_bytes = HEADER_SIZE
     for (topic, partition), committed in offsets:
@@ -411,7 +411,7 @@ def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[Key
 
 
 def _removal(offsets: GroupOffsets, doomed: Sequence[TopicPartition]) -> ReplayedPart:
-    """The replay of their tombstones, which those of a group begin with."""
+    """Return the replay of their tombstones, with which those of a group begin."""
 
     def replay(part: slice) -> None:
         for partition in doomed[part]:
@@ -439,7 +439,7 @@ def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list
 
 
 def _parts(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """One at least, be it empty."""
+    """Split into parts of one batch each; at least one, which may be empty."""
     for start in range(0, len(partitions) or 1, _PART):
         yield partitions[start : start + _PART]
 

@@ -1,4 +1,4 @@
-"""What a coordinator's clients are told when its record could not be stored, as in Kafka."""
+"""The codes that a coordinator answers when its record could not be stored, as in Kafka."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kbroker.errors import ErrorCode
 
 
 def append_errors(*, too_large: ErrorCode) -> dict[ErrorCode, ErrorCode]:
-    """The codes for clients by those of appends; `too_large` for a record that no log takes."""
+    """Map codes of appends to codes for clients; `too_large`: for a record that no log takes."""
     return {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,4 +1,4 @@
-"""Appends records to a partition of an internal topic as one batch, and tells how it ended.
+"""Appends records to a partition of an internal topic as one batch, and reports how it ended.
 
 Law: every append ends with an answer, because somebody waits for it. It is done when enough
 replicas have it (after the high watermark has passed it, with acks -1).
@@ -60,7 +60,7 @@ class BatchAppend:
         options: BatchOptions,
         required_acks: int,
     ) -> PartitionProduceResult | asyncio.Future[Results]:
-        """The result, or a future for `result_of` where something has to be waited for."""
+        """Return the result, or a future for `result_of` if something has to be waited for."""
         now_ms = self._now_ms()
         try:
             batch = build(
@@ -94,7 +94,7 @@ class BatchAppend:
 
 
 def result_of(future: asyncio.Future[Results], partition: TopicPartition) -> PartitionProduceResult:
-    """How an append that had to be waited for ended; base offset -1 where it was not made."""
+    """Return how an append ended that had to be waited for; base offset -1 if it was not made."""
     if future.cancelled():
         return PartitionProduceResult(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     error = future.exception()

@@ -1,10 +1,10 @@
-"""Which broker coordinates a key: a group's id, a transactional id, or the partition of a share
+"""Finds the broker that coordinates a key: a group's id, a transactional id, or the partition of a share
 group; makes the internal topic when it is first needed.
 
 Law: the answer names a broker that can be used. While the topic is made, or its partition read, the
 caller waits here instead of asking again and again, and gets `COORDINATOR_NOT_AVAILABLE` only after
-`FIND_TIMEOUT_MS`. Where the partition has no leader it gets that at once: the broker may be away
-for long, and other requests wait for this one.
+`FIND_TIMEOUT_MS`. If the partition has no leader, the caller gets that at once: the broker may be
+away for long, and other requests wait for this one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TopicCreator(Protocol):
 
 
 class CoordinatorType(Enum):
-    """What a key names, as FindCoordinator numbers it."""
+    """The kinds of keys, as FindCoordinator numbers them."""
 
     GROUP = 0
     TRANSACTION = 1

@@ -35,9 +35,9 @@ class Machine(Replay, Protocol):
     """The state of one shard, as the runtime drives it."""
 
     def finish_load(self) -> Generator[None, None, bool]:
-        """The log was read: prepare to serve, in small steps. Nobody sees the state yet.
+        """Prepare to serve what was read, in small steps. Nobody sees the state yet.
 
-        Returns False where the log has to be read once more, from its start, before that.
+        Returns False if the log has to be read once more, from its start, before that.
         """
         ...
 
@@ -46,7 +46,7 @@ class Machine(Replay, Protocol):
         ...
 
     def on_resigned(self) -> None:
-        """Another broker leads the shard: whoever waits is told, and the state is dropped."""
+        """Answer whoever waits and drop the state, as another broker leads the shard."""
         ...
 
 
@@ -85,11 +85,11 @@ class CoordinatorRuntime(Generic[MachineT]):
         return abs(java_hash(key)) % self._partition_count()
 
     def shard_for(self, key: str) -> Shard[MachineT] | None:
-        """The shard that keeps a key; None where another broker leads it."""
+        """Return the shard that keeps a key; None if another broker leads it."""
         return self._shards.get(self.partition_for(key))
 
     def shard_of(self, partition: int) -> Shard[MachineT] | None:
-        """The shard of a partition; None where another broker leads it."""
+        """Return the shard of a partition; None if another broker leads it."""
         return self._shards.get(partition)
 
     def status(self, key: str) -> ErrorCode:
@@ -171,7 +171,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         self.run_sliced(steps(), f"load {shard.topic_partition}")
 
     def _load(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        """Records that cannot be read are skipped, told of once, and remembered by `may_forget`."""
+        """Load a shard. Unreadable records are skipped, logged once, and kept for `may_forget`."""
         self._in_doubt_since_ms.pop(shard.topic_partition, None)
         is_finished = False
         while not is_finished:
@@ -188,7 +188,7 @@ class CoordinatorRuntime(Generic[MachineT]):
     def _replay(self, shard: Shard[MachineT], reading: PartitionReplay) -> Iterator[None]:
         """Read a partition's log.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses, or the log moves to another.
+        Raises KafkaError KAFKA_STORAGE_ERROR if the disk refuses, or the log moves to another.
         """
         log = shard.log
         for _ in reading.steps():
@@ -197,11 +197,11 @@ class CoordinatorRuntime(Generic[MachineT]):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it has moved to another disk")
 
     def may_forget(self, partition: TopicPartition, retention_ms: float) -> bool:
-        """Whether what `partition` keeps may go because of its age.
+        """Return whether what `partition` keeps may go because of its age.
 
-        Not where the replay could not see everything, until `retention_ms` have passed since: what
-        looks old, empty or unused may have been used in a record that cannot be read. Whoever still
-        uses it will have said so again by then.
+        If the replay could not see everything, nothing may go until `retention_ms` have passed:
+        what looks old, empty or unused may have been used in a record that cannot be read. Whoever
+        still uses it will have said so again by then.
         """
         since_ms = self._in_doubt_since_ms.get(partition)
         return since_ms is None or self._clock.monotonic_ms() - since_ms >= retention_ms

@@ -1,4 +1,4 @@
-"""What pure code asks a shell for: records to append, answers to send, timers to set.
+"""Wishes of pure code to its shell: records to append, answers to send, timers to set.
 
 Pure. A machine never waits, reads a clock or touches a socket. It takes an input with the `Instant`
 it happened at, changes its state and returns effects; the shell runs them in order and feeds their

@@ -1,9 +1,9 @@
 """FrozenState: what a long load builds, kept out of Python's collections of garbage.
 
-Law: a full collection looks at all that is alive, and holds the event loop for 200 ms where a
-coordinator keeps 200,000 transactional ids; there are many while the ids are being read, and none
-finds anything. What is kept out is freed as ever once nothing refers to it, but not where it refers
-to itself: so all is given back when a partition is dropped.
+Law: a full collection looks at all that is alive, and holds the event loop for 200 ms if a
+coordinator keeps 200,000 transactional ids. There are many collections while the ids are read, and
+none finds anything. What is kept out is still freed once nothing refers to it, unless it refers to
+itself: so all is given back when a partition is dropped.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ class Replay(Protocol):
     def record(
         self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
     ) -> None:
-        """One record; `producer_id` where it belongs to a transaction.
+        """Take in one record; `producer_id` if it belongs to a transaction.
 
-        ProtocolError for one that is not understood: it changes nothing then.
+        A record that is not understood changes nothing and raises ProtocolError.
         """
         ...
 
@@ -69,7 +69,7 @@ class PartitionReplay:
     def steps(self) -> Iterator[None]:
         """Read from start to end; yields after each batch, and within large ones.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR if the disk refuses.
         """
         for found in LogReplay(self._log):
             if isinstance(found, Gap):
@@ -114,7 +114,7 @@ class PartitionReplay:
     def _take_records(
         self, header: BatchHeader, found: Iterable[Record | KafkaError]
     ) -> Iterator[None]:
-        """Those that can be read. The checksum is right: the others were written as they are."""
+        """Take the readable ones. The checksum is right: the others were written as they are."""
         take, batch_offset = self._replay.record, header.base_offset
         producer_id = header.producer_id if header.is_transactional else None
         for number, record in enumerate(found, 1):
@@ -154,8 +154,8 @@ class PartitionReplay:
                 self._unsure.setdefault(producer_id, gap.offset)
 
     def _settle(self, producer_id: int, offset: int) -> None:
-        """A transaction that met a gap was committed in it where the one that `offset` is in began
-        later, or where none is open at the end of the log.
+        """Settle a transaction that met a gap: it was committed there if the transaction of
+        `offset` began later, or if none is open at the end of the log.
         """
         gap_offset = self._unsure.pop(producer_id)
         start_offset = self._start_of_transaction(producer_id, offset)

@@ -10,7 +10,7 @@ ResultT = TypeVar("ResultT")
 
 
 class PendingReply(Generic[ResultT]):
-    """Owned by the event loop. No future is made where the answer is there."""
+    """Owned by the event loop. No future is made if the answer is there already."""
 
     __slots__ = ("_future", "_is_answered", "_result")
 

@@ -6,11 +6,12 @@ to the same state.
 * A write enters the state (`replay`) when the log has taken it, at the latest, and the next
   decision rests on it at once. It is settled, and what rests on it is answered, when enough
   replicas have it.
-* A write that the log refuses has not happened. Mostly that is known before the replay; where the
-  write entered the state before (a large batch is checked on a thread), its changes are rolled
-  back, and so is every later write, but for those that never change the state: also one that
-  changed nothing may have found nothing to change because of those before it. Where the refused one
-  comes again in parts, none of them is left: it would overtake what it was decided on top of.
+* A write that the log refuses has not happened. Mostly that is known before the replay. If the
+  write has entered the state before (a large batch is checked on a thread), its changes are rolled
+  back, and so is every later write, except those that never change the state: even a write that
+  changed nothing may have found nothing to change because of those before it. If the refused write
+  comes again in parts, none of the later ones is left: the parts would follow what was decided on
+  top of them.
 * A write that is in the log but not confirmed in time stays, and only its answer is an error: as
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
@@ -107,7 +108,7 @@ class _Write(NamedTuple):
 
     @property
     def goes_in_parts(self) -> bool:
-        """Whether it comes again in parts where it is too large; see `write_in_parts`."""
+        """Return whether it comes again in parts if it is too large (`write_in_parts`)."""
         return self.required_acks == _NOBODY_WAITS and len(self.records) > 1
 
     def goes_with(self, other: _Write) -> bool:
@@ -121,7 +122,7 @@ class _Write(NamedTuple):
 
 
 class Shard(Generic[MachineT]):
-    """`machine` keeps the state; its entries are those of `timeline`."""
+    """A partition and the line of its writes. `machine` keeps the state, in `timeline`."""
 
     def __init__(self, partition: LedPartition, append: BatchAppend) -> None:
         self.topic_partition = partition.topic_partition
@@ -189,9 +190,10 @@ class Shard(Generic[MachineT]):
     def write_in_parts(
         self, records: Sequence[KeyValue], replay: ReplayedPart, settled: Settled
     ) -> None:
-        """Append records that would be written again if they got lost (tombstones of a clean-up):
-        nobody waits for replicas, and what is too large for one batch goes in several, of which
-        each enters the state by itself. `settled` is called once, with a refusal if there was one.
+        """Append records that would be written again if they got lost (tombstones of a clean-up).
+
+        Nobody waits for replicas. What is too large for one batch goes in several, and each enters
+        the state by itself. `settled` is called once, with a refusal if there was one.
         """
         self._write_part(records, slice(0, len(records)), replay, settled)
 
@@ -373,7 +375,7 @@ class Shard(Generic[MachineT]):
         for write in writes:
             try:
                 write.settled(error)
-            except Exception:  # a bug: the others are told all the same, and the line goes on
+            except Exception:  # a bug: the others hear of it all the same, and the line goes on
                 _log.exception(
                     "Failed at the end of a write to %s (%s)", self.topic_partition, error.name
                 )

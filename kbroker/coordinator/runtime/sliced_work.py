@@ -1,8 +1,8 @@
 """SlicedWork: long work on the event loop, in slices between which others run.
 
 Law: a piece of work is a generator that yields after each small step. Pieces run one after the
-other, and all together have one place among those who wait for a turn of the loop (`turns`). What
-one slice is enough for is done where it is asked for: that tells it from `in_turns`.
+other, and all together have one place among those who wait for a turn of the loop (`turns`). Unlike
+with `in_turns`, work that one slice is enough for is done at once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SlicedWork:
         self._waiting: deque[tuple[Steps, str]] = deque()
 
     def run(self, steps: Steps, name: str) -> None:
-        """Work `steps` to their end: before this returns where one slice is enough and none waits.
+        """Work `steps` to their end: before this returns if one slice is enough and none waits.
 
         A step that fails ends its piece of work with a log line.
         """

@@ -1,9 +1,9 @@
 """Entries of a coordinator's state together with what is stored of them.
 
-Pure. Law: the newest value is what the next decision rests on, the stored one is what the outside
-may be told. A write that is not stored yet notes what was there before each entry that it changes:
-undone, the newest first, the entries are as they were; stored, the oldest first, they are final.
-What the log has taken is not undone, be it stored or not. With nothing on its way an entry is a
+Pure. Law: the next decision rests on the newest value; the outside sees the stored one. A write
+that is not stored yet notes what each entry was before it changed it. Writes are undone newest
+first, and then the entries are as they were; they are stored oldest first, and then the entries are
+final. What the log has taken is not undone, stored or not. With nothing on its way an entry is a
 plain entry of a dict.
 """
 
@@ -72,7 +72,7 @@ class Timeline:
             change.entries.forget_oldest(change.key)
 
     def roll_back(self, write: int) -> None:
-        """Undo a write, and all later ones, which rest on it."""
+        """Undo a write, and all later ones, as they rest on it."""
         changes = self._changes
         while changes and changes[-1].write >= write:
             change = changes.pop()
@@ -118,7 +118,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     # ---- the stored ones
 
     def stored(self, key: K) -> V | None:
-        """The value that is stored; None where there is none."""
+        """Return the value that is stored; None if there is none."""
         before = self._before.get(key) if self._before else None
         return self._newest.get(key) if before is None else before[0]
 

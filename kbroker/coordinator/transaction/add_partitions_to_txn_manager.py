@@ -2,10 +2,10 @@
 it, before a leader lets a batch begin the transaction there (KIP-890).
 
 Law: a leader never vouches for a transaction itself. No answer means not verified, and the code
-tells the producer to try again; only a coordinator that is too old to know the question is taken at
-no word, as in Kafka, because its producers could write nothing else. What is asked of one other
-broker goes together, and nobody waits longer than the timeout. Where the coordinator is this broker
-nothing is waited for, except where partitions are added: that is written to its log.
+makes the producer try again. Only if the coordinator is too old to know the question is its answer
+not needed, as in Kafka, because its producers could write nothing else. Questions to one other
+broker go together, and nobody waits longer than the timeout. If the coordinator is this broker,
+nothing is waited for, except when partitions are added: that is written to its log.
 
 Owned by the event loop.
 """
@@ -34,7 +34,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class OwnTransactions(Protocol):
-    """What is asked of the coordinator in this process (TransactionCoordinator)."""
+    """The questions to the coordinator in this process (TransactionCoordinator)."""
 
     def partition_for(self, transactional_id: str, /) -> int:
         """The partition of `__transaction_state` that keeps it."""
@@ -43,7 +43,7 @@ class OwnTransactions(Protocol):
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> Codes:
-        """Which partitions take part. KafkaError where none of them does."""
+        """Return which partitions take part. Raises KafkaError if none does."""
         ...
 
     async def add_partitions(
@@ -54,7 +54,7 @@ class OwnTransactions(Protocol):
         *,
         client_version: int,
     ) -> None:
-        """Let them take part. KafkaError where they do not."""
+        """Let partitions take part. Raises KafkaError if they may not."""
         ...
 
 
@@ -74,7 +74,7 @@ class Participation(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """Of one broker."""
+    """The questions of one broker to coordinators of transactions."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class AddPartitionsToTxnManager:
         is_enabled: Callable[[], bool],
         timeout_ms: int,
     ) -> None:
-        """`is_enabled` tells `transaction.partition.verification.enable`; `timeout_ms` bounds an
-        answer.
+        """`is_enabled` returns `transaction.partition.verification.enable`; an answer may take
+        `timeout_ms`.
         """
         self.is_enabled = is_enabled
         self._own = own
@@ -96,8 +96,8 @@ class AddPartitionsToTxnManager:
         )
 
     def verify(self, asked: Participation) -> Codes | Awaitable[Codes]:
-        """A code for each partition: NONE where it takes part, else as AddPartitionsToTxn answers,
-        or why the coordinator could not be asked. Plain where it is this broker.
+        """Return a code for each partition: NONE if it takes part, else as AddPartitionsToTxn
+        answers, or why the coordinator could not be asked. Plain codes if it is this broker.
         """
         leader = self._coordinator(asked)
         if leader == self._metadata.broker_id:
@@ -163,7 +163,7 @@ class ParticipationRequests:
         return AddPartitionsToTxnRequest(transactions=[_transaction(asked) for asked in questions])
 
     def answers(self, response: AddPartitionsToTxnResponse) -> Mapping[Hashable, Codes]:
-        """By transactional id. KafkaError where the request was refused as a whole."""
+        """Return codes by transactional id. Raises KafkaError if all of the request is refused."""
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))
         return {

@@ -1,8 +1,8 @@
-"""What a coordinator decides when a producer asks for something (KIP-98, KIP-360, KIP-588).
+"""The decisions of a coordinator on producers' requests (KIP-98, KIP-360, KIP-588).
 
-Pure. Law: while what was decided last is on its way to the log nothing else is decided, but that a
-fence is made good: the log must show one order of things, also to the coordinator that loads it
-next. Refusals are KafkaErrors with the codes of Kafka 3.9.
+Pure. Law: while the last decision is on its way to the log, nothing else is decided, except that a
+fence is made good: the log must show one order of things, to the next coordinator that loads it
+too. Refusals are KafkaErrors with the codes of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def initialized(
     """Return what is to be written for a producer that comes, `expected` being who it says it was.
 
     In state PREPARE_EPOCH_FENCE it is not written: the open transaction is aborted under it, and
-    the producer is to come again. `new_producer_id` where `needs_producer_id`.
+    the producer is to come again. `new_producer_id` if `needs_producer_id`.
 
     KafkaError: CONCURRENT_TRANSACTIONS, PRODUCER_FENCED.
     """
@@ -132,7 +132,7 @@ def _next_epoch(transaction: Transaction, expected_epoch: int) -> tuple[int, int
         return epoch + 1, NO_PRODUCER_EPOCH
     if epoch in (NO_PRODUCER_EPOCH, expected_epoch):
         return epoch + 1, epoch
-    if expected_epoch == transaction.last_epoch:  # it was told before, and has not heard it
+    if expected_epoch == transaction.last_epoch:  # it was answered before, and has not heard it
         return epoch, transaction.last_epoch
     raise KafkaError(ErrorCode.PRODUCER_FENCED)
 
@@ -147,7 +147,7 @@ def with_partitions(
     now_ms: int,
     client_version: int = WITHOUT_EPOCHS,
 ) -> Transaction | None:
-    """Return what is to be written so that these take part; None where they do already.
+    """Return what is to be written so that these take part; None if they do already.
 
     KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
     """
@@ -161,10 +161,10 @@ def with_partitions(
 def verified(
     entry: TransactionEntry, producer: Producer, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Which partitions take part in the producer's transaction (KIP-890): a batch that came late
-    is not to become part of the next one.
+    """Return which partitions take part in the producer's transaction (KIP-890), so that a batch
+    that came late does not become part of the next one.
 
-    While others join, those that the log has do; those that join are to be asked for again.
+    While others join, those that the log has take part; those that join are to be asked for again.
     KafkaError as `with_partitions`.
     """
     joining: Collection[TopicPartition] = ()
@@ -207,8 +207,8 @@ def _not_ending(entry: TransactionEntry, producer: Producer) -> Transaction:
 def ended(
     entry: TransactionEntry, producer: Producer, now_ms: int, *, is_commit: bool
 ) -> Transaction | None:
-    """Return what is to be written so that a transaction ends as its producer asks; None where it
-    has.
+    """Return what is to be written so that a transaction ends as its producer asks; None if it
+    has ended so.
 
     KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
     INVALID_TXN_STATE.
@@ -240,10 +240,10 @@ def ended_with_epoch(
     is_commit: bool,
     next_producer_id: int = NO_PRODUCER_ID,
 ) -> Transaction | None:
-    """Return what is to be written so that a transaction ends, and its epoch with it; None where it
-    has ended so, and its producer asks again for what it was told (KIP-890).
+    """Return what is to be written so that a transaction ends, and its epoch with it; None if it
+    has ended so, and its producer asks for the answer again (KIP-890).
 
-    A producer may abort without having begun: then only its epoch ends. `next_producer_id` where
+    A producer may abort without having begun: then only its epoch ends. `next_producer_id` if
     `needs_next_producer_id`. KafkaError as `ended`.
     """
     transaction = entry.transaction
@@ -274,8 +274,8 @@ def is_beyond_producers(transaction: Transaction) -> bool:
 
 
 def _asks_again(transaction: Transaction, producer: Producer) -> bool:
-    """Whether it was this producer before its last transaction ended, and its epoch with that.
-    Where the end left the epoch, it is that of another producer, which has fenced this one.
+    """Return whether it was this producer before its last transaction ended, and its epoch with it.
+    If the end left the epoch, it is that of another producer, which has fenced this one.
     """
     if producer.epoch == NO_PRODUCER_EPOCH or transaction.client_version != WITH_EPOCHS:
         return False
@@ -302,6 +302,6 @@ def aborted_by_fence(fenced: Transaction, now_ms: int, client_version: int) -> T
 def _check_producer(transaction: Transaction, producer: Producer) -> None:
     if transaction.producer.producer_id != producer.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    # An id whose first record was refused has no epoch, and nobody was told one.
+    # An id whose first record was refused has no epoch, and nobody got one.
     if producer.epoch == NO_PRODUCER_EPOCH or transaction.producer.epoch != producer.epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)

@@ -1,8 +1,8 @@
 """The transactional ids of one partition of `__transaction_state`, as the runtime drives them.
 
-Pure. Law: owned by the event loop. The newest record of an id tells its state, and a tombstone that
-it is gone; a record that cannot be read changes nothing. So the value of a record that another one
-of its id follows is not looked into, unless one that counts cannot be read. A record above the high
+Pure. Law: owned by the event loop. The newest record of an id holds its state, and a tombstone
+means that it is gone; a record that cannot be read changes nothing. So a record that is followed by
+another of its id is not decoded, unless the later one cannot be read. A record above the high
 watermark may be lost with this broker, so what it says is pending, as if this broker had just
 written it. Work that is under way for an id ends with the leadership of its partition.
 """
@@ -37,7 +37,7 @@ class TransactionMachine:
     """The transactional ids of one partition, as the runtime drives them."""
 
     def __init__(self, shard: TransactionShard, loaded: Heard, resigned: Heard) -> None:
-        """`loaded` and `resigned` are told with this machine."""
+        """`loaded` and `resigned` are called with this machine."""
         self.shard = shard
         self.kept: dict[str, KeptTransaction] = {}
         self.to_go_on: list[KeptTransaction] = []  # after the load: what is pending, or ends
@@ -56,7 +56,7 @@ class TransactionMachine:
     ) -> None:
         """Take in one record: the state of an id, or that it is gone.
 
-        ProtocolError for one that is not understood; a value tells at the end of the load.
+        ProtocolError for a key that is not understood; values are decoded at the end of the load.
         """
         if key is None:
             raise ProtocolError("a record without a key")
@@ -89,7 +89,7 @@ class TransactionMachine:
             self._ids.popitem()  # there are no fewer keys; all at once would hold the loop
             try:
                 entry = TransactionEntry(read_transaction(transactional_id, value))
-            except Exception:  # whatever it is, the replay tells it when it meets it
+            except Exception:  # whatever it is, the replay reports it
                 self._begin_again()
                 return False
             if batch_offset >= high_watermark:

@@ -1,6 +1,6 @@
 """How a broker is asked for markers, and what its answer says of each partition (KIP-98).
 
-Pure. Law: an answer is told by its producer, so one request has of each producer one marker. An
+Pure. Law: an answer is known by its producer, so a request has one marker of each producer. An
 answer that does not come says nothing of any partition.
 """
 

@@ -132,9 +132,9 @@ class TransactionMarkerSender:
         partition: TopicPartition,
         code: ErrorCode | None,
     ) -> bool:
-        """Whether the marker has to be asked for again; `code` is None where nothing is known.
+        """Return whether to ask for the marker again; `code` is None if nothing is known.
 
-        KafkaError for a fence.
+        Raises KafkaError for a fence.
         """
         if code in _DONE:
             return False

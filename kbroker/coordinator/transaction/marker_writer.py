@@ -39,8 +39,8 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class EpochBound(NamedTuple):
-    """The latest epoch that a coordinator can have had, and the code for who names a later one: its
-    marker would have the partition refuse those of the coordinators that are still to come.
+    """The latest epoch that a coordinator can have had, and the code for a marker of a later one:
+    the partition would then refuse the markers of coordinators that are still to come.
     """
 
     latest: int
@@ -78,8 +78,8 @@ class MarkerWriter:
     async def write(
         self, request: WriteTxnMarkersRequest, bound: EpochBound | None = None
     ) -> WriteTxnMarkersResponse:
-        """A code for each partition, under its producer: NONE once the marker is stored; `bound`
-        where others than the coordinator of this broker ask.
+        """Return a code for each partition, under its producer: NONE once the marker is stored.
+        `bound`: if another than the coordinator of this broker asks.
         """
         by_producer: dict[int, Codes] = {}
         waiting: list[Awaitable[None]] = []
@@ -150,13 +150,13 @@ class MarkerWriter:
         return _NONE
 
     def _batch(self, producer: Producer, control: ControlRecord) -> memoryview:
-        """For one log, which writes its offset into it."""
+        """Make the batch for one log, which writes its offset into it."""
         options = BatchOptions(producer_id=producer.producer_id, producer_epoch=producer.epoch)
         return memoryview(bytearray(build_marker(control, self._now_ms(), options=options)))
 
 
 def _parts(marker: Marker) -> Iterator[list[TopicPartition]]:
-    """Its partitions, each once."""
+    """Yield the partitions of a marker, each once, in parts."""
     seen: set[TopicPartition] = set()
     part: list[TopicPartition] = []
     named = ((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)

@@ -1,4 +1,4 @@
-"""What the coordinator asks for when a transaction has ended: a marker in every partition of it.
+"""Markers of a transaction that has ended, one for every partition of it.
 
 Pure. Law: a marker is written under the leader epoch of the partition of `__transaction_state` that
 keeps the transaction, so that leaders of partitions can tell an old coordinator from its successor.
@@ -37,7 +37,7 @@ class SendMarkers(Protocol):
         transaction that has ended, and again after a coordinator has loaded it: a partition may
         get the same marker twice.
 
-        KafkaError TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH where another
-        coordinator has taken over, or the producer has: nothing more is written then.
+        KafkaError TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH if another coordinator
+        or producer has taken over: nothing more is written then.
         """
         ...

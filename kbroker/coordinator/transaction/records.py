@@ -55,9 +55,9 @@ class TransactionLogValue(Message):
 
 
 def transaction_record(transaction: Transaction, level: int) -> KeyValue:
-    """The record of a transaction, as Kafka writes it at a level of transaction.version.
+    """Return the record of a transaction, as Kafka writes it at a level of transaction.version.
 
-    Below level 1 it does not tell which producer id comes next, nor whether an epoch ended with it.
+    Below level 1 it lacks which producer id comes next, and whether an epoch ended with it.
     """
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(transaction.partitions):

@@ -5,8 +5,8 @@ Law: owned by the event loop. An id is here exactly while this broker leads its 
 loaded it. What is decided of an id is pending until its record is stored, and nothing else is
 decided of the id before: a record that enough replicas do not have yet may be lost with this
 broker, and the next coordinator would not know of what had been built on it (markers, a partition
-that takes part). So a record that is in the log and was not confirmed in time stays pending after
-its client was told so: as long as this broker leads, its log is what will be confirmed, and then
+that takes part). So a record that is in the log and was not confirmed in time stays pending, though
+its client got an error: as long as this broker leads, its log is what will be confirmed, and then
 the decision holds. A record that the log has refused never was.
 """
 
@@ -53,7 +53,7 @@ class TransactionStore:
         level: Callable[[], int],
     ) -> None:
         """`on_decided` is called when it is stored how a transaction ends, or was loaded so;
-        `level` tells the transaction.version of the cluster.
+        `level` returns the transaction.version of the cluster.
         """
         self.runtime = runtime
         self._level = level
@@ -101,7 +101,7 @@ class TransactionStore:
     def write(self, kept: KeptTransaction, decided: Transaction, heard: Settled) -> None:
         """Write what was decided; `heard` is called once, NONE when it holds.
 
-        Otherwise with what clients are told: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
+        Otherwise with the code for clients: COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
         UNKNOWN_SERVER_ERROR. It may hold later all the same.
         """
 
@@ -114,7 +114,7 @@ class TransactionStore:
     def abort(self, kept: KeptTransaction, fenced: Transaction, heard: Settled) -> None:
         """Abort an open transaction as `fence` has decided; `heard` as by `write`.
 
-        Its producer is refused from now on, even where the abort cannot be written.
+        Its producer is refused from now on, even if the abort cannot be written.
         """
         kept.entry.hold_off(fenced)
         client_version = WITH_EPOCHS if self._level() >= WITH_EPOCHS else WITHOUT_EPOCHS
@@ -179,7 +179,7 @@ class TransactionStore:
     # ---- forget
 
     def forget(self, home: TransactionMachine, expired: list[KeptTransaction]) -> None:
-        """Write the tombstones of ids of one partition, which are gone when its log has them.
+        """Write the tombstones of ids of one partition; the ids are gone when its log has them.
 
         They need no replicas: what gets lost is found to be expired again, and whatever is written
         of these ids later stands after the tombstones.

@@ -56,7 +56,7 @@ _OVER = frozenset(
 
 
 class Producer(NamedTuple):
-    """Who writes: a producer id and its epoch, both -1 where there is none."""
+    """A producer id and its epoch, both -1 if there is none."""
 
     producer_id: int
     epoch: int
@@ -72,10 +72,10 @@ class Transaction:
     Times are Unix ms. `last_epoch` is the epoch before an InitProducerId that named it, -1 for
     others: the same request again is answered again (KIP-360).
 
-    `client_version` tells how the present transaction began, or the last one ended: WITH_EPOCHS it
-    has an epoch of its own, and its partitions were added by those who lead them (KIP-890). Where
-    the epochs of the producer id are used up by that, `next_producer_id` is the one that follows
-    once all partitions know of the end; -1 else.
+    `client_version` says how the present transaction began, or the last one ended: WITH_EPOCHS it
+    has an epoch of its own, and the leaders of its partitions have added them (KIP-890). If that
+    uses up the epochs of the producer id, `next_producer_id` follows once all partitions know of
+    the end; it is -1 else.
     """
 
     transactional_id: str
@@ -92,7 +92,7 @@ class Transaction:
 
     @property
     def next_producer(self) -> Producer:
-        """Who its producer is once the transaction is over."""
+        """Return the producer as it is once the transaction is over."""
         if self.next_producer_id == NO_PRODUCER_ID:
             return self.producer
         return Producer(self.next_producer_id, 0)
@@ -116,7 +116,7 @@ class Transaction:
     def begun_by(
         self, producer: Producer, last_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """It belongs to this producer, which has not begun a transaction."""
+        """Return it with this producer, which has not begun a transaction."""
         previous = self.previous_producer_id
         if producer.producer_id != self.producer.producer_id:
             previous = self.producer.producer_id
@@ -133,7 +133,7 @@ class Transaction:
     def with_partitions(
         self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int
     ) -> Transaction:
-        """These take part, too; it starts now where none was open."""
+        """Return it with these partitions taking part, too; it starts now if none was open."""
         is_open = self.state is TransactionState.ONGOING
         return replace(
             self,
@@ -154,15 +154,15 @@ class Transaction:
         )
 
     def prepared(self, *, is_commit: bool, now_ms: int, client_version: int) -> Transaction:
-        """It is decided how it ends; its epoch stays."""
+        """Return it with its end decided; the epoch stays."""
         state = TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT
         return replace(self, state=state, update_ms=now_ms, client_version=client_version)
 
     def prepared_with_epoch(
         self, *, is_commit: bool, now_ms: int, next_producer_id: int
     ) -> Transaction:
-        """It is decided how it ends, and its markers fence all that came before (KIP-890). An abort
-        may be of none: then it started now.
+        """Return it with its end decided, and an epoch whose markers fence all that came before
+        (KIP-890). An abort may be of no transaction: then it started now.
         """
         is_open = self.state is TransactionState.ONGOING
         epoch = self.producer.epoch

@@ -1,7 +1,7 @@
-"""What a coordinator does with transactions that nobody cares for: time-outs and expiry.
+"""The upkeep of transactions that nobody cares for: time-outs and expiry.
 
-Law: both go through all ids in slices, at their own intervals, and decide of each id as it is when
-its turn comes. An id is not forgotten where its partition could not be read completely.
+Law: both go through all ids in slices, at their own intervals, and decide on each id as it is when
+its turn comes. An id is not forgotten if its partition could not be read completely.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TransactionUpkeep:
         self._forget(home, expired)
 
     def _forget(self, home: TransactionMachine, expired: list[KeptTransaction]) -> None:
-        """Forget those that nobody has begun to use since."""
+        """Forget the ids that nobody has begun to use since."""
         now_ms = self._runtime.now().wall_ms
         after_ms = self._config.transactional_id_expiration_ms
         unused = [
