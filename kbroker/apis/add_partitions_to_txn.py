@@ -1,9 +1,9 @@
 """AddPartitionsToTxn (24): partitions take part in a producer's transaction (KIP-98, KIP-890).
 
 v2: PRODUCER_FENCED is known. v4: for brokers: several transactions, which may be asked about only
-(`verify_only`). v5: Same content as v4. All partitions of a transaction are added or none: where
-one is refused, the others get OPERATION_NOT_ATTEMPTED. Of transactions that are named more than
-once the first counts.
+(`verify_only`). v5: Same content as v4. All partitions of a transaction are added or none: if one
+is refused, the others get OPERATION_NOT_ATTEMPTED. Of transactions that are named more than once
+the first counts.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ async def _results(ctx: RequestContext, asked: Transaction) -> list[TopicResult]
 
 
 def _look_at(ctx: RequestContext, topics: Iterable[Topic], codes: Codes) -> Iterator[None]:
-    """Find those that cannot take part: clients may not write to internal topics. Yields after each
-    partition, and after each topic.
+    """Find the partitions that cannot take part: clients may not write to internal topics. Yields
+    after each partition, and after each topic.
     """
     contains = ctx.services.metadata.contains
     for topic in topics:

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45), version 0: begin, turn and call off moves (KIP-455).
 
 Only the controller moves partitions; others pass the request on. The answer comes when a move has
-begun: ListPartitionReassignments tells when it is over. Version 1 came with KRaft and is not served
+begun: ListPartitionReassignments shows when it is over. Version 1 came with KRaft and is not served
 (as in Kafka 3.9).
 """
 
@@ -36,7 +36,7 @@ def _is_shown(
             state = ctx.services.metadata.partition_state(partition)
             if row.error_code != ErrorCode.NONE or state is None:
                 continue
-            # Of a move that is called off the request does not say where it ends.
+            # A request that calls a move off does not say to which replicas it goes back.
             if not set(targets.get(partition) or ()) <= set(state.replicas):
                 return False
     return True

@@ -3,7 +3,7 @@ broker (KIP-113).
 
 v1: as v0. v2: flexible. The answer says that a move has begun; DescribeLogDirs shows how far it is,
 as a future replica. A partition that has no replica here is made in that directory once it is
-ordered, and answered with an error until then. One that is named twice goes where it is named last.
+ordered, and answered with an error until then. If it is named twice, the last directory counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TopicResult = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 async def handle(
     ctx: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin to move. Others are answered in between where there are many partitions."""
+    """Begin to move. Other requests are answered in between if there are many partitions."""
     wanted: dict[TopicPartition, str] = {}
     await in_turns(_name(request, wanted))
     response = AlterReplicaLogDirsResponse()

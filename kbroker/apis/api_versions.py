@@ -4,10 +4,11 @@ v3: names the client's software; a name or version that does not fit the pattern
 INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node that the client expects here;
 read and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis with
 `unsupported_version_response`. The list holds exactly what works, and what Kafka lists and refuses
-where it is switched off, because clients stop at a refusal and not at a missing key: no version is
-listed for the sake of old clients (KAFKA-18659), no feature whose protocol is missing (KIP-584),
-and what brokers say to each other only on their listeners, as by Kafka in KRaft mode. Below
-protocol 2.8 topics have no ids, so Produce ends at 12: Java's producer uses ids where 13 is listed.
+when it is switched off, because clients stop at a refusal and not at a missing key. No version is
+listed for the sake of old clients (KAFKA-18659), and no feature whose protocol is missing
+(KIP-584). Requests between brokers are listed on their listeners only, as by Kafka in KRaft mode.
+Below protocol 2.8 topics have no ids, so Produce ends at 12: Java's producer uses ids if 13 is
+listed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 
 def _by_name(key: int, versions: Versions) -> Versions:
-    """Those whose requests know topics by their names."""
+    """Return the versions whose requests know topics by their names."""
     return Versions(versions.lowest, _LAST_PRODUCE_BY_NAME) if key == ApiKey.PRODUCE else versions
 
 

@@ -1,14 +1,13 @@
-"""What a client must be authorized to for a request to be answered: the stage before a handler.
+"""The stage before a handler that checks whether a client is authorized.
 
 A registration names its needs. One for the request refuses it as a whole; one for each entry takes
-out what is refused, and the answer has the entries for that after those of the handler, in the
-shape of the API. Kafka does so for most; it answers CreateTopics and DeleteTopics in the order of
-the request, and has what is refused first in OffsetCommit and DescribeGroups. Nothing depends on
-it: clients find answers by name. Where neither fits, the handler asks itself, and the need says for
-what.
+out what is refused, and its entries of the answer follow those of the handler, in the shape of the
+API. Kafka does so for most; it answers CreateTopics and DeleteTopics in the order of the request,
+and has what is refused first in OffsetCommit and DescribeGroups. Nothing depends on it: clients
+find answers by name. If neither fits, the handler asks itself, and the need says for what.
 
 Law: what a principal may not see is not looked up, so that an answer does not reveal whether it
-exists. Where everybody may do everything this stage is absent.
+exists. If everybody may do everything, this stage is absent.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class ForRequest:
     unless: AclOperation | None = None  # on the same resource: either will do
 
     def guard(self, handler: Handler) -> Handler:
-        """The handler for those who may."""
+        """Return the handler for clients that may use it."""
 
         def handle(ctx: RequestContext, request: Message) -> Any:
             resource = self.resource(ctx, request)
@@ -82,7 +81,7 @@ class ForEach:
     text: str | None = None  # said beside the code
 
     def guard(self, handler: Handler) -> Handler:
-        """The handler, which sees only the entries that are authorized."""
+        """Return the handler, which sees only the entries that are authorized."""
 
         def handle(ctx: RequestContext, request: Message) -> Any:
             if self.unless is not None and ctx.is_authorized(self.unless, CLUSTER):
@@ -177,18 +176,18 @@ def its_group(_ctx: RequestContext, request: Any) -> Resource:
 
 
 def its_transactional_id(_ctx: RequestContext, request: Any) -> Resource | None:
-    """The transactional id, where it has one."""
+    """Return the transactional id, if the request has one."""
     name = request.transactional_id
     return None if name is None else Resource(ResourceType.TRANSACTIONAL_ID, name)
 
 
 def named_group(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
-    """A group, where entries are names."""
+    """Return a group of a request whose entries are names."""
     return Resource(ResourceType.GROUP, entry)
 
 
 def named_transactional_id(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
-    """A transactional id, where entries are names."""
+    """Return a transactional id of a request whose entries are names."""
     return Resource(ResourceType.TRANSACTIONAL_ID, entry)
 
 

@@ -17,7 +17,7 @@ from kbroker.protocol.request import ConnectionInfo
 
 
 class AclOperation(IntEnum):
-    """What is done; the values are those on the wire."""
+    """The operations of ACLs; the values are those on the wire."""
 
     READ = 3
     WRITE = 4
@@ -32,7 +32,7 @@ class AclOperation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it is done to; the values are those on the wire."""
+    """The kinds of resources of ACLs; the values are those on the wire."""
 
     TOPIC = 2
     GROUP = 3

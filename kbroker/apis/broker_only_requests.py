@@ -1,9 +1,9 @@
 """Requests that only brokers, or only the controller, may send: who stands before their handlers.
 
 Law: `Peers` decides by the fields in which a request names its sender, and a handler never looks at
-its sender itself: so the decision has one place (but for WriteTxnMarkers, of which administrators
-may send a part). Anybody else gets CLUSTER_AUTHORIZATION_FAILED in
-the shape of that API, as a sender without CLUSTER_ACTION does from Kafka.
+its sender itself: so the decision has one place (except for WriteTxnMarkers, of which
+administrators may send a part). Anybody else gets CLUSTER_AUTHORIZATION_FAILED in the shape of that
+API, as Kafka answers a sender without CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEFT_TO_THE_HANDLER = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
 def heard_only_from(sender: Sender, handler: Handler) -> Handler:
-    """The handler for those who may send its requests."""
+    """Return the handler, for senders that may send its requests."""
     if sender is Sender.ANYBODY:
         return handler
 

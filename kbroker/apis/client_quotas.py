@@ -6,7 +6,7 @@ registration calls exempt is not counted, as with Kafka: a follower's Fetch.
 
 One difference from Kafka: a throttled Fetch carries its records here, and they are counted. Kafka
 answers it empty, counts no records, and leaves its session as it was; to do so, Fetch has to ask
-before the session is told of the answer.
+before the session knows the answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one answered request has used."""
+    """The bytes and the time that one answered request has used."""
 
     principal: str
     client_id: str | None

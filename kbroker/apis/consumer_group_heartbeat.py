@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat (key 68), versions 0 and 1: refused with UNSUPPORTED_VERSION.
 
-So does Kafka where the group protocol of KIP-848 is off: with ZooKeeper, or at group.version 0. It
-is listed all the same, as by Kafka: librdkafka ends at this answer, and where the key is missing it
-looks for another coordinator again and again.
+So does Kafka if the group protocol of KIP-848 is off: with ZooKeeper, or at group.version 0. The
+key is listed all the same, as by Kafka: librdkafka ends at this answer, and if the key is missing
+it looks for another coordinator again and again.
 """
 
 from __future__ import annotations

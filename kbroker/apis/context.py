@@ -1,4 +1,4 @@
-"""What a handler sees: who asks, in which version, and the services it may call.
+"""The context of a handler: the client, the version of its request, and the services to call.
 
 `Services` is put together once, in `server`; a `RequestContext` is made for every request and holds
 nothing else.
@@ -76,7 +76,7 @@ class Services:
     clock: Clock
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas | None = None
-    refusals: RefusedRequests | None = None  # None: the log tells of none
+    refusals: RefusedRequests | None = None  # None: the log has none
     answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
     name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
     room: MemoryRoom = field(default_factory=partial(MemoryRoom, REQUESTS_BYTES))
@@ -84,7 +84,7 @@ class Services:
 
 
 class RequestContext:
-    """One request's surroundings."""
+    """The surroundings of one request."""
 
     __slots__ = ("api_version", "connection", "header", "services")
 
@@ -117,12 +117,12 @@ class RequestContext:
         return KafkaError(code, str(what))
 
     def tell_refusals(self, request: Message, answer: Message) -> None:
-        """The log tells what the answer refuses."""
+        """Log what the answer refuses."""
         if self.services.refusals is not None:
             self.services.refusals.tell(self.header, self.connection, request, answer)
 
     def tell_entries(self, entries: Iterable[Refused]) -> None:
-        """The log tells what was refused in the answer."""
+        """Log what was refused in the answer."""
         if self.services.refusals is not None:
             self.services.refusals.tell_entries(self.header, self.connection, entries)
 
@@ -133,7 +133,7 @@ class RequestContext:
     def refused(
         self, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
     ) -> frozenset[str]:
-        """Those of the named resources to which the client may not do this."""
+        """Return the resources, of those named, to which the client may not do this."""
         if self.services.authorizer is ALLOW_ALL:
             return _NOTHING
         return frozenset(
@@ -144,7 +144,7 @@ class RequestContext:
 
     def authorized_operations(self, resource: Resource) -> int:
         """Return the operations that the client may do to a resource, as the bit field of answers;
-        none where the client may not see the cluster (KIP-430).
+        none if the client may not see the cluster (KIP-430).
         """
         supported = SUPPORTED_OPERATIONS[resource.type]
         if resource == CLUSTER and not self.is_authorized(AclOperation.DESCRIBE, CLUSTER):
@@ -157,9 +157,11 @@ class RequestContext:
 
 
 class LargeContext(RequestContext):
-    """That of a request that may have many entries, or a large answer: `share` is what it takes of
-    the memory until it is answered. Its answer takes more of the same one, as what waits for a
-    second one may wait for itself. `twice` is what it names more than once.
+    """The context of a request that may have many entries, or a large answer.
+
+    `share` is its share of the memory until it is answered. The answer takes more of the same
+    share, as a request that waits for a second one may wait for itself. `twice` holds what the
+    request names more than once.
     """
 
     __slots__ = ("share", "twice")

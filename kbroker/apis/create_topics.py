@@ -80,7 +80,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
 
 
 def _without_configs(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
-    """For whom may create the topic, and not see its settings."""
+    """Return a result for a client that may create the topic, but not see its settings."""
     return CreateTopicsResponse.CreatableTopicResult(
         name=result.name,
         topic_id=result.topic_id,

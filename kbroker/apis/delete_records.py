@@ -35,8 +35,8 @@ _DELETED_AT_ONCE = 4_096  # with one write of their new starts: about 10 ms
     parts=Parts("topics.partitions", "topics.partitions"),
 )
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    """Delete, and wait until the other replicas have done so too. Others are answered in between
-    where there are many partitions.
+    """Delete, and wait until the other replicas have done so too. Other requests are answered in
+    between if there are many partitions.
     """
     offsets: dict[TopicPartition, int] = {}
     await in_turns(_name(request, offsets))

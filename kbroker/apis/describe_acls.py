@@ -1,7 +1,7 @@
 """DescribeAcls (key 29), versions 0 to 3: refused, as by Kafka without `authorizer.class.name`.
 
-v1: the type of pattern. v2: flexible. v3: same bytes. Kafka closes the connection where a filter
-has a type, an operation or a permission it does not know; the refusal is the same for all here.
+v1: the type of pattern. v2: flexible. v3: same bytes. Kafka closes the connection if a filter has a
+type, an operation or a permission it does not know; here the refusal is the same for all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48), versions 0 and 1: which quotas are stored (KIP-546).
 
-v1: flexible. What is stored is told, in the sentences of Kafka 3.9; whether it is enforced is
-another matter. A value that is not a number is left out, and so are settings that are not
+v1: flexible. The answer has what is stored, with the sentences of Kafka 3.9; whether it is enforced
+is another matter. A value that is not a number is left out, and so are settings that are not
 quotas.
 """
 

@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2: cluster id, controller and brokers.
 
 v1: endpoint type; brokers know brokers only, so controllers (2) get MISMATCHED_ENDPOINT_TYPE. v2:
-fenced brokers, of which there are none where ZooKeeper keeps the registrations.
+fenced brokers; there are none if ZooKeeper keeps the registrations.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class _Rows:
         return rows
 
     async def _view(self, resource: Resource) -> tuple[View, object]:
-        """Find what shows the settings of a resource, and what tells them from those of others."""
+        """Find the view of a resource's settings, and the key that tells them from others'."""
         if resource.resource_type != ResourceType.TOPIC:
             view = _broker_view(resource, self._config.server.broker_id)
             return view, view

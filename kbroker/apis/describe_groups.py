@@ -34,7 +34,7 @@ _BYTES_OF_GROUP = 64
 def handle(
     ctx: RequestContext, request: DescribeGroupsRequest
 ) -> NowOrLater[DescribeGroupsResponse]:
-    """Describe each group."""
+    """Describe each group, some at a time."""
     names = request.groups
     bytes_of = {name: ctx.services.groups.described_bytes(name) for name in names}
     size_bytes = sum(bytes_of[name] + _BYTES_OF_GROUP for name in names)

@@ -1,8 +1,8 @@
 """DescribeLogDirs (key 35), versions 0 to 5: data directories, their replicas and free space.
 
-v2: flexible. v3: an error code for the whole. v4: size of the volume and what is free of it. v5:
-cordoned directories, of which there are none here. A replica that moves is in both directories, in
-the new one as a future replica.
+v2: flexible. v3: an error code for the whole. v4: size of the volume and its free space. v5:
+cordoned directories; there are none here. A replica that moves is in both directories, in the new
+one as a future replica.
 """
 
 from __future__ import annotations

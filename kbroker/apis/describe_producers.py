@@ -28,7 +28,7 @@ from kbroker.topic_name import is_valid_topic_name
 from kbroker.turns import in_turns
 
 _NO_TRANSACTION = -1
-_BYTES_OF_PRODUCER = 512  # while it is told
+_BYTES_OF_PRODUCER = 512  # in an answer
 _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 Partition = DescribeProducersResponse.PartitionResponse
@@ -67,7 +67,7 @@ async def handle(
 
 
 def _count(ctx: RequestContext, request: DescribeProducersRequest) -> int:
-    """How many producers are told at most."""
+    """Return how many producers the answer has at most."""
     find = ctx.services.replicas.hosted.find
     places = {
         TopicPartition(topic.name, index)
@@ -118,7 +118,7 @@ def _topic_refusal(ctx: RequestContext, topic: str) -> KafkaError | None:
 def _producers(
     ctx: RequestContext, place: TopicPartition, answer: Partition
 ) -> list[ProducerStateEntry]:
-    """Return those that a replica remembers; where there is none here, `answer` tells why."""
+    """Return the producers that a replica remembers; if there is no replica, `answer` says why."""
     try:
         log = ctx.services.replicas.hosted.get(place).log
     except KafkaError as error:

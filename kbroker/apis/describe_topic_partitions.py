@@ -34,11 +34,11 @@ from kbroker.turns import ENTRIES, in_turns, turn
 Topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
-_BYTES_OF_PARTITION = 512  # while it is told
+_BYTES_OF_PARTITION = 512  # in an answer
 
 
 class _Asked:
-    """What is asked for from the cursor on: no more names than a page can have."""
+    """The names asked for from the cursor on: no more than a page can have."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -207,7 +207,7 @@ def _cursor(topic: str, partition: int) -> DescribeTopicPartitionsResponse.Curso
 
 
 def _missing(ctx: RequestContext, name: str) -> Topic:
-    """A topic that is not there; what a client might do to it is told all the same."""
+    """Return a topic that is not there, yet with the operations that the client might do to it."""
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -1,11 +1,11 @@
 """DescribeTransactions (65): transactional ids as their coordinator has them stored (KIP-664).
 
-v0: each id has its own outcome. Of the partitions that take part, those are told whose topics the
-client may describe.
+v0: each id has its own outcome. It lists the partitions that take part, of topics that the client
+may describe.
 
-Law: an id takes three bytes to name, and thousands of partitions may take part. So others are
-answered in between, and ids that are named over and over again are told with a bounded number of
-partitions, and then get INVALID_REQUEST. Kafka tells all as often as they are named.
+Law: an id takes three bytes to name, and thousands of partitions may take part. So other requests
+are answered in between. Ids that are named over and over again are answered with a bounded number
+of partitions, and then get INVALID_REQUEST. Kafka answers all as often as they are named.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kbroker.protocol.messages.describe_transactions import (
 )
 from kbroker.turns import in_turns
 
-_BYTES_OF_PARTITION = 64  # while it is told
+_BYTES_OF_PARTITION = 64  # in an answer
 TOLD_AGAIN = 10_000  # partitions, of ids that are named again
 
 State = DescribeTransactionsResponse.TransactionState
@@ -47,7 +47,7 @@ Topic = DescribeTransactionsResponse.TopicData
 async def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    """Describe each id."""
+    """Describe each transactional id, some at a time."""
     response = DescribeTransactionsResponse()
     size_bytes = _BYTES_OF_PARTITION * _partitions(ctx, request.transactional_ids)
     if is_large(size_bytes):
@@ -57,7 +57,7 @@ async def handle(
 
 
 def _partitions(ctx: RequestContext, names: Sequence[str]) -> int:
-    """How many are told at most."""
+    """Return how many partitions the answer has at most."""
     told: dict[str, int] = {}
     for name in dict.fromkeys(names):
         with suppress(KafkaError):
@@ -76,7 +76,7 @@ def _fill(ctx: RequestContext, names: Iterable[str], states: list[State]) -> Ite
             state = told[name] = State(transactional_id=name)
             yield from _describe(ctx, state)
             if ctx.twice.was_told(name) and len(state.topics):
-                room = -1  # another part of the request has told it
+                room = -1  # another part of the request has it
                 state = told[name] = _not_again(name)
         else:
             told_again = sum(len(topic.partitions) for topic in state.topics)

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (key 50), version 0: who has which SCRAM credentials (KIP-554).
 
-Told are mechanisms and iterations, nothing that a password could be guessed from. A credential that
-cannot be read is skipped: nobody can log in by it.
+The answer has mechanisms and iterations, nothing from which a password could be guessed. A
+credential that cannot be read is skipped: nobody can log in by it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 v0: preferred elections only. v1: the election type. v2: flexible. Only the controller holds
 elections; others pass the request on, and answer NOT_CONTROLLER for every partition when it cannot
-be reached. A request for all partitions is answered with those alone whose leader was to change.
+be reached. A request for all partitions is answered only with those whose leader was to change.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 v2: PRODUCER_FENCED is known. Answered when it is stored how the transaction ends: its markers are
 written after that, and until they are, the next transaction gets CONCURRENT_TRANSACTIONS. v5: the
-producer's epoch ends with its transaction, and the answer tells the next one (KIP-890).
+producer's epoch ends with its transaction, and the answer has the next one (KIP-890).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIRST_VERSION_WITH_EPOCHS = 5
 
 @api(EndTxnRequest, ForRequest(AclOperation.WRITE, its_transactional_id))
 async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """End it."""
+    """End the transaction as its producer asks."""
     transactional_id, is_commit = request.transactional_id, request.committed
     producer = Producer(request.producer_id, request.producer_epoch)
     transactions = ctx.services.transactions

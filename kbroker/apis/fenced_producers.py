@@ -1,4 +1,4 @@
-"""How a producer is told that another has taken its transactional id (KIP-588).
+"""The code for a producer when another has taken its transactional id (KIP-588).
 
 Law: old versions do not know PRODUCER_FENCED; their clients end at INVALID_PRODUCER_EPOCH instead.
 """

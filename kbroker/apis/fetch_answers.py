@@ -1,5 +1,5 @@
-"""What the answers of Fetch say beside what was read: what is hidden from whom, who leads
-instead, and which codes old clients know. For some of the partitions at a time.
+"""The parts of an answer to Fetch beside what was read: hidden topics, other leaders, codes that
+old clients know. For some of the partitions at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEADS_NOT = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def hidden_topics(ctx: RequestContext, asked_for: Sequence[FetchPartition]) -> frozenset[str]:
-    """Those that the client may not read."""
+    """Return the topics that the client may not read."""
     names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
     return ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
 
@@ -32,7 +32,7 @@ def hidden_topics(ctx: RequestContext, asked_for: Sequence[FetchPartition]) -> f
 def with_refused(
     answers: Iterable[PartitionData], asked_for: Sequence[FetchPartition], hidden: Collection[str]
 ) -> Answers:
-    """The answers to all that is asked for, given those to what is not hidden."""
+    """Return the answers to all that is asked for, given those to what is not hidden."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     allowed = iter(answers)
     return [
@@ -55,8 +55,8 @@ def explain(
     answers: Answers,
     origin: FetchOrigin,
 ) -> set[int]:
-    """Tell what is refused: the client who leads instead, the log the rest. The ids of those
-    leaders.
+    """Report what is refused: other leaders to the client, the rest in the log. Returns the ids of
+    those leaders.
     """
     pairs = zip(asked_for, answers, strict=True)
     failed = [(asked, data) for asked, data in pairs if data.error_code]
@@ -80,7 +80,7 @@ def _refused_entry(asked: FetchPartition, data: PartitionData) -> Refused:
 
 
 def name_leaders(ctx: RequestContext, leaders: set[int], response: FetchResponse) -> None:
-    """Say where those brokers are."""
+    """Add the addresses of these leaders to the answer."""
     response.node_endpoints = [
         FetchResponse.NodeEndpoint(node_id=broker.broker_id, host=host, port=port, rack=broker.rack)
         for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)

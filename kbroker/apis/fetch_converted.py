@@ -17,7 +17,7 @@ from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 
 
 class ConvertingContext(RequestContext):
-    """That of one such request: its reads take turns at one share."""
+    """The context of one such request: its reads take turns at one share."""
 
     __slots__ = ("_whole", "memory")
 

@@ -105,7 +105,7 @@ class KafkaApis:
         counters.add(named("RequestsWithTrailingBytes"), self.trailing_bytes)
 
     def handle(self, request: Request) -> Result | Later:
-        """Answer a request, directly where the handler need not wait. Raises ProtocolError."""
+        """Answer a request, at once if the handler need not wait. Raises ProtocolError."""
         header = request.header
         self.requests.value += 1
         served = self._served.get(header[:2])  # key and version
@@ -336,8 +336,8 @@ class KafkaApis:
         pieces: list[Piece],
         message: Message | None,
     ) -> Response:
-        """The answer, which says for how long its connection is muted. What brokers say to each
-        other is never throttled, and a client that asked another broker is by that one.
+        """Return the answer, which says for how long its connection is muted. Brokers never
+        throttle each other; a client is throttled by the broker that it asked.
         """
         if served.exempt is not None and message is not None and served.exempt(message):
             return Response(pieces)
@@ -404,8 +404,8 @@ class KafkaApis:
         return self._respond(served, request, response, message)
 
     def _refuse_many(self, served: Served, request: Request, error: TooManyElementsError) -> Result:
-        """Refuse what its API takes not so many of, in an answer that can say so. Raises `error`
-        where there is none.
+        """Refuse a request with more entries than its API takes, in an answer that can say so.
+        Raises `error` if there is none.
         """
         if not served.has_code:
             raise error
@@ -418,7 +418,7 @@ class KafkaApis:
     def _told(
         self, served: Served, request: Request, message: Message, error: Exception
     ) -> tuple[ErrorCode, str | None]:
-        """Return what the client is told about it, which the log tells, too."""
+        """Return the answer for the client, and log it, too."""
         if isinstance(error, TreeUnavailableError):
             error = tree_refusal(error)
         if isinstance(error, KafkaError):

@@ -1,9 +1,9 @@
 """Answers that are much larger than their requests: all groups, all topics, one group of thousands
 of members.
 
-Law: the memory that such an answer takes is taken before any of it is made, by the handler, who
-knows how much there is to tell; what it makes then is bytes before more is made, in turns with
-others. So the answers that are in memory have a bound, however many clients ask and do not read.
+Law: the handler takes the memory for such an answer before it makes any of it, as it knows how much
+there is to say. Each part that it makes becomes bytes before the next is made, in turns with other
+requests. So the answers in memory have a bound, however many clients ask and do not read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Part = Sequence[Struct]
 
 
 class Rest(list[Struct]):
-    """A part whose first entry is the rest of the last one of the part before it."""
+    """A part that begins with the rest of the last entry of the part before it."""
 
 
 def is_large(size_bytes: int) -> bool:
@@ -48,9 +48,9 @@ async def written(
 ) -> MessageT:
     """Return `response` with the entries of all parts in its array, and with the memory they take.
 
-    `array` is a path, as "topics.partitions", where a part may be a `Rest`. `size_bytes` is what
-    all of them will take, about; `parts` are begun when there is room for that. Raises KafkaError
-    for an answer that no client takes, and ProtocolError once the client has gone.
+    `array` is a path, as "topics.partitions"; with a path of two levels a part may be a `Rest`.
+    `size_bytes` is about what all parts will take; they are begun when there is room for that.
+    Raises KafkaError for an answer that no client takes, ProtocolError once the client has gone.
     """
     memory = await ctx.take(size_bytes)
     name, *path = array.split(".")
@@ -94,7 +94,7 @@ def check_is_there(ctx: RequestContext) -> None:
 
 
 def bytes_to_come(answer: Message) -> int:
-    """Return what the bytes of an answer will take, about, by its entries and those in them."""
+    """Return about how many bytes an answer will take, by its entries and the entries in them."""
     arrays = [value for value in vars(answer).values() if isinstance(value, list)]
     inner = (each for array in arrays for entry in array for each in vars(entry).values())
     entries = sum(map(len, arrays)) + sum(len(each) for each in inner if isinstance(each, list))

@@ -63,8 +63,8 @@ def bytes_of_produce(size_bytes: int, most: int) -> int:
 
 
 class Beside:
-    """What is computed in a thread beside the loop, one thing at a time: of several threads each
-    would have its turn of the interpreter before the loop has one.
+    """Computes in a thread beside the loop, one thing at a time: with several threads, each would
+    have its turn of the interpreter before the loop has one.
     """
 
     def __init__(self) -> None:
@@ -80,14 +80,14 @@ class Beside:
         return await self.run(decode, frame, offset)
 
     async def encoded(self, answer: Message, version: int, head: bytes) -> list[Piece]:
-        """The pieces of the answer to a large request, which changes no more."""
+        """Return the pieces of a large answer, which does not change any more."""
         return await self.run(encode_runs, answer, version, head)
 
 
 async def let_go(things: list[Any]) -> None:
     """Let messages and other objects end, with other requests in between: the end of 100,000 takes
-    30 ms. Whoever calls keeps none of them himself but the messages, from which their arrays are
-    taken: a thread may not have let go of one yet. The list is empty then.
+    30 ms. The caller keeps none of them but the messages, whose arrays are taken out, as a thread
+    may still hold one. The list is empty afterwards.
     """
     while things:
         for _ in range(min(_ENDED_AT_ONCE, len(things))):
@@ -113,7 +113,7 @@ async def answered_in_parts(
     parts: Parts,
     take: Callable[[int], Any],
 ) -> AnswerInParts:
-    """The handler's answers to all parts; `take` is told how many bytes they have by then."""
+    """Return the handler's answers to all parts; `take` gets how many bytes they have so far."""
     whole = AnswerInParts(request.version, parts)
     async for message, going_on, _ in request.parts():
         answer = handler(message)
@@ -127,7 +127,7 @@ async def answered_in_parts(
 def worked(
     steps: Iterable[None], entries: int, answer: Callable[[*Ts], NowOrLater[T]], *args: *Ts
 ) -> NowOrLater[T]:
-    """Work the steps of a handler to their end, then return `answer(*args)`: now where the request
+    """Work the steps of a handler to their end, then return `answer(*args)`: at once if the request
     has few entries, else with other requests in between.
     """
     if entries > ENTRIES:

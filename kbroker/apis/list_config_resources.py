@@ -1,7 +1,7 @@
 """ListConfigResources (key 74), versions 0 and 1: what has settings (KIP-1142).
 
 v0: client metrics alone (ListClientMetricsResources up to Kafka 4.0). v1: the types asked for, all
-when none is. Client metrics and groups have no settings where ZooKeeper keeps them.
+if none is. Client metrics and groups have no settings if ZooKeeper keeps the metadata.
 """
 
 from __future__ import annotations

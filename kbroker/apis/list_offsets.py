@@ -51,8 +51,8 @@ _Asked: TypeAlias = tuple[
     parts=Parts("topics.partitions", "topics.partitions", key="name.partition_index"),
 )
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> NowOrLater[ListOffsetsResponse]:
-    """Look up one offset per partition; one that is named twice is refused in both places, but for
-    version 0. Others are answered in between where one topic is asked for many partitions.
+    """Look up one offset per partition. A partition that is named twice is refused in both places,
+    except in version 0. Other requests are answered in between if one topic has many partitions.
     """
     params = _params(ctx.api_version, request)
     entries = sum(len(topic.partitions) for topic in request.topics)

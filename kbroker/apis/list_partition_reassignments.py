@@ -21,7 +21,7 @@ from kbroker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 
-_BYTES_OF_PARTITION = 512  # while it is told
+_BYTES_OF_PARTITION = 512  # in an answer
 
 
 def _is_shown(
@@ -41,7 +41,7 @@ def _is_shown(
 async def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """List those asked for that move, or all that do."""
+    """List the moving partitions of those asked for, or all that move."""
     moving = await _moving(ctx)
     size_bytes = _BYTES_OF_PARTITION * len(moving)
     if not is_large(size_bytes):

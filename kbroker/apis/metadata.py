@@ -46,7 +46,7 @@ _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
     parts=Parts("topics", "topics", key="name+topic_id", again=Again.LEFT_OUT),
 )
 def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
-    """Describe the cluster and the topics asked for; missing ones are created where allowed."""
+    """Describe the cluster and the topics asked for; missing ones are created if allowed."""
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
         names = ctx.services.metadata.topics()
@@ -91,7 +91,7 @@ async def _create_and_answer(
 
 
 def _describe_all(ctx: RequestContext, request: MetadataRequest, names: list[str]) -> list[Topic]:
-    """Those of them that are still there."""
+    """Describe the topics that are still there."""
     hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
     asked = request.include_topic_authorized_operations
     return [

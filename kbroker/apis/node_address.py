@@ -1,7 +1,7 @@
-"""The address of a broker as a client is told it.
+"""The address of a broker in answers to a client.
 
-A listener whose advertised address was configured has that one. A listener without one (host "" or
-a wildcard) is announced under the address by which this very client reached us: that one works for
+A listener has its advertised address, if one was configured. A listener without one (host "" or a
+wildcard) is announced under the address by which this very client reached us: that one works for
 it, after any forwarding.
 """
 
@@ -19,7 +19,7 @@ _MAPPED_IPV4 = "::ffff:"
 
 
 class LeaderHint(NamedTuple):
-    """Who leads a partition: a hint to a client that asked the wrong broker (KIP-951)."""
+    """The leader of a partition: a hint to a client that asked the wrong broker (KIP-951)."""
 
     leader_id: int
     leader_epoch: int

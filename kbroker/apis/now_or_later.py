@@ -18,7 +18,7 @@ NowOrLater: TypeAlias = T | Awaitable[T]
 
 
 def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> NowOrLater[R]:
-    """Return `shape(outcome, *args)`: now where the outcome is there, else when it comes.
+    """Return `shape(outcome, *args)`: at once if the outcome is there, else when it comes.
 
     >>> then(2, max, 3)
     3

@@ -108,7 +108,7 @@ def _sort(ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted) -> 
 def _name(
     ctx: RequestContext, topic: OffsetCommitRequest.OffsetCommitRequestTopic
 ) -> tuple[str | None, ErrorCode]:
-    """The name of a topic, None where its id is not known; the code where it does not exist."""
+    """Return the name of a topic, None if its id is not known; the code if it does not exist."""
     if ctx.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
         return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = ctx.services.metadata.topic_name(topic.topic_id)

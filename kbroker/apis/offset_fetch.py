@@ -6,8 +6,8 @@ partition. v2: error of the request, null topics for all. v5: leader epoch. v7: 
 nothing about a classic group. v10: topics by id. A partition without a committed offset, existing
 or not, is answered with offset -1 and no error.
 
-Of several groups each is read and written in a turn of the loop of its own: monitoring asks for all
-groups of a cluster at once.
+With several groups, each is read and written in a turn of the loop of its own: monitoring asks for
+all groups of a cluster at once.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _each_group(
     ),
 )
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[OffsetFetchResponse]:
-    """Fetch the offsets of one group, or of several. Others are answered in between where there are
-    many partitions.
+    """Fetch the offsets of one group, or of several. Other requests are answered in between if
+    there are many partitions.
     """
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
         size_bytes = _bytes_of_all(ctx, request)
@@ -119,8 +119,8 @@ async def _tell_all(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetF
 def _stored(
     ctx: RequestContext, group_id: str, require_stable: bool
 ) -> Iterator[list[tuple[str, Fetched]]]:
-    """All offsets of a group, topic by topic, some at a time; yields nothing in between. Raises
-    KafkaError where the coordinator cannot tell.
+    """Read all offsets of a group, topic by topic, some at a time; yields nothing in between.
+    Raises KafkaError if the coordinator does not know.
     """
     by_topic: dict[str, list[TopicPartition]] = {}
     for some in slices(ctx.services.groups.offsets.stored(group_id), ENTRIES):
@@ -145,8 +145,8 @@ def _fetched(
     partitions: Sequence[TopicPartition] | None,
     require_stable: bool,
 ) -> Fetched:
-    """As the coordinator says it; of topics that the client may not see nothing. Raises KafkaError
-    where the coordinator cannot tell.
+    """Return the coordinator's answer, without topics that the client may not see. Raises
+    KafkaError if the coordinator does not know.
     """
     fetched: Fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
     hidden = _hidden(ctx, (partition.topic for partition, _ in fetched))
@@ -167,7 +167,7 @@ def _fill(
     topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic],
     response: OffsetFetchResponse,
 ) -> Iterator[None]:
-    """Topics and partitions as they were asked for, also those that were asked for twice."""
+    """Fill in topics and partitions as they were asked for, even those asked for twice."""
     for topic in topics:
         response.topics.append(OffsetFetchResponse.OffsetFetchResponseTopic(name=topic.name))
         yield
@@ -197,9 +197,7 @@ def _read(
     require_stable: bool,
     kind: type[RowT],
 ) -> Iterator[None]:
-    """Add a row for each partition to its list. Raises KafkaError where the coordinator cannot
-    tell.
-    """
+    """Add a row for each partition to its list. KafkaError if the coordinator does not know."""
     part = list(islice(asked, _READ_AT_ONCE))
     while True:
         partitions = [partition for partition, _ in part]
@@ -268,7 +266,7 @@ async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> Offse
 
 
 def _bytes_of_all(ctx: RequestContext, request: OffsetFetchRequest) -> int:
-    """Return what the answers take for groups of which all offsets are asked for, about."""
+    """Return about how many bytes the answers take for groups asked for all their offsets."""
     count = ctx.services.groups.offsets.count
     return sum(_BYTES_OF_OFFSET * count(g.group_id) for g in request.groups if g.topics is None)
 

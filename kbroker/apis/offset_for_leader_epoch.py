@@ -3,7 +3,7 @@
 Consumers ask after a change of the leader epoch, to learn whether records they read were lost
 (KIP-320). v0: no epoch in the answer. v2: the epoch that the asker believes to be in force is
 checked. v3: who asks. To `ANY_REPLICA_ID`, the name by which our controllers ask, each replica
-tells where its own log ends, whatever epoch is asked for; Kafka's brokers take it for a consumer.
+answers the end of its own log, whatever epoch is asked for; Kafka's brokers take it for a consumer.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> NowOrLater[OffsetForLeaderEpochResponse]:
-    """Answer each partition; only its leader does, unless any replica is asked. Others are answered
-    in between where one topic is asked for many partitions.
+    """Answer each partition; only its leader does, unless any replica is asked. Other requests are
+    answered in between if one topic has many partitions.
     """
     response = OffsetForLeaderEpochResponse()
     entries = sum(len(topic.partitions) for topic in request.topics)

@@ -39,7 +39,7 @@ Answer = ProduceResponse | NoResponse
 
 
 def written_transactional_id(ctx: RequestContext, request: ProduceRequest) -> Resource | None:
-    """The transactional id, where records of its transaction are written."""
+    """Return the transactional id, if records of its transaction are written."""
     if request.transactional_id is None:
         return None
     is_written = any(

@@ -1,5 +1,5 @@
-"""What an answer to Produce has besides the outcome of the appends: refusals of transactions, who
-leads instead.
+"""The parts of an answer to Produce beside the outcome of appends: refusals of transactions, and
+other leaders.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
 
 
 def origin_of(version: int) -> AppendOrigin:
-    """Who appends the records of a request."""
+    """Return the origin of the records of a request."""
     return _CLIENT if version >= FIRST_VERSION_WITH_BATCHES else _OLD_CLIENT
 
 
 def check_producer(batches: Batches) -> None:
-    """KafkaError INVALID_PRODUCER_ID_MAPPING where more than one producer writes."""
+    """Raise KafkaError INVALID_PRODUCER_ID_MAPPING if more than one producer writes."""
     if len({batch[:2] for batch in batches.values()}) > 1:
         raise KafkaError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -47,7 +47,7 @@ def check_producer(batches: Batches) -> None:
 def refused_batches(
     ctx: RequestContext, transactional_id: str, batches: Batches
 ) -> NowOrLater[Codes]:
-    """Say where transactional batches of one producer are not to be appended."""
+    """Return the partitions to which transactional batches of one producer are not appended."""
     how = Joining.of(ctx.api_version, FIRST_VERSION_WITH_ABORTABLE, FIRST_VERSION_THAT_ADDS)
     return refused_partitions(ctx, transactional_id, batches, how)
 
@@ -64,7 +64,7 @@ def name_leaders(ctx: RequestContext, not_led_here: NotLedHere) -> set[int]:
 
 
 def add_addresses(ctx: RequestContext, work: ProduceWork, leaders: set[int]) -> None:
-    """Tell where the leaders are."""
+    """Add the addresses of these leaders to the answer."""
     work.response.node_endpoints = [
         ProduceResponse.NodeEndpoint(
             node_id=broker.broker_id, host=host, port=port, rack=broker.rack

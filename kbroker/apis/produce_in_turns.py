@@ -35,7 +35,7 @@ Outcome = Results | asyncio.Future[Results]
 
 
 async def produce_in_turns(ctx: LargeContext, request: ProduceRequest) -> Answer | Accepted[Answer]:
-    """Append; Accepted where all is appended, and waits for followers or the disk."""
+    """Append; Accepted if all is appended and the answer waits for followers or the disk."""
     work = ProduceWork(request, ctx.api_version, ctx.services.metadata.topic_name)
     await _sort(request, work)
     if request.transactional_id is not None:

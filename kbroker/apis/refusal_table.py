@@ -1,9 +1,9 @@
-"""What of an answer is a refusal that a person would look for in the log, and what decided it.
+"""The refusals in an answer that a person would look for in the log, and what decided them.
 
-Pure. Law: a table. Told is every code but those that ordinary clients are given all day long and go
-by: of leaders and coordinators that move, groups that rebalance, sessions and offsets that start
-again, and what another line of the log tells already. Entries are found by the declarations of
-messages, so that an API that is added is told of without a word here.
+Pure. Law: a table. The log has every code except those that ordinary clients get all day long and
+handle: of leaders and coordinators that move, groups that rebalance, sessions and offsets that
+start again, and what another line of the log says already. Entries are found by the declarations of
+messages, so that refusals of a new API are logged without a word here.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _ORDINARY = frozenset(
         ErrorCode.TOPIC_ALREADY_EXISTS,
         ErrorCode.SECURITY_DISABLED,
         ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-        ErrorCode.OPERATION_NOT_ATTEMPTED,  # for another entry, which is told
+        ErrorCode.OPERATION_NOT_ATTEMPTED,  # for another entry, which is logged
     }
 )
 
 _ORDINARY_OF: dict[int, frozenset[ErrorCode]] = {
-    # What a member hears of a group that went on without it; what it then cannot commit is told.
+    # What a member hears of a group that went on without it; what it cannot commit then is logged.
     ApiKey.HEARTBEAT: frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}),
     ApiKey.SYNC_GROUP: frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}),
     ApiKey.JOIN_GROUP: frozenset({ErrorCode.UNKNOWN_MEMBER_ID}),
@@ -105,7 +105,7 @@ _SETTINGS: dict[tuple[int, int], tuple[str, ...]] = {
     ),
 }
 
-# Arrays whose codes tell of leaders alone.
+# Arrays whose codes concern leaders alone.
 _NOT_LOOKED_INTO = frozenset(
     {"MetadataResponsePartition", "DescribeTopicPartitionsResponsePartition"}
 )
@@ -118,13 +118,13 @@ class Refused(NamedTuple):
     """An entry of an answer: what was refused ("" for all that was asked), and why."""
 
     what: str
-    topic: str  # or whatever else bears the name; "" where nothing does
+    topic: str  # or whatever else bears the name; "" if nothing does
     code: int
     message: str | None = None
 
 
 def is_told(api_key: int, code: int) -> bool:
-    """Whether the log tells of this code in an answer of this API."""
+    """Return whether the log has this code in an answer of this API."""
     return code not in _ORDINARY and code not in _ORDINARY_OF.get(api_key, ())
 
 
@@ -153,7 +153,7 @@ def look_for_codes(struct: type[Struct]) -> Callable[[Any], object]:
             return True
         for entries_of, look_below in arrays:
             entries = entries_of(entry)
-            if isinstance(entries, Run):  # who wrote the others has told of them
+            if isinstance(entries, Run):  # whoever wrote the others has logged them
                 entries = entries.added
             if entries and (len(entries) > _FEW or any(map(look_below, entries))):
                 return True
@@ -172,7 +172,7 @@ def name_in(request: Struct) -> str:
 
 
 class _Shape(NamedTuple):
-    """What stands where in a struct."""
+    """The positions of the fields of a struct that name an entry and its code."""
 
     code: str | None
     name: str | None
@@ -192,7 +192,7 @@ def _refused(
         yield Refused(what, topic, code, getattr(entry, shape.message) if shape.message else None)
     for array, struct in shape.arrays:
         entries = getattr(entry, array) or ()
-        if isinstance(entries, Run):  # who wrote the others has told of them
+        if isinstance(entries, Run):  # whoever wrote the others has logged them
             entries = entries.added
         entries = entries[: left[0]]
         left[0] -= len(entries)

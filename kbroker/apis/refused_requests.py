@@ -1,4 +1,4 @@
-"""Tells in the log what clients were refused, and which setting decided.
+"""Writes into the log what clients were refused, and which setting decided.
 
 Law: one line for each API, code and topic (or group) in a minute, see `told_lines`; clients change
 neither its form nor its length, as whatever they send is escaped and cut. An answer without a
@@ -42,7 +42,7 @@ _TEXT_CHARACTERS = 300
 
 
 class RefusedRequests:
-    """What was told when, and how many like it were not."""
+    """Logs refusals, and counts those that it leaves out because a like one was just logged."""
 
     __slots__ = ("_clock", "_config", "_lines", "_of_topic")
 
@@ -74,7 +74,7 @@ class RefusedRequests:
     ) -> None:
         """Log what was refused in an answer; `name` is what all of its request is about."""
         if connection.is_forwarded:
-            return  # the broker that the client asked tells it
+            return  # the broker that the client asked logs it
         for refused in entries:
             if is_told(header.api_key, refused.code) and not _only_looks(
                 header, connection, refused.code
@@ -151,7 +151,7 @@ _TELL_THEMSELVES = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 def told(
     api_key: int, answer_class: type[Message], handler: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The handler of an API that clients ask, whose refusals are told."""
+    """Return the handler of an API that clients ask, with its refusals logged."""
     if api_key in _TELL_THEMSELVES:
         return handler
     look = look_for_codes(answer_class)

@@ -1,11 +1,11 @@
-"""Which API keys are served, in which versions, by which handler.
+"""The API keys that are served, their versions and their handlers.
 
 A handler file is named as its API's key and registers itself with `@api`; nothing enumerates them.
-What is served is known by the names of the files, in which versions by the declarations of the
-messages: a handler is imported when it is first asked for. Law: a request that is served gets its
-answer, also when the process has no descriptor left for the handler's file (`keep_descriptor`), or
-that file is of another release by then (`load`). ApiVersions, the table of docs/compatibility.md
-and the golden tests are computed from this registry.
+The names of the files say what is served, the declarations of the messages in which versions: a
+handler is imported when it is first asked for. Law: a request that is served gets its answer, even
+if the process has no descriptor left for the handler's file (`keep_descriptor`), or that file is of
+another release by then (`load`). ApiVersions, the table of docs/compatibility.md and the golden
+tests are computed from this registry.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Api:
     versions: Versions
     handler: Handler
     needs: tuple[Need, ...] = ()
-    forwarded: Shown | None = None  # given where only the controller can answer
+    forwarded: Shown | None = None  # given if only the controller can answer
     parts: Parts | tuple[Parts, ...] | None = None  # alternatives for different versions
-    exempt: Exempt | None = None  # given where brokers ask what clients ask, too
+    exempt: Exempt | None = None  # given if brokers ask what clients ask, too
 
 
 class Listed(NamedTuple):
-    """What ApiVersions says of one key: the versions for brokers, and those that clients see."""
+    """An entry of ApiVersions: the versions for brokers, and those that clients see."""
 
     key: int
     versions: Versions
@@ -122,12 +122,14 @@ class ApiTable(Mapping[int, Api]):
         return len(self._modules)
 
     def load(self) -> None:
-        """Import those that are not yet, which takes about 20 ms and a megabyte."""
+        """Import the handlers that are not yet, which takes about 20 ms and a megabyte."""
         for key in self:
             self[key]
 
     def keep_descriptor(self) -> None:
-        """Keep one back, with which all are imported once there is no other. Raises OSError."""
+        """Keep one descriptor back, for importing all handlers once there is no other. Raises
+        OSError.
+        """
         if self._kept is None:
             self._kept = os.open(os.devnull, os.O_RDONLY)
 

@@ -29,7 +29,7 @@ _LOOKED_THROUGH = 1_024  # entries in one turn: a millisecond
 
 
 class Again(Enum):
-    """What becomes of an entry that is named again."""
+    """The treatment of an entry that is named again."""
 
     ANSWERED = auto()  # like the first; the handler may ask `RequestContext.twice`
     LEFT_OUT = auto()
@@ -55,7 +55,7 @@ AS_A_WHOLE = Parts("", "")  # nothing is answered apart; the handler gives other
 
 
 def parts_in(parts: Parts | tuple[Parts, ...] | None, cls: type[Message], version: int) -> Any:
-    """Those that a version has, of alternatives; None where there are none."""
+    """Return the parts that a version has, of alternatives; None if there are none."""
     if parts is None or parts is AS_A_WHOLE:
         return parts
     fields = {field.name: field.versions for field in field_specs(cls)}
@@ -66,7 +66,7 @@ def parts_in(parts: Parts | tuple[Parts, ...] | None, cls: type[Message], versio
 
 
 class NamedTwice:
-    """What a request names more than once. Names are kept as their hashes: a request may have a
+    """The names that a request has more than once. They are kept as hashes: a request may have a
     million.
     """
 
@@ -78,7 +78,7 @@ class NamedTwice:
         self._left: dict[int, int] = {}  # how often they are still to come
 
     def add(self, name: object) -> None:
-        """One more."""
+        """Count a name once more."""
         number = hash(name)
         if number in self._seen:
             self._twice[number] = self._twice.get(number, 1) + 1
@@ -91,7 +91,7 @@ class NamedTwice:
         self._left = self._twice.copy()
 
     def __contains__(self, name: object) -> bool:
-        """Whether it is named more than once. As a tuple where it has two levels."""
+        """Return whether a name came more than once; a tuple if it has two levels."""
         return bool(self._twice) and hash(name) in self._twice
 
     def comes_again(self, name: object) -> bool:
@@ -114,7 +114,7 @@ class NamedTwice:
 
 
 class RequestInParts:
-    """One large request."""
+    """A large request, taken part by part."""
 
     def __init__(
         self, cls: type[Message], version: int, parts: Parts, frame: memoryview, offset: int
@@ -133,7 +133,7 @@ class RequestInParts:
         return 0 if self._parts.key is None else _BYTES_OF_NAMES * len(self._source[3])
 
     async def look_through(self) -> None:
-        """Read all of it once. Raises ProtocolError where its bytes are not this message."""
+        """Read all of it once. Raises ProtocolError if its bytes are not this message."""
         async for part in self._read(_LOOKED_THROUGH):
             if self._parts.key is not None:
                 for name in self._names(part.message):
@@ -169,7 +169,7 @@ class RequestInParts:
                 yield from ((name, keys[1](inner)) for inner in getattr(entry, path[1]))
 
     def _leave_out(self, message: Any) -> bool:
-        """Take out what was told before, or comes again; whether anything is left."""
+        """Take out what was answered before, or comes again; return whether anything is left."""
         path, keys, is_out = self._source[2], self._keys, self.twice.was_told
         if self._parts.again is Again.IN_PLACE_OF_FIRST:
             is_out = self.twice.comes_again
@@ -200,7 +200,7 @@ def check_answer(size_bytes: int) -> None:
 
 
 class AnswerInParts:
-    """The answer of a request, put together from those of its parts."""
+    """The answer of a request, put together from the answers of its parts."""
 
     def __init__(self, version: int, parts: Parts) -> None:
         self._version = version
@@ -223,7 +223,7 @@ class AnswerInParts:
         check_answer(self._entries.size_bytes)
 
     def pieces(self, head: bytes) -> list[Piece]:
-        """All of it."""
+        """Return all of the answer."""
         if self.whole is None:
             return []
         setattr(self.whole, self._array, self._entries.run())

@@ -18,7 +18,7 @@ from kbroker.unserved import SASL
 
 @api(SaslAuthenticateRequest)
 def handle(ctx: RequestContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-    """Take no login."""
+    """Refuse every login, as this broker has none."""
     ctx.unserved(SASL)
     raise KafkaError(
         ErrorCode.ILLEGAL_SASL_STATE,

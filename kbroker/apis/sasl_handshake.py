@@ -1,6 +1,6 @@
 """SaslHandshake (key 17), versions 0 and 1: refused with ILLEGAL_SASL_STATE.
 
-So does Kafka on a listener without SASL. Clients end at this answer; where the key is missing, some
+So does Kafka on a listener without SASL. Clients end at this answer; if the key is missing, some
 connect again and again.
 """
 

@@ -1,4 +1,4 @@
-"""What is known beforehand about one version of one API: worked out at its first request.
+"""All that is known beforehand about one version of one API: worked out at its first request.
 
 Law: the stages that have nothing to decide are not there, see `kafka_apis`.
 """
@@ -31,7 +31,7 @@ _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 
 
 class Served:
-    """What is known beforehand about one version of one API."""
+    """All that is known beforehand about one version of one API."""
 
     __slots__ = (
         "decode",

@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat (key 76), version 1: refused with UNSUPPORTED_VERSION.
 
-So does Kafka where share groups (KIP-932) are off, at share.version 0. It is listed all the same,
+So does Kafka if share groups (KIP-932) are off, at share.version 0. The key is listed all the same,
 for the reason that `consumer_group_heartbeat` has.
 """
 

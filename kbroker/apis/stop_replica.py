@@ -15,5 +15,5 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 
 @api(StopReplicaRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
-    """Stop, and delete where ordered; each partition has its own outcome."""
+    """Stop, and delete if ordered; each partition has its own outcome."""
     return await ctx.services.control.stop_replica(request, ctx.connection.number)

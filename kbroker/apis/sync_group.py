@@ -1,6 +1,6 @@
 """SyncGroup (14): a member fetches its assignment, the leader brings everybody's.
 
-v1: throttle time. v3: group instance id. v5: protocol type and name, checked where they are given
+v1: throttle time. v3: group instance id. v5: protocol type and name, checked if they are given
 (KIP-559).
 """
 

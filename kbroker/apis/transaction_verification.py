@@ -39,8 +39,8 @@ _FINAL = frozenset(
 class Joining(Enum):
     """How partitions come to take part in a transaction, as the version of a request says."""
 
-    BEFORE = 0  # their producer has added them; INVALID_TXN_STATE where it has not
-    ABORTABLE = 1  # it has added them; TRANSACTION_ABORTABLE where it has not
+    BEFORE = 0  # their producer has added them; INVALID_TXN_STATE if it has not
+    ABORTABLE = 1  # it has added them; TRANSACTION_ABORTABLE if it has not
     NOW = 2  # they are added with the first batch
 
     @classmethod
@@ -63,9 +63,9 @@ def refused_partitions(
     batches: Mapping[TopicPartition, TransactionalBatch],
     how: Joining,
 ) -> NowOrLater[Codes]:
-    """Say where these batches may not be appended, and why: the partition is not led here, has
-    records of a newer epoch, takes no part in the transaction, or its coordinator could not be
-    asked. All are of one producer.
+    """Return the partitions to which these batches may not be appended, and why: the partition is
+    not led here, has records of a newer epoch, takes no part in the transaction, or its coordinator
+    could not be asked. All batches are of one producer.
     """
     refused: Codes = {}
     begun = _begin(ctx, batches, refused)
@@ -93,8 +93,8 @@ async def _added(
 ) -> Codes:
     """Have the partitions added; say which cannot be.
 
-    A producer's next batch comes as soon as it was told how the transaction before ends, which is
-    mostly before all partitions know: for a short time that is waited for here.
+    A producer's next batch comes as soon as it knows how the transaction before ends, mostly before
+    all partitions know: so they are waited for here, for a short time.
     """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + RETRY_MAX_MS / 1000

@@ -1,11 +1,10 @@
 """TxnOffsetCommit (28), versions 0 to 5: a producer commits how far a group has read, as a part of
 its transaction (KIP-98).
 
-v2: leader epoch. v3: member, generation and instance, which are checked where they are given
-(KIP-447). v4: TRANSACTION_ABORTABLE. v5: adds the group's partition to the transaction. A
-partition that does not exist is refused by itself; the others are stored in one batch, and count
-once the transaction is committed. Of a partition that is named more than once the last offset
-counts.
+v2: leader epoch. v3: member, generation and instance, which are checked if they are given
+(KIP-447). v4: TRANSACTION_ABORTABLE. v5: adds the group's partition to the transaction. A partition
+that does not exist is refused by itself; the others are stored in one batch, and count once the
+transaction is committed. If a partition is named more than once, its last offset counts.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ def _sort(ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted) 
 
 
 def _answer(ctx: RequestContext, name: TopicPartition, found: _Sorted) -> PartitionResponse:
-    """The answer of a partition; it waits for its code where the partition exists."""
+    """Return the answer of a partition; it waits for its code if the partition exists."""
     answer = found.waiting.get(name)
     if answer is None:
         answer = PartitionResponse(partition_index=name.partition)
@@ -143,7 +142,7 @@ async def _store_later(
 def _commit(
     refused: Codes, ctx: RequestContext, request: TxnOffsetCommitRequest, found: _Sorted
 ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-    """Store the offsets where the group's partition takes part in the transaction."""
+    """Store the offsets if the group's partition takes part in the transaction."""
     for code in refused.values():
         return [_VERIFICATION_ERRORS.get(code, code)] * len(found.accepted)
     committer = Committer(

@@ -1,8 +1,8 @@
 """UpdateFeatures (key 57), versions 0 to 2: settles the cluster on levels of features (KIP-584).
 
-v0: `allow_downgrade` in place of the upgrade type. v1: `validate_only`, which Kafka 3.9 takes no
-notice of where ZooKeeper keeps the metadata, and kbroker heeds. v2: all updates or none, and one
-code for them. Others than the controller answer NOT_CONTROLLER, as in Kafka: clients ask it itself.
+v0: `allow_downgrade` in place of the upgrade type. v1: `validate_only`, which kbroker heeds, and
+Kafka 3.9 does not if ZooKeeper keeps the metadata. v2: all updates or none, and one code for them.
+Brokers that are not controller answer NOT_CONTROLLER, as in Kafka: clients ask the controller.
 The answer leaves once this broker shows the levels.
 """
 

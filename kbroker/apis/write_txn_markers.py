@@ -26,7 +26,7 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-_FIRST_EPOCH = 0  # what an administrator names where the partition has seen none
+_FIRST_EPOCH = 0  # what an administrator names if the partition has seen none
 
 
 def _always(_request: Any) -> bool:
@@ -41,7 +41,7 @@ def _always(_request: Any) -> bool:
     exempt=_always,
 )
 async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    """Write them."""
+    """Write the markers, each under the epoch of its coordinator."""
     from_broker = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
     if not from_broker and any(marker.transaction_result for marker in request.markers):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,5 +1,5 @@
-"""Finds the broker that coordinates a key: a group's id, a transactional id, or the partition of a share
-group; makes the internal topic when it is first needed.
+"""Finds the broker that coordinates a key: a group's id, a transactional id, or the partition of a
+share group; makes the internal topic when it is first needed.
 
 Law: the answer names a broker that can be used. While the topic is made, or its partition read, the
 caller waits here instead of asking again and again, and gets `COORDINATOR_NOT_AVAILABLE` only after
