@@ -76,6 +76,7 @@ def _credentials(overrides: Mapping[str, str]) -> list[Credential]:
 
 
 def _iterations(credential: str) -> int | None:
+    """Return 4096 of `salt=...,stored_key=...,server_key=...,iterations=4096`."""
     fields = dict(part.partition("=")[::2] for part in credential.split(","))
     text = fields.get("iterations", "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None

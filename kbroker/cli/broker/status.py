@@ -96,6 +96,7 @@ def health(bootstrap: str) -> None:
 
 @click.command()
 def version() -> None:
+    """Print the version."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
 
 

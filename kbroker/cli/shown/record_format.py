@@ -100,6 +100,7 @@ def _length(data: bytes | None) -> bytes:
 
 
 def _date(timestamp_ms: int) -> bytes:
+    """Return `2026-11-21T10:00:00.000Z`; empty if there is no time, or none that a date can say."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
