@@ -28,6 +28,7 @@ _MODULES = (
     "encodings.idna",
     "uvloop",
     "kbroker.cli.arguments.bootstrap_reading",
+    "kbroker.cli.command_line",
     "kbroker.cli.cluster.commands",
     "kbroker.cli.config.commands",
     "kbroker.cli.records.consume",

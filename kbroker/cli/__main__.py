@@ -1,169 +1,23 @@
-"""Entry of the `kbroker` command. Subcommands are imported when they are called: `--help` stays
-quick.
+"""Entry of the `kbroker` command: imports the rest once an interrupt ends the process in silence.
 
-`kbroker` without arguments is `kbroker start`: a development broker with its data in a temporary
-directory.
+Until then Python answers Ctrl-C with a traceback.
 """
 
-from __future__ import annotations
-
-import os
+import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
-
-import click
-
-from kbroker.cli.arguments.connection import CommandError, ExitCode, is_of_full_disk
-from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
-
-_STDERR = 2  # the last of the standard streams
-_COMMANDS = {
-    "start": LazyCommand("kbroker.cli.broker.start", "start", "Start a broker."),
-    "topic": LazyCommand(
-        "kbroker.cli.topic.commands",
-        "topic",
-        "List, create, describe, alter, copy, trim and delete.",
-    ),
-    "produce": LazyCommand(
-        "kbroker.cli.records.produce", "produce", "Write lines from standard input to a topic."
-    ),
-    "consume": LazyCommand(
-        "kbroker.cli.records.consume", "consume", "Print the records of a topic."
-    ),
-    "group": LazyCommand(
-        "kbroker.cli.group.commands", "group", "List, describe, reset and delete consumer groups."
-    ),
-    "txn": LazyCommand(
-        "kbroker.cli.txn.commands", "txn", "Show transactions, find and abort hanging ones."
-    ),
-    "config": LazyCommand(
-        "kbroker.cli.config.commands",
-        "config",
-        "Show, change and check settings of brokers and topics.",
-    ),
-    "cluster": LazyCommand(
-        "kbroker.cli.cluster.commands", "cluster", "Show brokers, elect leaders, move partitions."
-    ),
-    "log": LazyCommand(
-        "kbroker.cli.log.commands", "log", "Look into data directories: dump, verify, stats."
-    ),
-    "pipeline": LazyCommand(
-        "kbroker.cli.pipeline.group",
-        "pipeline",
-        "Archive, restore, mirror, watch and audit topics; show lag.",
-    ),
-    "wait": LazyCommand("kbroker.cli.broker.status", "wait", "Wait until a broker answers."),
-    "health": LazyCommand(
-        "kbroker.cli.broker.status", "health", "Say whether a broker is healthy."
-    ),
-    "help": LazyCommand(
-        "kbroker.cli.help", "help_command", "Say what an error means and what to do."
-    ),
-    "kafka-tool": LazyCommand(
-        "kbroker.cli.kafka_tools.command", "kafka_tool", "Do what a tool of Apache Kafka does."
-    ),
-    "completion": LazyCommand(
-        "kbroker.cli.arguments.completion", "completion", "Print the completion script of a shell."
-    ),
-    "version": LazyCommand("kbroker.cli.broker.status", "version", "Print the version."),
-}
-
-
-class _CommandLine(LazyGroup):
-    """Ends by itself where click would say nothing of a reader that has gone but exit code 1."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Of this call; a help text is printed meanwhile."""
-        with _quiet_ends():
-            _open_standard_streams()
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
-        with _quiet_ends():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _quiet_ends() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError as error:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
-        # to.
-        _drop_output()
-        raise click.exceptions.Exit(ExitCode.FINE) from error
-    except OSError as error:
-        if not is_of_full_disk(error):
-            raise
-        _drop_output()
-        raise CommandError(f"the output cannot be written: {error.strerror}") from error
-    except KeyboardInterrupt as error:
-        if sys.stderr.isatty():
-            click.echo(err=True)  # ends the line in which the terminal shows ^C
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from error
-
-
-def _open_standard_streams() -> None:
-    """Let a stream that the caller has closed (`>&-`) lead nowhere.
-
-    Else the next file or socket gets its number, and what is printed goes there; libuv aborts when
-    it closes such a one.
-    """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        os.set_inheritable(number, True)
-    os.close(number)
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  stays open
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-
-
-def _drop_output() -> None:
-    """Let what the interpreter writes out at its end go nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@click.group(
-    cls=_CommandLine,
-    commands_by_name=_COMMANDS,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.version_option(package_name="kbroker", prog_name="kbroker", message="%(prog)s %(version)s")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
-    """A Kafka broker in Python.
-
-    Without a command: a development broker on 127.0.0.1:9092. It removes its data when it stops.
-    """
-    if ctx.invoked_subcommand is None:
-        from kbroker.cli.broker.start import start
-
-        if sys.stderr.isatty():
-            click.echo("Ctrl-C stops this broker; `kbroker --help` lists the commands", err=True)
-        ctx.invoke(start)
+from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code of the contract."""
-    try:
-        code = cli.main(
-            args=list(arguments) if arguments is not None else None,
-            prog_name="kbroker",
-            standalone_mode=False,
-        )
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        sys.exit(ExitCode.INTERRUPTED)
-    except click.UsageError as error:
-        from kbroker.cli.usage_errors import show_usage_error
+    is_answered = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_answered:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kbroker.cli.command_line import run
 
-        show_usage_error(error)
-        sys.exit(ExitCode.USAGE)
-    except CommandError as error:
-        error.show()
-        sys.exit(error.code)
+    if is_answered:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(run(arguments))
 
 
 if __name__ == "__main__":

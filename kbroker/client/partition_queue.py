@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
 from kbroker.record.packed_batch import PackedBatch
@@ -62,6 +62,7 @@ class PartitionQueue:
         self._failed: deque[SentBatch] = deque()
         self._next_sequence = 0
         self._is_known = False  # the broker has taken a batch of this producer
+        self._renewed_give_up_s = 0.0  # nothing has taken too long before
 
     @property
     def is_gathering(self) -> bool:
@@ -85,10 +86,10 @@ class PartitionQueue:
 
     @property
     def give_up_s(self) -> float | None:
-        """When the oldest batch has taken too long."""
+        """When the oldest batch has taken too long, and none was written for as long."""
         queues = (self._failed, self._in_flight, self._waiting)
         oldest = [queue[0].give_up_s for queue in queues if queue]
-        return min(oldest, default=None)
+        return max(min(oldest), self._renewed_give_up_s) if oldest else None
 
     @property
     def uncertain(self) -> int:
@@ -105,19 +106,33 @@ class PartitionQueue:
         around = MOST_AROUND_BODY + (MOST_OF_TIME if times else 0)
         self.gathered_bytes += sum(map(len, bodies)) + around * len(bodies)
 
-    def cut(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> None:
-        """Make a batch of as many of the gathered records as it may hold, of one at least."""
-        bodies, times = self._gathered, self._times
-        if self.gathered_bytes > most_bytes:
-            around = MOST_AROUND_BODY + (MOST_OF_TIME if times else 0)
-            ends = list(accumulate(map(around.__add__, map(len, bodies))))
-            count = max(bisect_right(ends, most_bytes), 1)
-            self._gathered, bodies = bodies[count:], bodies[:count]
-            self._times, times = times[count:], times[:count]
-            self.gathered_bytes -= ends[count - 1]
-        else:
-            self._gathered, self._times, self.gathered_bytes = [], [], 0
-        self._waiting.append(SentBatch(self._partition, bodies, times or timestamp_ms, give_up_s))
+    def cut(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> int:
+        """Make batches of all gathered records; returns how many."""
+        count = self.cut_full(most_bytes, timestamp_ms, give_up_s)
+        if not self._gathered:
+            return count
+        times = self._times or timestamp_ms
+        self._waiting.append(SentBatch(self._partition, self._gathered, times, give_up_s))
+        self._gathered, self._times, self.gathered_bytes = [], [], 0
+        return count + 1
+
+    def cut_full(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> int:
+        """Make batches of as many of the gathered records as each may hold, of one at least, and
+        keep the rest; returns how many batches.
+        """
+        if self.gathered_bytes <= most_bytes:
+            return 0
+        around = MOST_AROUND_BODY + (MOST_OF_TIME if self._times else 0)
+        ends = list(accumulate(map(around.__add__, map(len, self._gathered))))
+        begin = cut_bytes = count = 0
+        while self.gathered_bytes - cut_bytes > most_bytes:
+            end = max(bisect_right(ends, cut_bytes + most_bytes), begin + 1)
+            bodies, times = self._gathered[begin:end], self._times[begin:end] or timestamp_ms
+            self._waiting.append(SentBatch(self._partition, bodies, times, give_up_s))
+            begin, cut_bytes, count = end, ends[end - 1], count + 1
+        del self._gathered[:begin], self._times[:begin]
+        self.gathered_bytes -= cut_bytes
+        return count
 
     def add(self, packed: PackedBatch, give_up_s: float) -> None:
         """A batch as it is, after those before; nothing is gathered."""
@@ -143,10 +158,11 @@ class PartitionQueue:
 
     # What became of a batch in flight.
 
-    def accept(self, batch: SentBatch) -> None:
-        """It is written."""
+    def accept(self, batch: SentBatch, renewed_give_up_s: float = 0.0) -> None:
+        """It is written: those behind it have until then."""
         self._in_flight.remove(batch)
         self._is_known = True
+        self._renewed_give_up_s = renewed_give_up_s
 
     def fail(self, batch: SentBatch, *, may_be_written: bool = True) -> None:
         """It is sent again, before those after it. `may_be_written`: nobody has told."""
@@ -177,5 +193,7 @@ class PartitionQueue:
         self._in_flight.remove(batch)
         if batch.sequence is not None:
             self._next_sequence = batch.sequence
-            for behind in (*self._in_flight, *self._waiting):
+            for behind in chain(self._in_flight, self._waiting):
+                if behind.sequence is None:
+                    break  # nor has any after it one
                 behind.sequence = None

@@ -80,7 +80,8 @@ class SendOptions:
     acks: int = ALL
     compression: int = NONE
     headers: Headers | None = ()  # of every record; None: each body ends with its own
-    patience_s: float = 30.0  # with trouble that passes: a person waits, not a service
+    # For a partition that takes no record: a person waits, not a service.
+    patience_s: float = 30.0
     producer: RecordProducer | None = None  # None: one without transactions
     # (partition, records, offset of the first, -1 where it is not told) of each batch when it is
     # answered for; one that was written before others may be answered for after them
@@ -110,7 +111,7 @@ class RecordSender:
         self._links: dict[int, BrokerLink] = {}  # by partition: where its batches in flight are
         self._resume_s = 0.0
         self._is_stale = False  # leaders are to be looked up again
-        self._reason = "no answer in time"  # of the last trouble that may go away by itself
+        self._reason = "no answer in time"  # of the last trouble
         self._trouble: Trouble | None = Trouble.NO_ANSWER
         self._producer = options.producer or RecordProducer()
         if options.acks == ALL and options.producer is None:
@@ -156,25 +157,21 @@ class RecordSender:
         """
         queue = self._queue(partition)
         queue.gather(bodies, times)
-        while queue.gathered_bytes > self.batch_bytes:
-            self._cut(queue, timestamp_ms)
+        self.batches += queue.cut_full(self.batch_bytes, timestamp_ms, self._give_up_s())
 
     def put_packed(self, partition: int, packed: PackedBatch, timestamp_ms: int) -> None:
         """A batch after the records before, to be sent as it is."""
         queue = self._queue(partition)
-        while queue.is_gathering:
-            self._cut(queue, timestamp_ms)
-        self.batches += 1
-        queue.add(packed, self._now_s() + self._options.patience_s)
+        self.batches += 1 + queue.cut(self.batch_bytes, timestamp_ms, self._give_up_s())
+        queue.add(packed, self._give_up_s())
 
     def complete(self, timestamp_ms: int) -> None:
         """Batches that are not full wait to be sent too."""
         for queue in self._queues.values():
-            while queue.is_gathering:
-                self._cut(queue, timestamp_ms)
+            self.batches += queue.cut(self.batch_bytes, timestamp_ms, self._give_up_s())
 
     def pump(self) -> None:
-        """Send what may be sent now. ClientError where a record takes too long or cannot be."""
+        """Send what may be sent now. ClientError if a partition takes nothing for too long."""
         now_s = self._now_s()
         for queue in self._queues.values():
             give_up_s = queue.give_up_s
@@ -224,12 +221,11 @@ class RecordSender:
             self._queues[partition] = queue
         return queue
 
-    def _cut(self, queue: PartitionQueue, timestamp_ms: int) -> None:
-        self.batches += 1
-        queue.cut(self.batch_bytes, timestamp_ms, self._now_s() + self._options.patience_s)
+    def _give_up_s(self) -> float:
+        return self._now_s() + self._options.patience_s
 
     def _new_producer(self) -> RecordProducer:
-        give_up_s = self._now_s() + self._options.patience_s
+        give_up_s = self._give_up_s()
         while True:
             answer = self._cluster.ask_any(InitProducerIdRequest(transactional_id=None))
             code = ErrorCode(answer.error_code)
@@ -321,10 +317,11 @@ class RecordSender:
             queue.halve(batch)
         else:
             queue.refuse(batch)
-            self.refusal = self.refusal or _refusal(code, answer)
+            self._reason, self._trouble = _refusal(code, answer), None
+            self.refusal = self.refusal or self._reason
 
     def _accept(self, queue: PartitionQueue, batch: SentBatch, base_offset: int) -> None:
-        queue.accept(batch)
+        queue.accept(batch, self._give_up_s())
         self.acknowledged += batch.count
         self._options.on_written(batch.partition, batch.count, base_offset)
 

@@ -13,7 +13,7 @@ import click
 from compat_tests.matrix.cells import kept
 from compat_tests.matrix.pages import markdown
 from kbroker.apis import registry
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import TOOLS, tool_of
 from kbroker.cli.pipeline.archive import ArchiveCommand
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP

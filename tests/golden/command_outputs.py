@@ -354,7 +354,7 @@ def _import_commands() -> None:
     import click
 
     from compat_tests.running.forking_server import import_commands
-    from kbroker.cli.__main__ import cli
+    from kbroker.cli.command_line import cli
 
     def walk(group: click.Group) -> None:
         for name in group.list_commands(click.Context(group)):

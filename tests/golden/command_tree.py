@@ -35,7 +35,7 @@ class Recorded:
 
 def commands() -> dict[str, click.Command]:
     """All that are no groups, by name: `topic list`."""
-    from kbroker.cli.__main__ import cli
+    from kbroker.cli.command_line import cli
 
     return dict(_below(cli, ""))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.log.disk.checkpoint import read_offset_checkpoint, write_offset_checkpoint
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.disk.format import (

@@ -16,7 +16,7 @@ import click
 import pytest
 
 from compat_tests.running.apache_kafka import free_port
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import TOOLS
 from kbroker.server.settings_sources import SettingSources, load_settings
 from kbroker.server.start_refusals import refusals_of

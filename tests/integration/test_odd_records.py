@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from compat_tests.commands.command_line import completed
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.model import TopicPartition

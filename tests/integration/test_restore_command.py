@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from compat_tests.commands.command_line import PROGRAM, completed
 from compat_tests.running.waiting import until
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.archive.kept_groups import KeptGroups
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step

@@ -17,7 +17,8 @@ from click.testing import CliRunner, Result
 
 from compat_tests.commands.command_line import PROGRAM, completed
 from compat_tests.running.waiting import until
-from kbroker.cli.__main__ import cli, main
+from kbroker.cli.__main__ import main
+from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.pipeline.errors import PipelineError
 from kbroker.record.compression import ZSTD
 from kbroker.record.record_batch import BatchOptions, Record, build

@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as ClientPartition
 from kafka.admin import KafkaAdminClient
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows

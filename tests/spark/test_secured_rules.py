@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from compat_tests.conftest import BrokerProcess
 from compat_tests.running.tls_door import TlsDoor, file_of_client, made_certificate
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 
 RULES = """
 name = "calls"

@@ -8,14 +8,14 @@ import sys
 import click
 import pytest
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.cli.topic.commands import topic
 from kbroker.cli.txn.commands import txn
 
 LISTS_COMMANDS = """
 import sys
 import click
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 context = click.Context(cli)
 print(",".join(item.value for item in cli.shell_complete(context, "co")))
 print(cli.get_help(context).count("kbroker"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.cli.usage_errors import sentence_of_usage
 
 

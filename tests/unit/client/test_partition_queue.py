@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
 from kbroker.record.packed_batch import PackedBatch
 from kbroker.record.record_batch import Record, build, read_header
@@ -229,3 +231,40 @@ def test_a_packed_batch_takes_its_sequence_numbers() -> None:
     batches = sent(queue)
 
     assert [(batch.sequence, batch.count) for batch in batches] == [(1, 3), (4, 1)]
+
+
+def test_a_refusal_touches_no_batch_that_was_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches, touched = 2_000, 0
+
+    class CountedBatch(SentBatch):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: object) -> None:
+            nonlocal touched
+            touched += 1
+            super().__setattr__(name, value)
+
+    monkeypatch.setattr("kbroker.client.partition_queue.SentBatch", CountedBatch)
+    queue = known_queue_of(*[[b"a"]] * batches)
+    while found := sent(queue):
+        queue.refuse(found[0])
+        for batch in found[1:]:
+            queue.fail(batch, may_be_written=False)
+
+    assert touched < 50 * batches
+
+
+def test_many_batches_are_cut_at_one_look_at_the_records() -> None:
+    looks = 0
+
+    class CountedBytes(bytes):
+        def __len__(self) -> int:
+            nonlocal looks
+            looks += 1
+            return super().__len__()
+
+    queue = PartitionQueue(0, has_sequences=True)
+    queue.gather([CountedBytes(b"a")] * 2_000)
+
+    assert queue.cut(1, timestamp_ms=0, give_up_s=30) == 2_000
+    assert looks < 5 * 2_000

@@ -32,6 +32,7 @@ class FakeBroker:
         self._requests: deque[ProduceRequest] = deque()
         self.codes: list[ErrorCode] = []
         self.reasons: list[str] = []  # of records that are refused
+        self.most_records = 1_000  # of a batch
         self.is_cut = False
         self.written: list[tuple[int, list[bytes | None]]] = []
         self.batches_sent = 0
@@ -48,6 +49,8 @@ class FakeBroker:
         context, request = self.in_flight.popleft().context, self._requests.popleft()
         code = self.codes.pop(0) if self.codes else ErrorCode.NONE
         batch = bytes(request.topic_data[0].partition_data[0].records)
+        if read_header(batch).record_count > self.most_records:
+            code = ErrorCode.MESSAGE_TOO_LARGE
         if code == ErrorCode.NONE:
             found = [record.value for record in records(batch)]
             self.written.append((read_header(batch).base_sequence, found))
@@ -322,3 +325,26 @@ def test_a_record_whose_answer_got_lost_stays_uncertain_until_it_is_written() ->
     setting.run()
 
     assert (lost, setting.sender.uncertain) == (1, 0)
+
+
+def test_records_that_fit_one_by_one_take_as_long_as_they_need() -> None:
+    setting = Setting()
+    setting.broker.most_records = 1  # of a batch: each turn writes one
+
+    setting.put(*[b"%d" % n for n in range(400)])
+    setting.run()
+
+    assert setting.now_s > 30
+    assert setting.sender.acknowledged == 400
+
+
+def test_many_refused_records_end_with_the_refusal() -> None:
+    setting = Setting()
+    setting.broker.codes = [ErrorCode.MESSAGE_TOO_LARGE] * 1_000
+
+    setting.put(*[b"%d" % n for n in range(400)])
+    with pytest.raises(ClientError, match=r"max\.message\.bytes") as given_up:
+        setting.run()
+
+    assert given_up.value.trouble is None
+    assert 30 < setting.now_s < 40

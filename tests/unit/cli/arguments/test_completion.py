@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from kbroker.cli.__main__ import cli
 from kbroker.cli.arguments import completion
+from kbroker.cli.command_line import cli
 
 
 @pytest.mark.parametrize(

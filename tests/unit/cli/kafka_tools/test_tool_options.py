@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from kbroker.cli.__main__ import cli
+from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import INSTEAD, TOOLS, tool_of
 from kbroker.cli.kafka_tools.tool_options import (
     Given,
