@@ -212,10 +212,9 @@ class KafkaSource:
     def _refused(self, client: KafkaAdminClient, missing: Iterable[str]) -> PipelineError:
         there = [str(entry["name"]) for entry in client.describe_topics()]
         names = with_hints(missing, there)
-        asked = " Or was" if names.endswith("?") else ": was"
+        end = "" if names.endswith("?") else "."
         return PipelineError(
-            f"{self.bootstrap} has no topic {names}{asked} it deleted? `kbroker topic list` shows "
-            "what is there"
+            f"{self.bootstrap} has no topic {names}{end} `kbroker topic list` shows which there are"
         )
 
 
