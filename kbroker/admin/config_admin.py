@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
 from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
-from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations
+from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations, check_count
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
@@ -259,6 +259,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _check_request(resource: AlterConfigsResource) -> None:
+    check_count(resource.configs)
     names = [change.name for change in resource.configs]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

@@ -7,7 +7,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import ConfigType, to_text
@@ -20,6 +20,17 @@ AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 OPERATIONS = OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = range(4)
 _OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
 
+MOST_SETTINGS = 1_000  # of one resource: a broker knows 400, and some again for each listener
+
+
+def check_count(settings: Sized) -> None:
+    """Raises KafkaError for more settings than one resource may have: all of them are looked at
+    together, with each change and each time that they are described. Kafka 4 refuses 10,000.
+    """
+    if len(settings) > MOST_SETTINGS:
+        message = f"One resource has {MOST_SETTINGS:,} settings at most."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
+
 
 def apply_operations(
     changes: Sequence[AlterableConfig],
@@ -28,7 +39,7 @@ def apply_operations(
 ) -> dict[str, str]:
     """The overrides after `changes`.
 
-    Raises KafkaError for an operation the setting does not have.
+    Raises KafkaError for an operation the setting does not have, and for too many of them.
     """
     overrides = dict(before)
     for change in changes:
@@ -41,6 +52,7 @@ def apply_operations(
             overrides[name] = _list_change(change.config_operation, name, value, overrides, key_of)
         else:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    check_count(overrides)
     return overrides
 
 

@@ -45,8 +45,7 @@ def assign_replicas(
     if partitions <= 0:
         message = "Number of partitions must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
-    if partitions > MAX_PARTITIONS_AT_ONCE:
-        raise too_many_partitions()
+    check_partitions_at_once(partitions)
     if replication_factor <= 0:
         message = "Replication factor must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -63,6 +62,14 @@ def assign_replicas(
     racks = {broker: rack or "" for broker, rack in brokers.items()}
     order = alternate_racks(racks)
     return _assign(order, racks, range(partitions), replication_factor, spread, first_partition)
+
+
+def check_partitions_at_once(partitions: int) -> None:
+    """Raises KafkaError POLICY_VIOLATION for more than a topic gets at once, be they counted or
+    assigned by hand.
+    """
+    if partitions > MAX_PARTITIONS_AT_ONCE:
+        raise too_many_partitions()
 
 
 def too_many_partitions() -> KafkaError:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
+from kbroker.admin.config_changes import check_count
 from kbroker.admin.internal_topics import new_topic
 from kbroker.admin.new_topics import (
     UNKNOWN_COUNT,
@@ -31,6 +32,7 @@ from kbroker.admin.replica_assignment import (
     MAX_PARTITIONS_IN_ALL,
     Spread,
     assign_replicas,
+    check_partitions_at_once,
     shared_assignments,
     too_many_partitions,
 )
@@ -267,7 +269,7 @@ class TopicAdmin:
         """How many partitions a topic would have that is not refused for their number."""
         count = topic.num_partitions
         if topic.assignments:
-            return len(topic.assignments)
+            count = len(topic.assignments)
         if count == _ASK_DEFAULT:
             return self._config().log.num_partitions
         return count if 0 < count <= MAX_PARTITIONS_AT_ONCE else 0
@@ -282,6 +284,7 @@ class TopicAdmin:
         name = topic.name
         if self._metadata.contains_topic(name):
             raise topic_exists(name)
+        check_count(topic.configs)
         given = {config.name: config.value for config in topic.configs}
         nulls = [key for key, value in given.items() if value is None]
         if nulls:
@@ -306,6 +309,7 @@ class TopicAdmin:
                     "Both cannot be used at the same time."
                 )
                 raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            check_partitions_at_once(len(topic.assignments))
             return {a.partition_index: list(a.broker_ids) for a in topic.assignments}
         config = self._config()
         partitions, factor = topic.num_partitions, topic.replication_factor
@@ -423,6 +427,7 @@ class TopicAdmin:
         existing = len(current.partitions)
         first = current.partitions[0].replicas
         if topic.assignments is not None:
+            check_partitions_at_once(len(topic.assignments))
             given = [list(a.broker_ids) for a in topic.assignments]
             added = dict(enumerate(given, start=existing))
             validate_added_assignments(added, topic.count - existing, brokers, len(first))

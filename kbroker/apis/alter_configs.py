@@ -7,7 +7,7 @@ twice is refused; Apache Kafka never answers that.
 from __future__ import annotations
 
 from kbroker.admin.config_admin import AlterConfigsResource
-from kbroker.admin.config_changes import AlterableConfig
+from kbroker.admin.config_changes import MOST_SETTINGS, AlterableConfig
 from kbroker.apis.authorization import ForEach, config_resource
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
@@ -40,10 +40,11 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConf
 
 
 def _as_changes(resource: AlterConfigsRequest.AlterConfigsResource) -> AlterConfigsResource:
+    configs = resource.configs[: MOST_SETTINGS + 1]  # one too many is refused like all of them
     return AlterConfigsResource(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[AlterableConfig(name=c.name, value=c.value) for c in resource.configs],
+        configs=[AlterableConfig(name=c.name, value=c.value) for c in configs],
     )
 
 

@@ -11,7 +11,7 @@ a hundred times the bytes of its request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 
 from kbroker.admin.broker_loggers import describe_loggers
@@ -38,14 +38,16 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
+from kbroker.slices import slices
 from kbroker.turns import turn
 
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Result = DescribeConfigsResponse.DescribeConfigsResult
 Row = DescribeConfigsResponse.DescribeConfigsResourceResult
-View = Callable[[KafkaConfig], list[ConfigEntry]]
+View = Callable[[KafkaConfig], Iterable[ConfigEntry]]
 
 _RESOURCES_PER_TURN = 10
+_SETTINGS_PER_TURN = 100  # that are new: 2 ms
 _KINDS_SHARED = 16  # of rows that are kept for further topics: 50 KB each
 _BYTES_OF_NAMED = 100  # a setting that is asked for by its name
 _BYTES_OF_TOPIC = 2_500
@@ -135,7 +137,7 @@ class _Rows:
         self._request = request
         self._config = config
         self._shared: dict[tuple[object, ...], list[Row]] = {}
-        self.are_new = False  # the last ones: 3 ms of work for a topic, and 30 for a broker
+        self.are_new = False  # the last ones: some milliseconds of work
 
     async def of(self, resource: Resource) -> list[Row]:
         """The rows of one resource. Raises KafkaError."""
@@ -146,10 +148,14 @@ class _Rows:
         if rows is None:
             if len(self._shared) >= _KINDS_SHARED:
                 self._shared.clear()
+            rows = self._shared[key] = []
             entries = select(view(self._config), resource.configuration_keys)
-            rows = self._shared[key] = [_row(self._request, entry) for entry in entries]
-            for row in rows:
-                keep_encoded(row, self._ctx.api_version)
+            for some in slices(entries, _SETTINGS_PER_TURN):
+                if rows:
+                    await turn()
+                for entry in some:
+                    rows.append(_row(self._request, entry))
+                    keep_encoded(rows[-1], self._ctx.api_version)
         return rows
 
     async def _view(self, resource: Resource) -> tuple[View, object]:

@@ -11,11 +11,13 @@ has open.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_answers import Rest, is_large, written
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.coordinator.transaction.marker_writer import EpochBound
@@ -25,7 +27,10 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kbroker.slices import slices_of_topics
+from kbroker.turns import ENTRIES
 
+_CODES, _BYTES_OF_CODE = "markers.topics.partitions", 7
 _FIRST_EPOCH = 0  # what an administrator names if the partition has seen none
 
 
@@ -45,7 +50,22 @@ async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteT
     from_broker = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
     if not from_broker and any(marker.transaction_result for marker in request.markers):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    return await ctx.services.markers.write(request, _bound(ctx, from_broker=from_broker))
+    response = await ctx.services.markers.write(request, _bound(ctx, from_broker=from_broker))
+    topics = (topic for marker in response.markers for topic in marker.topics)
+    size_bytes = _BYTES_OF_CODE * sum(len(topic.partitions) for topic in topics)
+    if not is_large(size_bytes):
+        return response
+    ctx.tell_refusals(request, response)
+    parts = _in_parts(response)
+    return await written(ctx, WriteTxnMarkersResponse(), _CODES, parts, size_bytes)
+
+
+def _in_parts(response: WriteTxnMarkersResponse) -> Iterator[list[Any]]:
+    result = WriteTxnMarkersResponse.WritableTxnMarkerResult
+    for marker in response.markers:
+        yield [result(producer_id=marker.producer_id)]
+        for topics in slices_of_topics(marker.topics, "partitions", ENTRIES):
+            yield Rest([result(producer_id=marker.producer_id, topics=topics)])
 
 
 def _bound(ctx: RequestContext, *, from_broker: bool) -> EpochBound:

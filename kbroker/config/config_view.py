@@ -7,7 +7,7 @@ setting in force through another unit (log.roll.hours) shows none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kbroker.config.config_def import ConfigKey
@@ -55,22 +55,24 @@ def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[Co
     return [_topic_entry(config, topic_config, overrides, key) for key in by_name]
 
 
-def describe_broker(config: KafkaConfig) -> list[ConfigEntry]:
-    """Every setting of this broker, by name; unknown ones that were set count as secrets."""
+def describe_broker(config: KafkaConfig) -> Iterator[ConfigEntry]:
+    """Every setting of this broker, by name; unknown ones that were set count as secrets. Each is
+    made as it is asked for, as for `describe_cluster_default`.
+    """
     was_set = {*config.texts, *config.dynamic_default, *config.dynamic_broker}
     names = {key.name for key in config_keys() if not key.internal} | was_set
-    return [_broker_entry(config, name) for name in sorted(names)]
+    return (_broker_entry(config, name) for name in sorted(names))
 
 
-def describe_cluster_default(config: KafkaConfig) -> list[ConfigEntry]:
+def describe_cluster_default(config: KafkaConfig) -> Iterator[ConfigEntry]:
     """The dynamic settings that hold for all brokers, by name."""
-    return [_cluster_default_entry(config, name) for name in sorted(config.dynamic_default)]
+    return (_cluster_default_entry(config, name) for name in sorted(config.dynamic_default))
 
 
-def select(entries: Iterable[ConfigEntry], names: Iterable[str] | None) -> list[ConfigEntry]:
+def select(entries: Iterable[ConfigEntry], names: Iterable[str] | None) -> Iterator[ConfigEntry]:
     """The entries of the names asked for; None or no names stand for all."""
     wanted = frozenset(names or ())
-    return [entry for entry in entries if not wanted or entry.name in wanted]
+    return (entry for entry in entries if not wanted or entry.name in wanted)
 
 
 def _topic_entry(

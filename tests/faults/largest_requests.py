@@ -65,10 +65,16 @@ def _most_entries(case: Case) -> int:
         return min(most, MOST_UNDECLARED - _SAMPLE)
     if parts is AS_A_WHOLE:
         return min(most, MOST_AS_A_WHOLE // case.elements_each() - _SAMPLE)
+    return min(most, MOST_BESIDE) if is_beside(case) else most
+
+
+def is_beside(case: Case) -> bool:
+    """Whether its array is in entries that are read in parts, and is whole in each."""
+    parts = parts_in(case.api.parts, case.api.request_class, case.version)
+    if parts is None or parts is AS_A_WHOLE:
+        return False
     path = ".".join(field.name for field in case.path)
-    if not parts.asked.startswith(path) and path.startswith(parts.asked.partition(".")[0]):
-        return min(most, MOST_BESIDE)
-    return most
+    return not parts.asked.startswith(path) and path.startswith(parts.asked.partition(".")[0])
 
 
 def _encoded(case: Case, count: int, same: bool) -> bytes:

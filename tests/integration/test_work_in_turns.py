@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.apis.large_requests import LARGEST_BYTES
 from kbroker.apis.request_parts import AS_A_WHOLE, Parts, parts_in
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.kafka_server import KafkaServer
-from tests.faults.largest_requests import largest_frame
+from tests.faults.largest_requests import is_beside, largest_frame
 from tests.faults.loop_holds import Calls, Case, cases, say
 
 IN_PARTS_BYTES, AS_A_WHOLE_BYTES = 20_000, 70_000  # a little above what makes a request large
@@ -50,6 +51,8 @@ def has_key(case: Case) -> bool:
 
 def frame_of(case: Case, *, same: bool) -> bytes:
     size_bytes = AS_A_WHOLE_BYTES if parts_of(case) is None else IN_PARTS_BYTES
+    if is_beside(case):  # of which an entry may have many
+        size_bytes = LARGEST_BYTES
     return largest_frame(case, size_bytes, same)[0]
 
 

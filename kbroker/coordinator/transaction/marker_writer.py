@@ -25,6 +25,7 @@ from kbroker.protocol.messages.write_txn_markers import (
 from kbroker.record.record_batch import MAGIC, BatchOptions, ControlRecord, build_marker
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+from kbroker.turns import turn
 
 _NONE = ErrorCode.NONE
 _NOBODY = ErrorCode.UNKNOWN_SERVER_ERROR  # whose marker Kafka cannot make either
@@ -87,10 +88,10 @@ class MarkerWriter:
             codes = by_producer.setdefault(marker.producer_id, {})
             for part, partitions in enumerate(_parts(marker)):
                 if part:
-                    await asyncio.sleep(0)
+                    await turn()
                 waiting += self._write(marker, partitions, codes, bound)
             if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await turn()
         if waiting:
             await asyncio.gather(*waiting)
         return await _response(by_producer)
@@ -192,6 +193,6 @@ async def _response(by_producer: dict[int, Codes]) -> WriteTxnMarkersResponse:
             topic = topics.setdefault(name, _TopicResult(name=name))
             topic.partitions.append(_PartitionResult(partition_index=index, error_code=code))
             if number % _PARTITIONS_AT_ONCE == 0:
-                await asyncio.sleep(0)
+                await turn()
         response.markers.append(_Result(producer_id=producer_id, topics=list(topics.values())))
     return response

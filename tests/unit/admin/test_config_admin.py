@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.errors import ConfigError, KafkaError
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -157,6 +157,37 @@ async def test_a_change_that_cannot_be_is_refused_as_kafka_does(
     assert refusal is not None
     assert (refusal.code, refusal.message) == (code, message)
     assert broker.cluster.tree.zxid == before
+
+
+MANY = [(f"no.such{number}", SET, "1") for number in range(1_000)]
+TOO_MANY = KafkaError(ErrorCode.POLICY_VIOLATION, "One resource has 1,000 settings at most.")
+
+
+def told(refusal: KafkaError | None) -> tuple[int, str | None] | None:
+    return refusal and (refusal.code, refusal.message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(BROKER, "0"), (BROKER, ""), (TOPIC, "T"), (LOGGER, "0")]
+)
+async def test_a_resource_gets_1_000_settings_at_most(
+    kind: int, name: str, broker: FakeBroker
+) -> None:
+    resource = change(kind, name, *MANY, ("one.more", SET, "1"))
+
+    assert told(await alter(broker, resource)) == told(TOO_MANY)
+
+
+async def test_settings_that_were_set_before_count_towards_those_of_a_resource(
+    broker: FakeBroker,
+) -> None:
+    one_more = change(BROKER, "0", ("one.more", SET, "1"))
+
+    assert await alter(broker, change(BROKER, "0", *MANY)) is None
+    assert told(await alter(broker, one_more)) == told(TOO_MANY)
+    assert await alter(broker, change(BROKER, "0", (MANY[0][0], DELETE, None))) is None
+    assert await alter(broker, one_more) is None
+    assert await broker.configs.replace([change(BROKER, "0", *MANY)], False) == [None]
 
 
 async def test_lists_are_appended_to_and_subtracted_from(broker: FakeBroker) -> None:

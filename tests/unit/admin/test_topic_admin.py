@@ -253,6 +253,25 @@ async def test_all_topics_of_a_request_have_so_many_partitions_and_no_more(
     assert results[3].message == "Excessively large number of partitions per request."
 
 
+async def test_a_topic_gets_10_000_partitions_and_1_000_settings_at_once_and_no_more(
+    broker: FakeBroker,
+) -> None:
+    await create(broker, topic("T", 1))
+    assigned = topic("assigned", assignments={p: [0] for p in range(10_001)})
+    configured = topic("configured", configs=[(f"s{n}", "1") for n in range(1_001)])
+
+    results = [
+        *await create(broker, assigned, configured),
+        *await broker.topics.create_partitions([partitions("T", 10_002, [[0]] * 10_001)], 1, True),
+    ]
+
+    assert [(result.error, result.message) for result in results] == [
+        (ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
+        (ErrorCode.POLICY_VIOLATION, "One resource has 1,000 settings at most."),
+        (ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
+    ]
+
+
 async def test_requests_for_very_many_partitions_are_checked_one_after_the_other(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,17 @@ def test_others_have_their_turns_after_each_resource_with_settings_of_its_own() 
     assert len(turns) > 8
 
 
+def test_others_have_their_turns_while_many_settings_of_one_broker_are_told() -> None:
+    turns: list[None] = []
+    many = {f"no.such{number:04}": "1" for number in range(1_000)}
+    (result,) = ask(
+        resource(BROKER, "3"), brokers={None: {}, 3: many}, others=lambda: turns.append(None)
+    )
+
+    assert [config.name for config in result.configs if config.name in many] == list(many)
+    assert len(turns) > 10
+
+
 def test_a_topics_override_is_told_with_its_synonyms() -> None:
     (result,) = ask(resource(TOPIC, "t", ["retention.ms"]), synonyms=True)
     (config,) = result.configs

@@ -19,6 +19,7 @@ from tests.fakes.clusters.peers import peers_over
 from tests.fakes.clusters.replication_cluster import ReplicationCluster
 from tests.fakes.requests.api_context import MARKER_TIMEOUT_MS, ApiCaller
 from tests.fakes.requests.denying_authorizer import ask, services_without
+from tests.fakes.requests.received_answers import received
 
 VERSIONS = [0, 1]
 NONE = ErrorCode.NONE
@@ -114,10 +115,33 @@ def test_a_marker_of_many_partitions_does_not_hold_up_others(
     cluster.run_callbacks()
 
     assert not answer.done()
-    (topic,) = cluster.loop.run_until_complete(answer).markers[0].topics
+    (topic,) = received(cluster.loop.run_until_complete(answer), 1).markers[0].topics
     codes = {each.partition_index: each.error_code for each in topic.partitions}
     assert codes == {index: 0 if index == 1 else 3 for index in range(1_000)}
     assert len(topic.partitions) == 1_000
+
+
+def test_a_large_answer_says_what_small_ones_say(
+    cluster: ReplicationCluster, call: ApiCaller
+) -> None:
+    cluster.lead("t", 1)
+    markers = [
+        marker({"t": [*range(3_000)], "u": [0, 1], "v": [*range(300)]}, producer_id=5),
+        marker({}, producer_id=6),
+        marker({"t": [1]}, producer_id=7),
+    ]
+
+    answer = cluster.loop.run_until_complete(
+        call.start(write_txn_markers.handle, request(*markers), 1)
+    )
+
+    small = [
+        {"t": {n: 0 if n == 1 else 3 for n in range(3_000)}, "u": {0: 3, 1: 3}},
+        {},
+        {"t": {1: 0}},
+    ]
+    small[0]["v"] = dict.fromkeys(range(300), 3)
+    assert codes(received(answer, 1)) == list(zip([5, 6, 7], small, strict=True))
 
 
 def test_a_request_without_markers_has_an_answer(
