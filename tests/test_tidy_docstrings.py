@@ -27,8 +27,10 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 # Packages and modules whose docstrings say something; the list only grows, until it is all.
 SAY_SOMETHING: tuple[str, ...] = (
+    "kbroker/admin/",
     "kbroker/apis/",
     "kbroker/config/",
+    "kbroker/controller/",
     "kbroker/coordinator/",
     "kbroker/network/",
     "kbroker/peers/",

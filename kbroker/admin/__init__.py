@@ -1,1 +1,1 @@
-"""What any broker does for clients that change metadata: topics, settings, producer ids."""
+"""Changes of metadata that any broker makes for clients: topics, settings, producer ids."""

@@ -1,9 +1,10 @@
-"""The loggers of this process, whose levels can be described and altered while it runs (KIP-412).
+"""The loggers of this process, whose levels can be described and altered while it runs
+(KIP-412).
 
 Law: names are those of Python's loggers (`root`, `kbroker.network.acceptor`, `kazoo.client`) and
 levels those of Kafka, so that Kafka's tools can set them. A level lasts until the process ends and
-is stored nowhere, as in Kafka. A logger whose level was never set, or was deleted, has that of its
-parent. The brokers of one process share their loggers.
+is stored nowhere, as in Kafka. A logger whose level was never set, or was deleted, has its
+parent's. The brokers of one process share their loggers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def validate_logger_changes(changes: Sequence[AlterableConfig]) -> None:
 
 
 def alter_loggers(changes: Sequence[AlterableConfig]) -> None:
-    """Make changes that have been found good."""
+    """Make changes that `validate_logger_changes` has passed."""
     for change in changes:
         is_set = change.config_operation == OP_SET
         _logger(change.name).setLevel(_LEVELS[change.value or ""] if is_set else logging.NOTSET)

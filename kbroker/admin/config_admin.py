@@ -33,20 +33,20 @@ from kbroker.zk.zk_utils import ZkUtils
 
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 
-# From which settings a change sets out, given those in force.
+# The settings that a change starts from, given the ones in force.
 Base = Callable[[Overrides], Overrides]
 
 _RESOURCES_PER_TURN = 10
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]*\.(?P<base>.*)")
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-# Names of listeners may be before them.
+# A listener's name may stand before them.
 _PASSWORDS = tuple(
     key.name for key in config_keys() if key.sensitive and key.dynamic != "read-only"
 )
 
 
 class ConfigAdmin:
-    """One per broker. Owned by the event loop."""
+    """Describes and alters dynamic settings. One per broker. Owned by the event loop."""
 
     def __init__(
         self, zk: ZkUtils, config: Callable[[], KafkaConfig], metadata: MetadataView
@@ -83,8 +83,8 @@ class ConfigAdmin:
         validate_only: bool,
         twice: Container[tuple[int, str]] = (),
     ) -> list[KafkaError | None]:
-        """Alter resources, each by itself; None where it was done. `twice` are those, by type and
-        name, that are named elsewhere too.
+        """Alter resources, each by itself; None for success. `twice` are the resources, by type and
+        name, that another entry names too.
         """
         return await self._alter_each(resources, validate_only, _kept, twice)
 
@@ -94,7 +94,7 @@ class ConfigAdmin:
         validate_only: bool,
         twice: Container[tuple[int, str]] = (),
     ) -> list[KafkaError | None]:
-        """Give resources these settings and no others (KIP-133); None where it was done."""
+        """Give resources these settings and no others (KIP-133); None for success."""
         return await self._alter_each(resources, validate_only, _forgotten, twice)
 
     # ---- inside
@@ -253,7 +253,7 @@ def _refuse_passwords(broker: str, before: Overrides, overrides: Overrides) -> N
 
 
 def _is_of_one_broker(name: str) -> bool:
-    """Whether it is a setting of one listener, which all brokers cannot have alike."""
+    """Whether it is a setting of one listener, which all brokers cannot share."""
     found = _OF_LISTENER.fullmatch(name)
     return found is not None and found["base"] not in _OF_ALL_LISTENERS
 
@@ -289,7 +289,7 @@ def _unknown_topic(topic: str) -> KafkaError:
 
 
 def _with_resource(error: KafkaError, topic: str) -> KafkaError:
-    # Kafka names the resource where the value is wrong, and does not where the name is.
+    # Kafka names the resource if the value is wrong, but not if the name is.
     if error.message is None or not error.message.startswith("Invalid value"):
         return error
     resource = f"ConfigResource(type=TOPIC, name='{topic}')"

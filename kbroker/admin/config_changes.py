@@ -1,6 +1,6 @@
-"""What changes make of settings: set, delete, append to and subtract from a list (KIP-339).
+"""Changes of settings: set, delete, append to and subtract from a list (KIP-339).
 
-Law: nothing is read or written here, so that a change can be checked before anything of it is
+Law: nothing is read or written here, so that a change can be checked before any part of it is
 stored. Refusals are KafkaErrors with the sentences of Kafka 3.9, because tools show them as they
 are.
 """
@@ -16,7 +16,7 @@ from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlter
 
 AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
-# How a setting is changed; the numbers travel in requests.
+# Ways to change a setting; the numbers travel in requests.
 OPERATIONS = OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = range(4)
 _OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
 
@@ -68,7 +68,7 @@ def _list_change(
         message = f"Config value {_OP_NAMES[operation]} is not allowed for config key: {name}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
     current = _elements(overrides.get(name, to_text(key.default) or ""))
-    given = _elements(value) or [""]  # which no list takes that names what may be in it
+    given = _elements(value) or [""]  # refused by lists that name their possible elements
     if operation == OP_APPEND:
         return ",".join([*current, *(e for e in given if e not in current)])
     return ",".join(e for e in current if e not in given)

@@ -1,5 +1,6 @@
-"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this
-broker works with, and calls the handler of an entity type whenever one of its entities changed.
+"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics that
+this broker works with, and calls the handler of an entity type whenever one of its entities has
+changed.
 
 Law: a handler gets all overrides of the entity as they are now, never a difference, so that a
 missed notification costs nothing. Handlers are called on the event loop, in the order of the
@@ -60,7 +61,7 @@ class DynamicConfigManager:
     async def start(self) -> None:
         """Follow changes.
 
-        Then read the overrides of all topics and brokers, and tell the handlers of the brokers'.
+        Then read the overrides of all topics and brokers, and call the handlers of the brokers'.
         """
         self._session_id = self._tree.session_id
         self._tree.add_session_listener(self._on_session_state)
@@ -71,7 +72,7 @@ class DynamicConfigManager:
         self._task = asyncio.create_task(self._run(), name="dynamic settings")
 
     async def stop(self) -> None:
-        """Follow no longer."""
+        """Follow changes no longer, and wait until none is being applied."""
         await self._watcher.stop()
         if self._task is not None:
             self._task.cancel()
@@ -119,7 +120,7 @@ class DynamicConfigManager:
                     await asyncio.sleep(RETRY_BACKOFF_S)
 
     async def _apply_next(self) -> None:
-        """Apply the first change that waits; it goes on waiting when the tree is away."""
+        """Apply the first change that waits; it goes on waiting if the tree is away."""
         if self._is_stale:
             self._is_stale = False
             try:
@@ -164,10 +165,10 @@ class DynamicConfigManager:
             return
         overrides = (await self._stored.all_overrides(entity_type, [entity])).get(entity)
         if overrides is None:
-            return  # reported; what was in force stays so
+            return  # reported; the old settings stay in force
         for handler in handlers:
             try:
                 handler(entity, overrides)
             except ConfigError as error:
-                # Written by another hand than ours; as in Kafka, no reason not to start.
+                # Not written by a broker; as in Kafka, no reason not to start.
                 log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)

@@ -1,5 +1,5 @@
-"""FinalizedFeatureChangeListener: keeps the broker's picture of the cluster's features as the tree
-has it (KIP-584).
+"""FinalizedFeatureChangeListener: keeps the broker's picture of the cluster's features up to date
+with the tree (KIP-584).
 
 Law: a broker that does not support the levels of the cluster neither starts nor goes on, because it
 would work by other rules than the rest. A node that cannot be read is reported, and the levels last
@@ -25,7 +25,7 @@ class UnsupportedFeaturesError(Exception):
 
 
 class FinalizedFeatureChangeListener:
-    """One per broker. Owned by the event loop."""
+    """Follows the node of the features. One per broker. Owned by the event loop."""
 
     def __init__(
         self,
@@ -34,7 +34,9 @@ class FinalizedFeatureChangeListener:
         waiter: MetadataWaiter,
         on_unsupported: Callable[[UnsupportedFeaturesError], None],
     ) -> None:
-        """`waiter` is notified of every change; `on_unsupported` is told once the broker runs."""
+        """`waiter` is notified of every change; `on_unsupported` is called with levels that come
+        while the broker runs.
+        """
         self._stored = ZkFeatures(zk)
         self._report = zk.report
         self._metadata = metadata
@@ -48,7 +50,6 @@ class FinalizedFeatureChangeListener:
         self._reading.start()
 
     async def stop(self) -> None:
-        """Follow them no longer."""
         await self._reading.stop()
 
     async def _read_again(self) -> None:

@@ -1,10 +1,10 @@
-"""How a topic looks that nobody laid out: created on first use, or one of the broker's own.
+"""The layout of topics that nobody laid out: created on first use, or one of the broker's own.
 
 The broker's own topics get the replicas that their settings say, and are not made before there are
 as many brokers: made with fewer they would keep fewer for good. Brokers over a tree of their own
-live in one process and can be no more than they are: there, as many replicas as brokers do. Over a
-ZooKeeper other brokers may come at any time, so that a single replica is told even to a broker that
-is alone: most find out when they lose it.
+live in one process and can be no more than they are: there, as many replicas as brokers are enough.
+Over a ZooKeeper other brokers may come at any time, so a single replica is reported even by a
+broker that is alone: most operators find out when they lose it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NewTopic:
-    """A topic to create; `note` is what the operator should know when it has been."""
+    """A topic to create; `note` is for the operator once it is created."""
 
     name: str
     num_partitions: int
@@ -29,8 +29,8 @@ class NewTopic:
 
 
 class _Kept(NamedTuple):
-    """What one of the broker's own topics keeps: the setting of its replicas, what waits while the
-    broker of the only replica is away, and what is lost with its disk.
+    """An internal topic: the setting of its replicas, what waits while the broker of the only
+    replica is away, and what is lost with its disk.
     """
 
     replicas_setting: str
@@ -96,7 +96,7 @@ def _replicas(wanted: int, config: KafkaConfig, brokers: int) -> int:
 
 
 def _min_isr(config: KafkaConfig, replicas: int, wanted: int) -> int:
-    # Where there are fewer replicas than wanted, no more than those: it could not be written to.
+    # With fewer replicas than configured, no more than those: it could not be written to.
     min_isr = config.transaction.transaction_state_log_min_isr
     return min_isr if replicas == wanted else min(min_isr, replicas)
 

@@ -1,4 +1,4 @@
-"""NewTopics: the topics that one request wants to have made, from the check to the write.
+"""NewTopics: the topics that one request creates, from the check to the write.
 
 Law: everything is checked before anything is written; all of it is looked up and written at once,
 each topic whole or not at all, because half a topic can be neither used nor created again. Refusals
@@ -47,27 +47,27 @@ class TopicResult:
     configs: Sequence[ConfigEntry] = ()
 
     def refuse(self, error: KafkaError) -> None:
-        """Nothing comes of it."""
+        """Note the refusal; the topic is not created."""
         self.error, self.message = error.code, error.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class NewTopics:
-    """A request's view of the tree, and the topics that it asks for."""
+    """A request's view of the tree, and the topics to create."""
 
     zk: ZkUtils
     rng: random.Random
-    racks: Mapping[int, str | None]  # of the brokers that are there
-    existing: Collection[str]  # those of the topics asked for that are there
+    racks: Mapping[int, str | None]  # of the registered brokers
+    existing: Collection[str]  # the existing ones among the topics asked for
     gives_ids: bool
-    metric_names: MetricNames  # of all topics, where names could collide
+    metric_names: MetricNames  # of all topics, if names could collide
     wanted: list[tuple[TopicResult, NewTopicNodes]] = field(default_factory=list)
 
     @classmethod
     async def look(
         cls, zk: ZkUtils, rng: random.Random, names: Sequence[str], *, gives_ids: bool
     ) -> NewTopics:
-        """Read what the tree says about topics of these names; one look for all of them."""
+        """Read the topics of these names from the tree, all at once."""
         colliding = any("." in name or "_" in name for name in names)
         return cls(
             zk=zk,
@@ -79,7 +79,7 @@ class NewTopics:
         )
 
     def spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
-        """Replicas by partition, over the brokers that are there. Raises KafkaError."""
+        """Replicas by partition, over the registered brokers. Raises KafkaError."""
         count = max(len(self.racks), 1)
         spread = Spread(self.rng.randrange(count), self.rng.randrange(count))
         return assign_replicas(self.racks, partitions, factor, spread)
@@ -90,7 +90,7 @@ class NewTopics:
         assignment: Mapping[int, Sequence[int]],
         overrides: Mapping[str, str],
     ) -> None:
-        """A topic to be written. Raises KafkaError for one that cannot be."""
+        """Add a topic to be written. Raises KafkaError for one that cannot be."""
         name = result.name
         validate_topic_name(name)
         if name in self.existing:
@@ -106,9 +106,9 @@ class NewTopics:
         result.num_partitions = len(partitions)
 
     async def write(self) -> None:
-        """Create what was added, all in one go; refusals are values in the results.
+        """Create the added topics, all in one go; refusals are values in the results.
 
-        Raises TreeUnavailableError: some of them may be there.
+        Raises TreeUnavailableError: some of them may exist.
         """
         outcomes = await self.zk.create_topics([new for _, new in self.wanted])
         for (result, new), outcome in zip(self.wanted, outcomes, strict=True):
@@ -121,7 +121,7 @@ class NewTopics:
 
 
 def topic_exists(name: str) -> KafkaError:
-    """The refusal of a topic that is there."""
+    """The refusal of a topic that exists already."""
     return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 

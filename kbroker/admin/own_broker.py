@@ -13,7 +13,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,99}")
 
 
 def broker_id_in(name: str, noun: str = "Broker") -> int:
-    """The id that a resource's name stands for. Raises KafkaError INVALID_REQUEST."""
+    """The id in a resource's name. Raises KafkaError INVALID_REQUEST."""
     number = int(name) if _INTEGER.fullmatch(name) else MAX_INT + 1
     if not -MAX_INT - 1 <= number <= MAX_INT:
         message = f"{noun} id must be an integer, but it is: {name}"

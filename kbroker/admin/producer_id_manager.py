@@ -1,8 +1,8 @@
 """ProducerIdManager: hands out producer ids in blocks of 1,000 (KIP-98).
 
 An id is never handed out twice in a cluster: a block is taken by a conditional write of
-/latest_producer_id_block before its first id is used. What is left of it when the broker stops is
-lost.
+/latest_producer_id_block before its first id is used. The rest of a block is lost when the broker
+stops.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kbroker.zk.zk_utils import ZkUtils
 
 
 class ProducerIdManager:
-    """One per broker. Owned by the event loop."""
+    """Hands out the ids of this broker's block. One per broker. Owned by the event loop."""
 
     def __init__(self, zk: ZkUtils, broker_id: int) -> None:
         self._blocks = ProducerIdBlocks(zk)
@@ -30,7 +30,7 @@ class ProducerIdManager:
     async def generate(self) -> int:
         """The next producer id.
 
-        Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block can be had now.
+        Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS if no block is to be had now.
         """
         while self._next > self._last:
             await self._take_block()
@@ -39,7 +39,7 @@ class ProducerIdManager:
         return producer_id
 
     async def allocate_block(self, broker_id: int) -> ProducerIdBlock:
-        """A block of ids that nobody else has. Raises as `generate`."""
+        """A block of ids that nobody else has. Raises as `generate` does."""
         try:
             return await self._blocks.allocate(broker_id)
         except TreeError as error:

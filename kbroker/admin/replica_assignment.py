@@ -1,4 +1,4 @@
-"""Which brokers hold the partitions of a new topic: Kafka's spreading, with and without racks.
+"""Kafka's spreading of a new topic's partitions over brokers, with and without racks.
 
 Pure: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread
 over the others, leaders evenly over all brokers, and with racks each partition over as many racks
@@ -18,12 +18,14 @@ from kbroker.model import ReplicaAssignment
 
 # As in Kafka 4: one topic of 2^31 partitions would take all memory and all time of the cluster.
 MAX_PARTITIONS_AT_ONCE = 10_000
-MAX_PARTITIONS_IN_ALL = 200_000  # of the topics of a request; Kafka 4 has 10,000 here, too
+MAX_PARTITIONS_IN_ALL = 200_000  # of all topics in a request; Kafka 4 has 10,000 here, too
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spread:
-    """Where spreading starts: the first leader's index, the first distance of the next replica."""
+    """The start of spreading: the first leader's index, and the first distance of the next
+    replica.
+    """
 
     start_index: int
     replica_shift: int
@@ -39,8 +41,8 @@ def assign_replicas(
     """Replicas by partition number; `brokers` maps ids to racks.
 
     Raises KafkaError INVALID_PARTITIONS, POLICY_VIOLATION for more than `MAX_PARTITIONS_AT_ONCE`,
-    INVALID_REPLICATION_FACTOR. Brokers without a rack share one where others have racks, as in
-    Kafka 4 (3.9 refuses such a cluster).
+    INVALID_REPLICATION_FACTOR. If only some brokers have racks, the others share one, as in Kafka 4
+    (3.9 refuses such a cluster).
     """
     if partitions <= 0:
         message = "Number of partitions must be larger than 0."
@@ -94,9 +96,8 @@ def shared_assignments(replicas: Mapping[int, Sequence[int]]) -> dict[int, Repli
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """The brokers in an order that takes one of each rack in turn.
-
-    Racks and brokers within them sorted.
+    """The brokers in an order that takes one of each rack in turn; racks, and brokers within them,
+    sorted.
     """
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):

@@ -1,6 +1,6 @@
 """TopicAdmin (Kafka's ZkAdminManager): creates, grows and deletes topics.
 
-It writes what the controller then acts on.
+The controller then acts on its writes.
 
 Law: everything is checked before anything is written, so that a refusal leaves nothing behind.
 Refusals of one topic are values in its result, with the sentences of Kafka 3.9. Calls return when
@@ -69,7 +69,7 @@ from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 log = logging.getLogger(__name__)
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
-# A deleted topic leaves the metadata first and the tree when its replicas are gone. So long its
+# A deleted topic leaves the metadata first, and the tree when its replicas are gone. Until then its
 # name cannot be used again, which a client that deletes and recreates must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
@@ -85,7 +85,7 @@ _FACTOR_SETTINGS = {
 
 
 class TopicAdmin:
-    """One per broker. Owned by the event loop."""
+    """Works the requests of clients about topics. One per broker. Owned by the event loop."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class TopicAdmin:
         validate_only: bool,
         twice: Container[str] = (),
     ) -> list[TopicResult]:
-        """Create topics; one result per entry, in order. `twice` are those that are named
-        elsewhere too.
+        """Create topics; one result per entry, in order. `twice` are the topics that another entry
+        names too.
         """
         results = [TopicResult(name=topic.name) for topic in topics]
         is_large = sum(map(self._asked, topics)) > MAX_PARTITIONS_AT_ONCE
         try:
-            # What is checked and not written yet takes memory: 20 MB for the largest.
+            # Topics that are checked but not written take memory: 20 MB for the largest.
             async with self._large if is_large else nullcontext():
                 new = await self._look([topic.name for topic in topics])
                 await self._check(topics, results, new, twice)
@@ -169,7 +169,7 @@ class TopicAdmin:
         try:
             for refusal in await self._zk.create_delete_topics([r.name for r in wanted]):
                 if refusal is not None and not isinstance(refusal, NodeExistsError):
-                    raise refusal  # one that is there already is on its way
+                    raise refusal  # a topic in the list is already being deleted
         except TreeUnavailableError as error:
             for result in wanted:
                 result.refuse(controller_refusal(error))
@@ -188,8 +188,8 @@ class TopicAdmin:
         validate_only: bool,
         twice: Container[str] = (),
     ) -> list[TopicResult]:
-        """Add partitions; one result per topic. A topic named twice is refused; `twice` are those
-        that are named elsewhere too.
+        """Add partitions; one result per topic. A topic named twice is refused; `twice` are the
+        topics that another entry names too.
         """
         counts = Counter(topic.name for topic in topics)
         by_name = {topic.name: topic for topic in topics}
@@ -244,7 +244,7 @@ class TopicAdmin:
         new: NewTopics,
         twice: Container[str],
     ) -> None:
-        """Add to `new` what can be created, and refuse the rest."""
+        """Add to `new` the topics that can be created, and refuse the rest."""
         counts = Counter(topic.name for topic in topics)
         described: Described = {}
         partitions = since_turn = 0
@@ -266,7 +266,7 @@ class TopicAdmin:
                 await turn()
 
     def _asked(self, topic: CreateTopicsRequest.CreatableTopic) -> int:
-        """How many partitions a topic would have that is not refused for their number."""
+        """The number of partitions of a topic, if it is not refused because of their number."""
         count = topic.num_partitions
         if topic.assignments:
             count = len(topic.assignments)
@@ -371,7 +371,7 @@ class TopicAdmin:
                 log.warning("%s", wanted.note)
 
     def _tell_operator(self, name: str, error: KafkaError) -> None:
-        """Say once what no client can mend."""
+        """Log once what no client can repair."""
         if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.message != self._told:
             self._told = error.message
             setting = _FACTOR_SETTINGS.get(name, "default.replication.factor")
@@ -432,8 +432,7 @@ class TopicAdmin:
             added = dict(enumerate(given, start=existing))
             validate_added_assignments(added, topic.count - existing, brokers, len(first))
             return added
-        # Go on where the topic's first partition starts, so that old and new partitions spread as
-        # one.
+        # Start from the topic's first partition, so that old and new partitions spread as one.
         ids = sorted(brokers)
         start = next((i for i, b in enumerate(ids) if first and b >= first[0]), 0)
         spread = Spread(start, start)
@@ -451,7 +450,7 @@ class TopicAdmin:
         late = pending.copy()
 
         def are_done() -> bool:
-            """Whether each has been; one that was is not looked at with each news again."""
+            """Whether each one is done; one that was is not looked at again."""
             while late and is_done(late[-1]):
                 late.pop()
             return not late

@@ -1,4 +1,4 @@
-"""What a topic may be called and how it may be laid out, with Kafka 3.9's refusals.
+"""Checks of topics' names and layouts, with Kafka 3.9's refusals.
 
 Pure. Every function returns nothing and raises KafkaError.
 """
@@ -27,12 +27,12 @@ class MetricNames:
             self.add(topic)
 
     def add(self, topic: str) -> None:
-        """One topic more."""
+        """Add the name of an existing topic."""
         if "." in topic or "_" in topic:
             self._topics.setdefault(topic.replace(".", "_"), set()).add(topic)
 
     def check(self, name: str) -> None:
-        """Raises INVALID_TOPIC_EXCEPTION where metrics could not tell another topic from it."""
+        """Raises INVALID_TOPIC_EXCEPTION if metrics could not tell another topic from it."""
         colliding = sorted(self._topics.get(name.replace(".", "_"), set()) - {name})
         if colliding:
             message = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
@@ -42,7 +42,7 @@ class MetricNames:
 def validate_assignment(assignment: Mapping[int, Sequence[int]], brokers: Collection[int]) -> None:
     """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot make a topic.
 
-    As in Kafka 4, lists without brokers and brokers that are not there are among them: 3.9 makes
+    As in Kafka 4, these include lists without brokers, and brokers that do not exist: 3.9 creates
     such a topic, which nobody can lead or delete, and answers that the time is up.
     """
     if len({len(replicas) for replicas in assignment.values()}) != 1:

@@ -2,8 +2,8 @@
 it.
 
 Kafka's brokers wait for ZooKeeper as long as their session may live. So do requests that any broker
-answers. What only the controller may do is refused at once with NOT_CONTROLLER, which makes clients
-look for the controller and ask it: a broker without its tree is none.
+answers. A request that only the controller may carry out is refused at once with NOT_CONTROLLER, so
+that clients look for the controller: a broker without its tree is not one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LOOK_INTERVAL_S = 0.05
 
 
 def tree_refusal(error: TreeUnavailableError) -> KafkaError:
-    """The answer to a request that any broker can work, when its patience is at an end."""
+    """The answer to a request that any broker can work, once its patience has ended."""
     if isinstance(error, TreeStorageError):
         message = f"The cluster's metadata cannot be changed now: {error}"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
     message = "The cluster's metadata cannot be reached now. Ask again."
-    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)  # which every client tries again
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)  # every client tries this again
 
 
 def controller_refusal(error: TreeUnavailableError) -> KafkaError:
@@ -39,9 +39,9 @@ def controller_refusal(error: TreeUnavailableError) -> KafkaError:
 
 
 async def patiently(tree: Tree, action: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """The result of `action`, which is repeated when the tree went away meanwhile.
+    """The result of `action`, repeated if the tree went away meanwhile.
 
-    Raises KafkaError REQUEST_TIMED_OUT when the tree stays away, KAFKA_STORAGE_ERROR when its disk
+    Raises KafkaError REQUEST_TIMED_OUT if the tree stays away, KAFKA_STORAGE_ERROR if its disk
     refuses.
     """
     loop = asyncio.get_running_loop()

@@ -1,12 +1,12 @@
 """The controller's queue: events are handled one at a time, in the order they came, by one task.
 
 Law: an event being handled is never interrupted; between two events the queue may rest (the tree
-cannot be reached), and what came meanwhile is handled afterwards. Whoever asked learns the answer,
-or that there is none: an event dropped with its reign is refused with NOT_CONTROLLER.
+cannot be reached), and events that came meanwhile are handled afterwards. Every asker gets an
+answer: an event dropped with its reign is refused with NOT_CONTROLLER.
 
-Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped
-would be a change of the cluster nobody ever acts on; what is queued is bounded by the number of
-changes in the tree.
+Owned by the controller, which starts and stops it. Unbounded as in Kafka: a dropped event would be
+a change of the cluster that nobody ever acts on; the queue is bounded by the number of changes in
+the tree.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EventQueue:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the consumer."""
+        """Start the task that handles the events."""
         assert self._task is None
         self._task = asyncio.create_task(self._run(), name="controller events")
 
@@ -52,7 +52,7 @@ class EventQueue:
     async def ask(self, event: Event) -> Any:
         """Queue an event and wait for its answer.
 
-        Raises the KafkaError it was refused with; NOT_CONTROLLER when it was dropped.
+        Raises the KafkaError of its refusal; NOT_CONTROLLER if it was dropped.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._events.append((event, answer))
@@ -68,7 +68,7 @@ class EventQueue:
         self._awake.set()
 
     def drop(self, is_dropped: Callable[[Event], bool]) -> None:
-        """Drop those of the queued events; who asked is refused."""
+        """Drop the queued events that match; their askers are refused."""
         events, self._events = self._events, deque()
         for event, answer in events:
             if not is_dropped(event):
@@ -106,7 +106,7 @@ class EventQueue:
 
 
 def not_controller() -> KafkaError:
-    """Return the error for requests to a broker that is not, or no longer, the controller."""
+    """The error for requests to a broker that is not, or no longer, the controller."""
     return KafkaError(
         ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster."
     )

@@ -1,7 +1,7 @@
 """KafkaController: the thin shell around the controller's machines.
 
 Every change of the cluster becomes an event in one queue; working an event means: read the tree,
-ask the machines, write what they say (fenced by the controller epoch), tell the brokers.
+ask the machines, write their decisions (fenced by the controller epoch), inform the brokers.
 
 Laws:
 - Sessions. SUSPENDED: nobody acts as controller, the queue rests and keeps its events. CONNECTED in
@@ -61,22 +61,22 @@ from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 log = logging.getLogger(__name__)
 
 GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
-LEAVE_TIMEOUT_S = 1.0  # a stop waits so long for the tree
+LEAVE_TIMEOUT_S = 1.0  # a stop waits this long for the tree
 RETRY_BACKOFF_S = 0.1  # doubled with every failure in a row
 MAX_RETRY_BACKOFF_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ControllerSettings:
-    """What a controller needs to know of its broker."""
+    """The facts about its broker that a controller needs."""
 
     broker_id: int
     delete_topic_enable: bool = True
     unclean_leader_election_enable: Callable[[], bool] = bool  # as it is in force
-    inter_broker_listener: str | None = None  # None: the first one a broker names
+    inter_broker_listener: str | None = None  # None: a broker's first one
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
     supported_features: tuple[SupportedFeature, ...] = SUPPORTED_FEATURES
-    gives_topic_ids: bool = True  # to topics that were made without
+    gives_topic_ids: bool = True  # to topics that were created without
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -140,7 +140,7 @@ class KafkaController:
         }
 
     def register(self, counters: CounterRegistry) -> None:
-        """Name what is measured here."""
+        """Name the measures of this controller."""
         name = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
         counters.add(name, lambda: self._reign.changes.queue_size if self._reign else 0)
 
@@ -151,7 +151,7 @@ class KafkaController:
 
     @property
     def controller_id(self) -> int:
-        """Who is controller, -1 for nobody."""
+        """The controller's id, -1 if there is none."""
         return self._elector.controller_id
 
     @property
@@ -170,7 +170,7 @@ class KafkaController:
         return self._reign.changes.context if self._reign else None
 
     async def startup(self) -> None:
-        """Compete for the controller's seat; returns when it is known who has it."""
+        """Compete for the controller's seat; returns once it is known who has it."""
         self._session_id = self._zk.tree.session_id
         self._zk.tree.add_session_listener(self._on_session_state)
         self.queue.start()
@@ -193,8 +193,8 @@ class KafkaController:
     async def ask(self, event: Event) -> Any:
         """Have an event handled by the active controller, and return its answer.
 
-        Raises KafkaError: what the event was refused with, NOT_CONTROLLER when this broker is not
-        controller, or cannot go through with it.
+        Raises KafkaError: the event's refusal, or NOT_CONTROLLER if this broker is not controller,
+        or cannot go through with it.
         """
         if not self.is_active:
             raise not_controller()
@@ -214,12 +214,14 @@ class KafkaController:
         return partitions
 
     def enable_unclean_elections(self, topic: str | None = None) -> None:
-        """They are allowed now, of a topic or by default: hold those that wait for it."""
+        """Unclean elections are allowed now, for a topic or by default: hold those that waited for
+        it.
+        """
         if self.is_active:
             self.queue.put(events.UncleanLeaderElectionEnable(topic))
 
     def read_anew(self) -> None:
-        """Trust nothing that is known of the cluster any more, and read it all next."""
+        """Trust no known fact about the cluster any more; read everything next."""
         if self._reign is not None:
             self._reign.is_doubtful = True
             self.queue.put_first(events.ReadAgain())
@@ -227,7 +229,7 @@ class KafkaController:
     def on_response(
         self, broker_id: int, request: ControlRequest, response: ControlResponse
     ) -> None:
-        """Hear what a broker says to a request of this controller, or of an earlier reign."""
+        """Take a broker's answer to a request of this reign, or of an earlier one."""
         if self._reign is None or self._reign.seat.epoch != request.controller_epoch:
             return  # an answer to an earlier reign
         event = event_of_response(broker_id, request, response)
@@ -343,7 +345,7 @@ class KafkaController:
     # ---- the seat
 
     async def _on_seat_change(self, _event: Event) -> None:
-        """Find out who is controller; resign if it is another one, compete if it is nobody."""
+        """Find out who is controller; resign if it is another broker, compete if there is none."""
         holder = await self._elector.look()
         if self._reign is not None:
             if holder == self._settings.broker_id:
@@ -412,7 +414,7 @@ class KafkaController:
         reign = self._reign
         if reign is None or not reign.is_doubtful:
             return
-        # All orders are given once more: answers to earlier ones say nothing of those.
+        # All orders are given once more: answers to earlier ones prove nothing about them.
         self.queue.drop(lambda event: isinstance(event, ANSWERS))
         reign.changes.forget_orders()
         try:

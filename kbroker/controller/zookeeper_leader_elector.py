@@ -1,8 +1,8 @@
-"""ZookeeperLeaderElector: who is controller, decided by one ephemeral node.
+"""ZookeeperLeaderElector: the election of the controller by one ephemeral node.
 
 Law: becoming controller and raising the controller epoch is one transaction, so an epoch belongs to
 one broker; the node is watched from before it is read, so no change of it is missed. An epoch is
-above all that this broker knows of, also where the node of the epoch was removed by hand.
+above all that this broker knows of, even if the node of the epoch was removed by hand.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ZookeeperLeaderElector:
         self.controller_id = NO_CONTROLLER
 
     async def look(self) -> int:
-        """Read who is controller and watch for the next change; returns the id or NO_CONTROLLER."""
+        """Read the controller's id and watch for the next change; returns it or NO_CONTROLLER."""
         found = await self._zk.controller_id(self._on_event)
         self.controller_id = NO_CONTROLLER if found is None else found
         return self.controller_id
@@ -68,14 +68,13 @@ class ZookeeperLeaderElector:
         return stat is not None and stat.version == seat.epoch_version
 
     def outdo(self, epoch: int) -> None:
-        """There has been a controller of this epoch: the next one is higher."""
+        """A controller of this epoch has existed: the next one gets a higher one."""
         self._last_epoch = max(self._last_epoch, epoch)
 
     async def clear_own_node(self) -> bool:
-        """Give up a node of this very session that says nothing true: it was changed by hand, or
-        this broker could not take over, or not give up, when it wanted to.
-
-        Returns True when there is none (any more), and the seat may be competed for.
+        """Give up a node of this very session that is not true: it was edited by hand, or this
+        broker could not take over, or not give up, when it tried. Returns True if there is none
+        (any more), and the seat is open.
         """
         _, version = await self._zk.controller_epoch()
         stat = await self._zk.tree.exists(zk_paths.CONTROLLER)

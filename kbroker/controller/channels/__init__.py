@@ -1,1 +1,1 @@
-"""How the controller's orders get to the brokers, and what their answers mean."""
+"""The way of the controller's orders to the brokers, and the events that come of their answers."""

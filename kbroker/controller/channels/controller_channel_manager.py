@@ -2,10 +2,10 @@
 
 Law: requests of one broker are sent one after the other, each after the answer to the one before,
 and none overtakes another. A request that could not be sent is sent again until it is answered or
-the broker goes: dropping one would leave that broker with a wrong picture for good. What waits for
-a broker that cannot be reached is merged (`request_merge`), so it stays bounded by the number of
-partitions. A broker that registers again gets an empty queue and another channel: what was meant
-for its earlier life is dropped, and the controller tells it everything again.
+the broker goes: dropping one would leave that broker with a wrong picture for good. Requests that
+wait for a broker that cannot be reached are merged (`request_merge`), so they stay bounded by the
+number of partitions. A broker that registers again gets an empty queue and another channel:
+requests for its earlier life are dropped, and the controller sends it everything again.
 
 Kafka keeps every request in an unbounded queue instead (ControllerChannelManager.scala).
 """
@@ -35,7 +35,7 @@ class BrokerChannel(Protocol):
     async def send(self, request: ControlRequest) -> ControlResponse:
         """Send and return the answer.
 
-        Raises OSError or TimeoutError when the broker could not be reached.
+        Raises OSError or TimeoutError if the broker could not be reached.
         """
         ...
 
@@ -61,21 +61,21 @@ class ControllerChannelManager:
         self._senders[broker.broker_id] = _Sender(broker, channel, self._on_response)
 
     def update_broker(self, broker: Broker) -> None:
-        """A broker has other end points than before; what waits for it goes there."""
+        """A broker has other end points than before; requests that wait for it go there."""
         sender = self._senders[broker.broker_id]
         if broker.end_points != sender.broker.end_points:
             sender.move(broker, self._connect(broker))
 
     def expect_end(self, broker_id: int) -> None:
-        """A broker has said that it stops: until it registers again, nobody needs a warning that
-        it cannot be reached.
+        """A broker has announced its stop: until it registers again, nobody needs a warning that it
+        cannot be reached.
         """
         sender = self._senders.get(broker_id)
         if sender is not None:
             sender.is_ending = True
 
     async def remove_broker(self, broker_id: int) -> None:
-        """Stop sending to a broker; what is queued for it is dropped."""
+        """Stop sending to a broker, and drop its queue."""
         sender = self._senders.pop(broker_id, None)
         if sender is not None:
             await sender.stop()
@@ -103,18 +103,20 @@ class ControllerChannelManager:
 
     @property
     def queue_size(self) -> int:
-        """Requests that wait to be sent, to all brokers; those on their way are none of them."""
+        """The number of requests that wait to be sent, to all brokers; requests in flight do not
+        count.
+        """
         return sum(len(sender.queue) for sender in self._senders.values())
 
     def begin_anew(self) -> None:
-        """Everything will be sent once more: what waits is dropped, and what is on its way now is
-        neither sent again nor its answer told.
+        """Everything will be sent once more: drop the waiting requests. Those in flight are not
+        repeated, and their answers are not reported.
         """
         for sender in self._senders.values():
             sender.begin_anew()
 
     async def stop(self) -> None:
-        """Stop sending to all brokers: at once, also where nobody waits for the end of this."""
+        """Stop sending to all brokers: at once, even if nobody waits for the end of this."""
         senders = list(self._senders.values())
         self._senders.clear()
         for sender in senders:
@@ -136,7 +138,7 @@ class _Sender:
         self.queue = RequestQueue()
         self._in_flight: ControlRequest | None = None
         self._is_cancelled = False
-        self._is_superseded = False  # what is in flight, by all that follows it
+        self._is_superseded = False  # the request in flight, with all that it stands for
         self._arrived = asyncio.Event()
         name = f"controller to broker {broker.broker_id}"
         self._task = asyncio.create_task(self._run(), name=name)
@@ -177,12 +179,12 @@ class _Sender:
                     self._on_response(self.broker.broker_id, *answered)
                     await turn()
             except Exception:
-                # Not to be had by trying again: the broker or we cannot make sense of it.
+                # Another try cannot help: the broker or we cannot make sense of it.
                 log.exception("request to broker %d failed", self.broker.broker_id)
 
     async def _deliver_next(self) -> tuple[ControlRequest, ControlResponse] | None:
-        """Send the first of the queue until it is answered; when the broker cannot be reached, the
-        queue is merged, and another request may be the first. None when nothing is left to send.
+        """Send the first of the queue until it is answered. If the broker cannot be reached, the
+        queue is merged, and another request may be the first. None if nothing is left to send.
         """
         backoff_s, failures = RETRY_BACKOFF_S, 0
         while (request := await self.queue.take()) is not None:

@@ -1,7 +1,7 @@
-"""What the answers of brokers to the controller's requests mean, as events of the controller.
+"""Turns the brokers' answers to the controller's requests into events of the controller.
 
 As in Kafka, a replica is unusable when its broker answers KAFKA_STORAGE_ERROR, and usable when it
-answers without an error. It is usable, too, when its broker knows the order already, and says so by
+answers without an error. It is usable, too, when its broker knows the order already, and answers
 STALE_CONTROLLER_EPOCH for the partition: the first answer may have been lost with the connection.
 With Kafka such a replica counts as unusable until its broker starts again. Other codes of a
 partition say neither.
@@ -30,11 +30,11 @@ ANSWERS = (events.LeaderAndIsrResponseReceived, events.TopicDeletionStopReplicaR
 def event_of_response(
     broker_id: int, request: ControlRequest, response: ControlResponse
 ) -> Event | None:
-    """Return the event by which the controller acts on an answer; None for nothing to do."""
+    """The event by which the controller acts on an answer; None if there is nothing to do."""
     if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
         return events.ControllerFenced(request.controller_epoch)
     if response.error_code != ErrorCode.NONE:
-        # STALE_BROKER_EPOCH: the broker has registered again, and will be told everything again.
+        # STALE_BROKER_EPOCH: the broker has registered again, and will get everything again.
         kind, code = type(request).__name__, ErrorCode(response.error_code).name
         log.warning("broker %d refused %s: %s", broker_id, kind, code)
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
@@ -67,7 +67,7 @@ def _partition_errors(
     request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
 ) -> Iterator[tuple[TopicPartition, int]]:
     """Codes by partition: topics have ids from version 5 on, before that partitions have names. The
-    broker in this process tells both, and names tell apart topics without ids as well.
+    broker in this process sends both, and names work for topics without ids as well.
     """
     for answer in response.partition_errors:
         yield TopicPartition(answer.topic_name, answer.partition_index), answer.error_code

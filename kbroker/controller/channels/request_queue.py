@@ -1,7 +1,8 @@
-"""RequestQueue: what waits to be sent to one broker, merged in small steps when it is much.
+"""RequestQueue: requests that wait to be sent to one broker. Many of them are merged, in small
+steps.
 
-Law: requests leave in the order in which they came, and what was merged in the place of the last of
-them. While requests are being merged none of them leaves; those that come meanwhile wait behind.
+Law: requests leave in the order in which they came, merged ones in the place of the last of them.
+While requests are being merged none of them leaves; those that come meanwhile wait behind.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MERGE_ABOVE = 100  # waiting requests
 
 
 class RequestQueue:
-    """Owned by the event loop."""
+    """The requests for one broker. Owned by the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[ControlRequest] = deque()
@@ -28,35 +29,35 @@ class RequestQueue:
         return len(self._waiting)
 
     def put(self, request: ControlRequest) -> None:
-        """Let it wait behind all others."""
+        """Let a request wait behind all others."""
         self._waiting.append(request)
         self._is_merged = False
         if len(self._waiting) > MERGE_ABOVE and self._merging is None:
             self._begin_to_merge()
 
     def put_back(self, request: ControlRequest) -> None:
-        """Let it wait before all others: it was taken and did not get through."""
+        """Let a request wait before all others: it was taken and did not get through."""
         self._waiting = deque((request, *self._waiting))
 
     async def take(self) -> ControlRequest | None:
-        """Take the first one out; None when nothing waits."""
+        """Take the first request out; None if there is none."""
         await self._merged()
         return self._waiting.popleft() if self._waiting else None
 
     async def merge(self) -> None:
-        """Return when all that waits now is merged."""
+        """Return when all requests that wait now are merged."""
         await self._merged()
         if not self._is_merged and len(self._waiting) > 1:
             self._begin_to_merge()
             await self._merged()
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop all waiting requests."""
         self._waiting = deque()
         self._is_merged = True
 
     def stop(self) -> None:
-        """Merge no more."""
+        """Merge no more, and forget the merge under way."""
         if self._merging is not None:
             self._merging.cancel()
 

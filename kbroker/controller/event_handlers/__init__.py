@@ -1,1 +1,1 @@
-"""What the one broker that is controller does to its cluster, by kind of event."""
+"""The work of the active controller on its cluster, by kind of event."""

@@ -1,7 +1,7 @@
 """AlterPartitions: the controller writes the ISRs that leaders ask for (KIP-497).
 
-Only the controller writes them, so its picture is never behind the tree for long; the tree's
-version check decides all the same.
+Only the controller writes them, so its picture is never behind the tree for long; still, the tree's
+version check decides.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class AlterPartitions:
-    """Owned by the controller's queue."""
+    """Works the ISR changes of leaders. Owned by the controller's queue."""
 
     def __init__(self, states: StateChanges, put: Callable[[Event], object]) -> None:
         self._states = states
@@ -37,7 +37,7 @@ class AlterPartitions:
         self._put = put
 
     async def on(self, event: AlterPartition) -> AlterPartitionResult:
-        """Write what may be written, tell all brokers."""
+        """Write the changes that are allowed, and send them to all brokers."""
         broker = self._context.live_brokers.get(event.broker_id)
         if broker is None or broker.epoch != event.broker_epoch:
             log.info(
@@ -68,7 +68,7 @@ class AlterPartitions:
     def _decide(
         self, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int]
     ) -> LeaderAndIsr | ErrorCode | None:
-        """The answer where nothing has to be written, else None."""
+        """The answer if nothing has to be written, else None."""
         known = self._context.leadership.get(partition)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -81,7 +81,7 @@ class AlterPartitions:
         return None if refusal is ErrorCode.NONE else refusal
 
     def _eligible(self, isr: Iterable[int], epochs: Mapping[int, int]) -> frozenset[int]:
-        """Those of `isr` that live, but not those that the leader has seen in an earlier life
+        """The brokers of `isr` that live, without those that the leader saw in an earlier life
         (KIP-903).
         """
         live = self._context.live_brokers

@@ -1,9 +1,9 @@
-"""BrokerChanges: what an active controller does when brokers come, go, change or are about to stop,
+"""BrokerChanges: the active controller's work when brokers come, go, change or are about to stop,
 and when one of their log directories fails or works again.
 
-Law: what is read with a watch is read again when the watch fires, so a change is never missed; a
-change seen twice does nothing the second time. A broker whose registration is another one than
-before (its epoch tells) has died and come back, however quickly. The facts are those of
+Law: a node read with a watch is read again when the watch fires, so a change is never missed; a
+change seen twice does nothing the second time. A broker with another registration than before (its
+epoch shows that) has died and come back, however quickly. The facts are those of
 KafkaController.scala (onBrokerStartup, onBrokerFailure, onBrokerUpdate, doControlledShutdown,
 onBrokerLogDirFailure).
 """
@@ -47,7 +47,7 @@ class BrokerChanges:
         self._watches = watches
 
     async def read(self) -> None:
-        """Take the registered brokers over, with a channel to each."""
+        """Take over the registered brokers, and open a channel to each."""
         context = self._context
         found = await self._registered()
         bounced = [b for b, known in context.live_brokers.items() if _differs(known, found.get(b))]
@@ -56,7 +56,7 @@ class BrokerChanges:
         await self._states.channels.set_brokers(found.values())
 
     async def clear_notifications(self) -> None:
-        """Remove news from before this reign: all that they tell of is read again."""
+        """Remove news from before this reign: everything that they announce is read again."""
         epoch_version = self._context.epoch_version
         paths, _ = await self._notifications.log_dir_events(self._watches.log_dir_events)
         await self._notifications.delete(paths, epoch_version)
@@ -89,7 +89,7 @@ class BrokerChanges:
             self._update(found[broker_id])
 
     async def on_modification(self, event: events.BrokerModifications) -> None:
-        """A registered broker has changed what its node says."""
+        """The node of a registered broker has changed."""
         found = await self._zk.broker(event.broker_id, self._watches.broker)
         known = self._context.live_brokers.get(event.broker_id)
         if _differs(found, known):
@@ -118,7 +118,7 @@ class BrokerChanges:
         return found
 
     def _forget_past(self, gone: Iterable[int]) -> None:
-        """Forget the brokers' earlier lives, which say nothing about the next one."""
+        """Forget the brokers' earlier lives, which prove nothing about the next one."""
         context, ids = self._context, set(gone)
         context.shutting_down -= ids
         context.replicas_on_failed_dirs = {
@@ -142,7 +142,7 @@ class BrokerChanges:
         await self._states.replicas_offline(working)
         if deleting:
             await self._deletions.fail(deleting)
-        if not working:  # or nobody would hear that the broker is gone
+        if not working:  # or nobody would learn that the broker is gone
             self._states.send_metadata(self._context.live_brokers)
 
     async def _on_startup(self, come: list[int]) -> None:
@@ -182,7 +182,7 @@ class BrokerChanges:
         await self._notifications.delete(paths, self._context.epoch_version)
 
     async def on_leader_and_isr_response(self, event: events.LeaderAndIsrResponseReceived) -> None:
-        """A broker says which of its replicas work.
+        """A broker reports which of its replicas work.
 
         One that works again may lead at once; Kafka lets it wait until a broker starts.
         """

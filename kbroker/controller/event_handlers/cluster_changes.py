@@ -1,9 +1,9 @@
-"""ClusterChanges: what an active controller does, as one table from kinds of events to handlers.
+"""ClusterChanges: the active controller's work, as one table from kinds of events to handlers.
 
 Law: it lives as long as this broker is controller and handles one event at a time, so no event sees
 half of another's change. Files with duties of their own register the events they work. A handler
-may refuse what it was asked (KafkaError) only before it has changed anything, so that a refusal
-means that nothing happened.
+may refuse a request (KafkaError) only before it has changed anything: a refusal means that nothing
+happened.
 """
 
 from __future__ import annotations
@@ -92,14 +92,15 @@ class ClusterChanges:
 
     @property
     def queue_size(self) -> int:
-        """Requests that wait to be sent to brokers."""
+        """The number of requests that wait to be sent to brokers."""
         return self._states.channels.queue_size
 
     async def start(self) -> None:
-        """Take over: read the cluster, set up the states, tell the brokers, end what was begun.
+        """Take over: read the cluster, set up the states, inform the brokers, end what was
+        begun.
 
-        May be called again during the reign, when what is known may be wrong: everything is read
-        again.
+        May be called again during the reign, when the known picture may be wrong: everything is
+        read again.
         """
         context = self.context
         context.forget_cluster()
@@ -134,7 +135,7 @@ class ClusterChanges:
         self._doubts.watch()
 
     def forget_orders(self) -> None:
-        """Forget the orders that brokers have not been sent, or have not answered."""
+        """Forget the orders that were not sent to brokers, or were not answered."""
         self._states.channels.begin_anew()
 
     async def stop(self) -> None:
@@ -144,7 +145,7 @@ class ClusterChanges:
         await self._states.channels.stop()
 
     def register(self, kind: type[E], handler: Callable[[E], Awaitable[object]]) -> None:
-        """Let `handler` work the events of one type; what it returns is the event's answer."""
+        """Let `handler` work the events of one type; its result is the event's answer."""
         assert kind not in self._handlers, kind
         self._handlers[kind] = handler
 
@@ -187,7 +188,7 @@ class ClusterChanges:
 
     def _check_epoch(self) -> None:
         """A state with a higher epoch than ours shows that the epoch was set back by hand: brokers
-        would refuse all we say.
+        would refuse all our orders.
         """
         states = self.context.leadership.values()
         highest = max((state.controller_epoch for state in states), default=0)

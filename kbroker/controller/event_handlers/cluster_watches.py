@@ -1,8 +1,8 @@
-"""ClusterWatches: turns what the tree tells of into events of the controller.
+"""ClusterWatches: turns the tree's notifications into events of the controller.
 
 One object for all reigns of a broker: a node that is watched again by the same callback is not
-watched twice, and what a watch of an earlier reign tells is as good as news. The event of a broker
-that is not controller is dropped.
+watched twice, and a watch of an earlier reign is as good as a new one. The event of a broker that
+is not controller is dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kbroker.zk.tree import EventType, WatchEvent
 
 
 class ClusterWatches:
-    """The callbacks. Each is called on the event loop, once for each time it is set."""
+    """The callbacks. Each is called on the event loop, once each time it is set."""
 
     def __init__(self, put: Callable[[Event], object]) -> None:
         self._put = put
@@ -27,7 +27,7 @@ class ClusterWatches:
         self._put(events.BrokerChange())
 
     def broker(self, event: WatchEvent) -> None:
-        """The node of a broker was changed; that it went is told by its parent."""
+        """The node of a broker was changed; its parent reports that it went."""
         if event.type is not EventType.DELETED:
             self._put(events.BrokerModifications(int(_name(event))))
 

@@ -1,8 +1,9 @@
-"""DoubtfulElections: leaders of partitions of which everybody in sync has lost what memory held.
+"""DoubtfulElections: leaders for partitions whose in-sync replicas have all lost what was in memory
+only.
 
 Law: all replicas are asked how far their logs reach, and the furthest leads. Nobody leads before
-all have answered, or were waited for: a replica that is still to come may have the records that
-these have lost. Whoever needs a leader at once can ask for an unclean election.
+all have answered, or were waited for: a replica that is yet to answer may have the records that the
+others have lost. Whoever needs a leader at once can ask for an unclean election.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ WAIT_S = 30.0
 
 
 class LookAtDoubts(Event):
-    """It is time to ask the replicas of partitions in doubt."""
+    """Time to ask the replicas of partitions in doubt."""
 
     __slots__ = ()
 
 
 class DoubtfulElections:
-    """Owned by the controller's queue."""
+    """Holds these elections. Owned by the controller's queue."""
 
     def __init__(self, states: StateChanges, put: Callable[[Event], object]) -> None:
         self._states = states
@@ -43,18 +44,18 @@ class DoubtfulElections:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self) -> None:
-        """Look soon, where there are partitions in doubt that nobody looks at yet."""
+        """Look soon, if there are partitions in doubt that nobody looks at yet."""
         if self._context.in_doubt and self._timer is None:
             self._look_after(FIRST_LOOK_AFTER_S)
 
     def stop(self) -> None:
-        """Look no more until it is said to watch."""
+        """Look no more until `watch` is called again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     async def on_look(self, _event: LookAtDoubts) -> None:
-        """Give a leader to each partition of which enough is known."""
+        """Give a leader to each partition that enough is known about."""
         self.stop()
         waiting = self._still_waiting()
         if not waiting:
@@ -79,7 +80,7 @@ class DoubtfulElections:
         if len(ends) < len(replicas) and not is_late:
             return None
         isr = self._context.leadership[partition].leader_and_isr.isr
-        if ends.keys().isdisjoint(isr):  # only they can know what was committed
+        if ends.keys().isdisjoint(isr):  # only these can know what was committed
             leader = next(b for b in isr if self._is_online(partition, b))
             log.warning("%s: %d leads, which does not tell how far it reaches", partition, leader)
             return Elected(leader, (leader,))
@@ -89,7 +90,9 @@ class DoubtfulElections:
         return elected
 
     def _still_waiting(self) -> list[TopicPartition]:
-        """Those without a leader of which somebody in sync is there; others are forgotten."""
+        """The partitions without a leader that have a living in-sync replica; others are
+        forgotten.
+        """
         context = self._context
         context.in_doubt = {
             partition
@@ -117,7 +120,7 @@ class DoubtfulElections:
     async def _log_ends(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, dict[int, EpochEndOffset]]:
-        """Ends of the logs by partition and broker, as far as they are told."""
+        """Ends of the logs by partition and broker, as far as they are known."""
         context = self._context
         asked: dict[int, list[TopicPartition]] = {}
         for partition in partitions:

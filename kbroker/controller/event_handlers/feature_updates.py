@@ -1,7 +1,7 @@
-"""FeatureUpdates: the controller keeps the levels of features that the cluster has settled on.
+"""FeatureUpdates: the controller keeps the cluster's levels of features.
 
-Law: only what is in the tree counts; a node that cannot be read is reported and left as it is,
-because writing over it would enable or disable features for the whole cluster.
+Law: only the tree counts; a node that cannot be read is reported and left as it is, because writing
+over it would enable or disable features for the whole cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class FeatureUpdates:
-    """Owned by the controller's queue."""
+    """Works updates of features. Owned by the controller's queue."""
 
     def __init__(self, states: StateChanges, supported: tuple[SupportedFeature, ...]) -> None:
         self._context = states.context
@@ -33,7 +33,7 @@ class FeatureUpdates:
         self._supported = supported
 
     async def enable(self) -> None:
-        """Make the node of a new cluster, and that of an old one count from now on."""
+        """Create the node in a new cluster, and make an old cluster's count from now on."""
         try:
             node = await self._stored.read()
         except ZnodeFormatError as error:

@@ -1,8 +1,8 @@
 """LeaderElections: elections that somebody asks for, by ElectLeaders (KIP-460) or by
-/admin/preferred_replica_election, and those by which the controller keeps leaders balanced.
+/admin/preferred_replica_election, and the ones that keep leaders balanced.
 
 Law: only an unclean election that a person asks for may lose records; the balance, which runs by
-itself where it is enabled, never does. The node of a request is removed once it has been handled,
+itself if it is enabled, never does. The node of a request is removed once it has been handled,
 whatever the outcome, so that it is not handled twice.
 """
 
@@ -43,7 +43,7 @@ _STRATEGIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LeaderBalanceSettings:
-    """When leaders are balanced; an interval of None switches it off."""
+    """The schedule of the balance; an interval of None switches it off."""
 
     check_interval_s: float | None = None
     imbalance_per_broker_percentage: int = 10
@@ -62,7 +62,7 @@ NO_LEADER_BALANCE = LeaderBalanceSettings()
 
 
 class LeaderElections:
-    """Owned by the controller's queue."""
+    """Works requested elections and the balance. Owned by the controller's queue."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class LeaderElections:
         await self._work_request()
 
     async def on_balance(self, _event: AutoPreferredReplicaLeaderElection) -> None:
-        """Give leaderships back to brokers that have lost too many of theirs."""
+        """Give leaderships back to brokers that have lost too many."""
         percentage = self._settings.imbalance_per_broker_percentage
         for broker_id, partitions in unbalanced_partitions(self._context, percentage).items():
             log.info("broker %d is to lead %d partitions again", broker_id, len(partitions))

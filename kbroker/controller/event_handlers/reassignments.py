@@ -1,6 +1,6 @@
 """Reassignments: carries out the moves of partitions to other brokers (KIP-455).
 
-The phases are told in `state_machines/reassignment_phases.py`. They are asked for by
+`state_machines/reassignment_phases.py` describes the phases. Moves are requested by
 AlterPartitionReassignments or, as before it, by /admin/reassign_partitions; a partition leaves that
 node when it has arrived or was refused, and the node goes with the last one.
 """
@@ -46,13 +46,13 @@ class Reassignments:
         self._watches = watches
 
     async def start(self) -> None:
-        """A new controller: take up what is asked for in the tree, and what was begun."""
-        await self.drop_deleted()  # the last one may not have come to it
+        """A new controller: take up the moves that the tree asks for, and those already begun."""
+        await self.drop_deleted()  # the last controller may not have got there
         taken_up = await self._work_request()
         await self._resume(p for p in reassigning_partitions(self._context) if p not in taken_up)
 
     async def drop_leftovers(self) -> None:
-        """End what a controller that died in the middle of a move has begun to drop."""
+        """Finish dropping replicas that a controller left when it died in the middle of a move."""
         for partition, broker_ids in sorted(leftovers(self._context).items()):
             if not self._is_going(partition):
                 log.info("%s was moved away from %s, and they are in sync", partition, broker_ids)
@@ -72,7 +72,7 @@ class Reassignments:
     async def on_request(
         self, event: AlterPartitionReassignments
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Begin moves, turn them elsewhere, or call them off."""
+        """Begin moves, redirect them, or call them off."""
         answers: dict[TopicPartition, KafkaError | None] = {}
         moves: dict[TopicPartition, ReplicaAssignment] = {}
         live = self._context.live_broker_ids()
@@ -89,7 +89,7 @@ class Reassignments:
     async def on_list(
         self, _event: ListPartitionReassignments
     ) -> dict[TopicPartition, ReplicaAssignment]:
-        """Tell which partitions move."""
+        """Report which partitions move."""
         return {p: self._context.assignment(p) for p in reassigning_partitions(self._context)}
 
     async def on_zk_request(self, _event: ZkPartitionReassignment) -> None:
@@ -113,14 +113,14 @@ class Reassignments:
             await self._remove_from_request(going)
 
     def _is_going(self, partition: TopicPartition) -> bool:
-        """True for a partition that is not there, or not for long."""
+        """True for a partition that does not exist, or not for long."""
         is_there = bool(self._context.assignment(partition).replicas)
         return not is_there or self._context.is_queued_for_deletion(partition.topic)
 
     # ---- wishes
 
     async def _work_request(self) -> set[TopicPartition]:
-        """Begin what the node asks for; returns what was begun."""
+        """Begin the moves that the node asks for; returns them."""
         wanted = await self._requests.reassignment(self._watches.reassignment)
         if wanted is None:
             return set()
@@ -132,7 +132,7 @@ class Reassignments:
             if isinstance(move, KafkaError):
                 answers[partition] = move
                 continue
-            # The node changes with each partition that has arrived: the others are on their way.
+            # The node changes with each partition that has arrived: the others still move.
             current = self._context.assignment(partition)
             if not (is_being_reassigned(current) and move == current):
                 moves[partition] = move
@@ -150,7 +150,7 @@ class Reassignments:
         target: tuple[int, ...] | None,
         usable: Collection[int],
     ) -> ReplicaAssignment | KafkaError:
-        """The assignment while it moves, or why it cannot move there."""
+        """The assignment during the move, or the reason why it cannot be made."""
         current = self._context.assignment(partition)
         refusal = None if target is None else refused_target(current, target, usable)
         if refusal is not None:
@@ -233,7 +233,7 @@ class Reassignments:
         log.info("reassignment of %s: %s", partition, assignment)
         await self._write_assignment(partition, assignment)
         self._context.assignments[partition.topic][partition.partition] = assignment
-        # Another reassignment was under way: what it added may be needed no longer.
+        # Another reassignment was under way: replicas that it added may no longer be needed.
         unneeded = [b for b in before.replicas if b not in assignment.replicas]
         await self._drop_replicas(partition, unneeded)
         known = self._context.leadership.get(partition)
@@ -254,7 +254,7 @@ class Reassignments:
 
     async def _move_leader(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         known = self._context.leadership.get(partition)
-        if known is None:  # no replica has been alive since it was made: one may be now
+        if known is None:  # no replica was alive since its creation: one may be now
             await self._states.partitions_online([partition], ElectionStrategy.OFFLINE)
             return
         leader = known.leader_and_isr.leader
@@ -282,7 +282,7 @@ class Reassignments:
             return
         await self._states.replicas_offline(replicas)
         self._states.replicas_deletion_started(replicas)
-        # As in Kafka nobody waits for the answer: what a broker out of reach holds stays there.
+        # As in Kafka nobody waits for the answer: a broker out of reach keeps its copy.
         self._states.replicas.move(replicas, ReplicaState.DELETION_SUCCESSFUL)
         self._states.replicas.move(replicas, ReplicaState.NON_EXISTENT)
 

@@ -1,4 +1,4 @@
-"""StateChanges: carries out what the partition and replica machines decide.
+"""StateChanges: carries out the decisions of the partition and replica machines.
 
 Law: each method is one step: it asks the machine, writes to the tree with expected versions and
 fenced by the controller epoch, hands the outcome back to the machine, and sends one batch of
@@ -87,25 +87,27 @@ class StateChanges:
         return RequestBatch(self.context, self._broker_id)
 
     def send(self, batch: RequestBatch) -> None:
-        """Queue what has been gathered."""
+        """Queue the gathered requests."""
         self.channels.send(batch.build())
 
     def send_metadata(
         self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()
     ) -> None:
-        """Tell brokers of all live brokers and of these partitions."""
+        """Send brokers all live brokers and these partitions."""
         batch = self.batch()
         batch.add_update_metadata(broker_ids, partitions)
         self.send(batch)
 
     async def send_full_metadata(self, broker_ids: Iterable[int]) -> None:
-        """Tell brokers of everything; what they know beyond it is gone."""
+        """Send brokers everything; they forget anything beyond it."""
         batch = self.batch()
         batch.add_full_metadata(broker_ids)
         await self._send_in_turns(batch)
 
     async def _send_in_turns(self, batch: RequestBatch) -> None:
-        """As `send`, for what may be of thousands of partitions: others run between requests."""
+        """Queue the gathered requests, perhaps for thousands of partitions: others run between
+        them.
+        """
         for request in batch.build_each():
             if request is None:
                 await turn()
@@ -159,8 +161,8 @@ class StateChanges:
         await self._send_in_turns(batch)
 
     async def _adopt(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """New partitions whose state node is there already, by hand or by a write whose answer was
-        lost: they are led by what it says. Returns those it says something of.
+        """New partitions whose state node exists already, made by hand or by a write whose answer
+        was lost: its content holds. Returns the partitions that have one.
         """
         if not partitions:
             return []
@@ -201,13 +203,17 @@ class StateChanges:
         )
 
     def _without_doubt(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Those that may be led by whoever is in sync; the others wait for `DoubtfulElections`."""
+        """The partitions that any in-sync replica may lead; the others wait for
+        `DoubtfulElections`.
+        """
         in_doubt = self.context.in_doubt
         in_doubt.update(partitions_in_doubt(self.context, partitions))
         return [partition for partition in partitions if partition not in in_doubt]
 
     async def lead(self, chosen: Mapping[TopicPartition, Elected]) -> list[TopicPartition]:
-        """Let these lead. Returns partitions whose state has changed meanwhile: they stay."""
+        """Give these partitions their leaders. Returns the ones whose state has changed meanwhile:
+        they stay.
+        """
         batch = self.batch()
         writes = self.partitions.chosen_writes(chosen)
         conflicts = self.partitions.written(writes, await self._write(writes), batch)
@@ -218,9 +224,9 @@ class StateChanges:
     async def _topics_with_unclean_election(
         self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
     ) -> set[str]:
-        """Topics among these that may elect a leader which is not in sync.
+        """The topics that may elect a leader out of sync.
 
-        Read only where it could matter.
+        Read only if it could matter.
         """
         if strategy is not ElectionStrategy.OFFLINE:
             return set()
@@ -243,7 +249,7 @@ class StateChanges:
         return allowed
 
     async def raise_leader_epoch(self, partition: TopicPartition) -> bool:
-        """Write a new leader epoch and nothing else new; False when the state cannot be written."""
+        """Write a new leader epoch and no other change; False if the state cannot be written."""
         for _ in range(MAX_CONFLICT_RETRIES):
             await self._read_again([partition])
             known = self.context.leadership.get(partition)
@@ -257,7 +263,9 @@ class StateChanges:
         return False
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> None:
-        """The same for many, whose states have just been read; what cannot be written stays."""
+        """The same for many, whose states have just been read; states that cannot be written
+        stay.
+        """
         wanted = {}
         for partition in partitions:
             state = self.context.leadership[partition].leader_and_isr
@@ -271,7 +279,7 @@ class StateChanges:
     ) -> dict[TopicPartition, LeaderAndIsr | None]:
         """Write states over the versions that `partition_epoch` names, and remember them.
 
-        The value is the state with its new version, or None where the node had another one.
+        The value is the state with its new version, or None if the node had another one.
         """
         writes = [
             PartitionStateWrite(
@@ -301,13 +309,13 @@ class StateChanges:
         self.send(batch)
 
     def replicas_online(self, replicas: Iterable[Replica]) -> None:
-        """Replicas whose broker is there."""
+        """Replicas whose broker is alive."""
         batch = self.batch()
         self.replicas.online(replicas, batch)
         self.send(batch)
 
     async def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
-        """The same, with all that work at the start of a reign; all brokers are told everything."""
+        """The same for all working replicas at the start of a reign; all brokers get everything."""
         batch = self.batch()
         async for some in in_parts(list(replicas)):
             self.replicas.online(some, batch)
@@ -344,7 +352,7 @@ class StateChanges:
     def topic_removed(self, topic: str) -> None:
         """Forget a topic whose node has been removed; brokers stop it and keep its records."""
         partitions = self.context.partitions_of(topic)
-        self.context.topics_to_delete.add(topic)  # brokers hear that it goes for good
+        self.context.topics_to_delete.add(topic)  # brokers learn that it goes for good
         batch = self.batch()
         batch.add_update_metadata(self.context.live_brokers, partitions)
         for replica in self.context.replicas_of(partitions):
@@ -370,7 +378,9 @@ class StateChanges:
 
 
 async def in_parts(items: Sequence[T]) -> AsyncIterator[Sequence[T]]:
-    """As many partitions or replicas as others can wait for, with their turn in between."""
+    """As many partitions or replicas at a time as others can wait for, who get their turn between
+    parts.
+    """
     for start in range(0, len(items), _AT_ONCE):
         if start:
             await turn()

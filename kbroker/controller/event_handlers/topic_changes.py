@@ -1,12 +1,11 @@
-"""TopicChanges: what an active controller does when topics or partitions come, go or change.
+"""TopicChanges: the active controller's work when topics or partitions come, go or change.
 
-Law: as for brokers, what is read with a watch is read again when the watch fires. Of the node of a
-topic that is known, only partitions that were added count: replicas of known partitions are changed
-by a reassignment, and a node changed otherwise by hand says nothing until another controller reads
-it (as in Kafka). A topic without an id gets one, unless the protocol is older than ids; one whose
-id was lost to an old tool gets it back. A topic whose node was removed under the controller is
-forgotten, and the brokers serve it no longer; its records stay on disk, as nobody asked to have
-them deleted.
+Law: as for brokers, a node read with a watch is read again when the watch fires. In the node of a
+known topic only added partitions count: replicas of known partitions are changed by a reassignment,
+and other edits by hand have no effect until another controller reads the node (as in Kafka). A
+topic without an id gets one, unless the protocol is older than ids; one whose id was lost to an old
+tool gets it back. A topic whose node was removed under the controller is forgotten, and the brokers
+serve it no longer; its records stay on disk, as nobody asked to have them deleted.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class TopicChanges:
         self._watches = watches
 
     async def read(self) -> None:
-        """Take all topics over, with the states of their partitions."""
+        """Take over all topics, with the states of their partitions."""
         await self._take_over(await self._zk.topics(self._watches.topics))
         self._context.leadership = await self._zk.partition_states(self._context.all_partitions())
 
@@ -62,7 +61,7 @@ class TopicChanges:
         context, topic = self._context, event.topic
         found = await self._zk.topic_assignment(topic, self._watches.topic)
         if found is None:
-            return  # if it is gone, its parent tells so
+            return  # if it is gone, its parent reports it
         known = context.assignments.get(topic)
         if known is None:
             await self.on_topic_change()  # it could not be read before
@@ -126,7 +125,7 @@ class TopicChanges:
         return taken
 
     async def _write(self, topic: str) -> bool:
-        """Write what is known of a topic into its node; False where it does not fit."""
+        """Write a topic's facts into its node; False if they do not fit."""
         context = self._context
         assignment = TopicAssignment(
             topic_id=context.topic_id(topic), partitions=dict(context.assignments[topic])
@@ -137,7 +136,7 @@ class TopicChanges:
             log.error("topic %s stays without an id, its node would be too large: %r", topic, error)
             return False
         except NoNodeError:
-            pass  # gone by now, and we shall hear of it
+            pass  # gone by now, and a watch will say so
         return True
 
     async def _forget(self, topics: Iterable[str]) -> None:

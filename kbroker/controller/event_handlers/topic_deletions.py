@@ -1,4 +1,4 @@
-"""TopicDeletions: carries out what the TopicDeletionManager decides."""
+"""TopicDeletions: carries out the decisions of the TopicDeletionManager."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kbroker.turns import ENTRIES, turn
 
 log = logging.getLogger(__name__)
 
-_TOPICS_AT_ONCE = 64  # a millisecond, where they have few partitions
+_TOPICS_AT_ONCE = 64  # a millisecond, if they have few partitions
 
 
 class TopicDeletions:
-    """Topics that are going. Owned by the controller's queue."""
+    """Deletes topics. Owned by the controller's queue."""
 
     def __init__(self, states: StateChanges, watches: ClusterWatches, *, enabled: bool) -> None:
         self._states = states
@@ -33,7 +33,7 @@ class TopicDeletions:
         self._manager = TopicDeletionManager(states.context, enabled=enabled)
 
     async def read(self) -> None:
-        """Take over what people asked to have deleted."""
+        """Take over the requested deletions."""
         context = self._context
         asked = await self._zk.topic_deletions(self._watches.deletions)
         refused = {t for t in asked if t not in context.assignments or not self._manager.enabled}
@@ -104,8 +104,8 @@ class TopicDeletions:
         return steps
 
     def _together(self, steps: Iterable[DeletionStep]) -> Iterator[list[DeletionStep]]:
-        """Steps of one kind for as many topics as others can wait for: each write to the tree, and
-        each log that goes, would else wait for the disk by itself.
+        """Steps of one kind for as many topics as others can wait for: alone, each write to the
+        tree, and each removed log, would wait for the disk.
         """
         by_kind: dict[type[DeletionStep], list[DeletionStep]] = {}
         for step in steps:

@@ -1,4 +1,4 @@
-"""ControllerContext: all a controller knows of its cluster, and what its machines ask of it.
+"""ControllerContext: all that a controller knows of its cluster, and its machines' questions.
 
 Data with indexes. Owned by the controller's queue; a new controller starts with an empty one.
 """
@@ -16,7 +16,7 @@ from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 
 
 class PartitionState(Enum):
-    """Where a partition stands."""
+    """The state of a partition."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"  # replicas assigned, no leader yet
@@ -25,7 +25,7 @@ class PartitionState(Enum):
 
 
 class ReplicaState(Enum):
-    """Where one replica of a partition stands."""
+    """The state of one replica of a partition."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"
@@ -50,7 +50,7 @@ class ControllerContext:
         self.epoch = 0
         self.epoch_version = 0  # version of /controller_epoch, checked with every write
         self.inter_broker_listener: str | None = None  # None: the first of a broker
-        self.gives_topic_ids = True  # to topics that were made without
+        self.gives_topic_ids = True  # to topics that were created without
         self.live_brokers: dict[int, Broker] = {}
         self.shutting_down: set[int] = set()
         self.topic_ids: dict[str, UUID] = {}
@@ -62,15 +62,15 @@ class ControllerContext:
         self.topics_ineligible_for_deletion: set[str] = set()
         self.topics_with_deletion_started: set[str] = set()
         self.replicas_on_failed_dirs: set[Replica] = set()
-        self.replicas_away: set[Replica] = set()  # taken for offline, though their broker lives
+        self.replicas_away: set[Replica] = set()  # considered offline, though their broker lives
         self.in_doubt: set[TopicPartition] = set()  # see partitions_in_doubt
 
     def forget_cluster(self) -> None:
         """Be ready to read the cluster again within one reign.
 
-        Who is about to stop stays, and so do the registrations, by which it is seen whether a
-        broker is still the same. Which replicas cannot be used is asked again: an answer that one
-        of them can was dropped, maybe, with all others.
+        The brokers about to stop stay, and so do the registrations, which show whether a broker is
+        still the same. Unusable replicas are asked for again: an answer that one can be used may
+        have been dropped with all others.
         """
         self.topic_ids.clear()
         self.assignments.clear()
@@ -90,12 +90,12 @@ class ControllerContext:
         return broker_id in self.live_brokers and broker_id not in self.shutting_down
 
     def is_registered(self, broker_id: int, broker_epoch: int) -> bool:
-        """True when this is the broker's present life: answers of an earlier one say nothing."""
+        """True if this is the broker's present life: answers of an earlier one prove nothing."""
         broker = self.live_brokers.get(broker_id)
         return broker is not None and broker.epoch == broker_epoch
 
     def end_points_between_brokers(self, broker_id: int) -> list[EndPoint]:
-        """Where other brokers reach a live broker: one end point, or none."""
+        """The address at which other brokers reach a live broker: one end point, or none."""
         name, end_points = self.inter_broker_listener, self.live_brokers[broker_id].end_points
         return [e for e in end_points if name in (None, e.listener_name)][:1]
 
@@ -114,7 +114,7 @@ class ControllerContext:
     # ---- topics
 
     def set_assignment(self, topic: str, assignment: TopicAssignment) -> None:
-        """Take over what a topic's node says."""
+        """Take over the content of a topic's node."""
         self.topic_ids[topic] = assignment.topic_id
         self.assignments[topic] = {}
         self.add_partitions(topic, assignment.partitions)
@@ -128,17 +128,17 @@ class ControllerContext:
             self.assignments[topic][partition] = assignment
 
     def topic_id(self, topic: str) -> UUID:
-        """The topic's id, zero when it has none."""
+        """The topic's id, zero if it has none."""
         return self.topic_ids.get(topic, ZERO_UUID)
 
     def topic_names(self, topic_ids: Collection[UUID]) -> dict[UUID, str]:
-        """The names of those topics that are known."""
+        """The names of the known ones among these topics."""
         return {
             topic_id: name for name, topic_id in self.topic_ids.items() if topic_id in topic_ids
         }
 
     def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
-        """Who holds a partition; nobody when it is unknown."""
+        """The replicas of a partition; none if it is unknown."""
         found = self.assignments.get(topic_partition.topic, {}).get(topic_partition.partition)
         return found if found is not None else ReplicaAssignment(replicas=())
 
@@ -204,15 +204,15 @@ class ControllerContext:
     # ---- states
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
-        """Where a partition stands."""
+        """The state of a partition: NonExistent if it is unknown."""
         return self.partition_states.get(topic_partition, PartitionState.NON_EXISTENT)
 
     def replica_state(self, replica: Replica) -> ReplicaState:
-        """Where a replica stands."""
+        """The state of a replica: NonExistent if it is unknown."""
         return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
 
     def replicas_in_state(self, topic: str, state: ReplicaState) -> list[Replica]:
-        """The replicas of a topic that stand there."""
+        """The replicas of a topic in that state."""
         return [r for r in self.replicas_of_topic(topic) if self.replica_state(r) is state]
 
     def is_queued_for_deletion(self, topic: str) -> bool:

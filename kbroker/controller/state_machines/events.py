@@ -1,7 +1,7 @@
-"""What can happen to a controller.
+"""Events of a controller.
 
 Each event is one turn of the controller's queue; no two are handled at once. Kinds of events that
-belong to one duty alone live beside it; whoever works a kind registers for its type.
+belong to one duty alone live beside it; their handlers register for the type.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Anything a controller works. Two of one kind that say the same are equal; a kind that says
-    nothing but its name needs no methods of its own.
+    """Anything a controller works. Two events of one kind with equal content are equal; a kind
+    without content needs no methods of its own.
     """
 
 
@@ -37,7 +37,7 @@ class Reelect(Event):
 
 
 class Expire(Event):
-    """The session has ended: whatever this broker was, it is no longer controller."""
+    """The session has ended: this broker is no longer controller, if it was."""
 
     __slots__ = ()
 
@@ -133,8 +133,8 @@ class TopicDeletionStopReplicaResponseReceived(Event):
 
 @dataclass(frozen=True, slots=True)
 class UncleanLeaderElectionEnable(Event):
-    """A topic, or with None every topic that says nothing itself, may now be led by a replica that
-    is not in sync.
+    """A topic, or with None every topic without a setting of its own, may now be led by a replica
+    that is not in sync.
     """
 
     topic: str | None = None

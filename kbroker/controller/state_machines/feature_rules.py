@@ -1,7 +1,7 @@
-"""Changes of the cluster's features that clients ask for (KIP-584): which of them are allowed.
+"""The rules by which clients may change the cluster's features (KIP-584).
 
-Pure. A feature is raised, lowered where the client says that it means to, and removed by a level
-below 1; no level is settled on that a living broker does not support.
+Pure. A feature is raised, lowered if the client says that it means to, and removed by a level below
+1. A level that a living broker does not support is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FeatureUpdate:
-    """The level that one feature shall have."""
+    """A feature and its requested level."""
 
     feature: str
     level: int

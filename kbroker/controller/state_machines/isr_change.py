@@ -1,7 +1,7 @@
-"""ISR changes: what a leader asks of the controller by AlterPartition, and what it hears (KIP-497,
+"""ISR changes: a leader's request to the controller by AlterPartition, and the answer (KIP-497,
 KIP-704, KIP-841).
 
-Pure. Law: a change counts only when it was decided on what the tree holds now: same leader epoch,
+Pure. Law: a change counts only if it was decided on the tree's present state: same leader epoch,
 same partition epoch. One that is in the tree already is answered as done, so a leader that missed
 the answer may ask again.
 """
@@ -18,9 +18,9 @@ from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AlterPartition(Event):
-    """A leader asks for other ISRs; `changes` has what the nodes are to hold, with the leader and
-    partition epochs the leader knows. `epochs` has for each of them the broker epochs under which
-    it saw the replicas, unknown (-1) for some.
+    """A leader asks for other ISRs; `changes` has the new states of the nodes, with the leader and
+    partition epochs that the leader knows. `epochs` has for each of them the broker epochs under
+    which it saw the replicas, unknown (-1) for some.
 
     Its answer is an `AlterPartitionResult`.
     """
@@ -42,8 +42,8 @@ class AlterPartitionResult:
 def refused_isr_change(
     current: LeaderAndIsr, wanted: LeaderAndIsr, eligible: Collection[int]
 ) -> ErrorCode:
-    """NONE for a change that is to be written, else why it is not; `eligible` are the brokers that
-    may be in sync.
+    """NONE for a change that should be written, else the reason against it; `eligible` are the
+    brokers that may be in sync.
     """
     if (
         wanted.partition_epoch > current.partition_epoch
@@ -62,7 +62,7 @@ def refused_isr_change(
 
 
 def is_done_already(current: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
-    """True when the tree holds what is wanted, perhaps since an earlier request."""
+    """True if the tree holds the requested state, perhaps since an earlier request."""
     return (
         wanted.partition_epoch <= current.partition_epoch
         and (wanted.leader, wanted.leader_epoch, wanted.leader_recovery_state)

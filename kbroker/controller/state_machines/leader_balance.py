@@ -1,9 +1,9 @@
 """Leader balance: which partitions should go back to their preferred leaders by themselves
 (auto.leader.rebalance.enable).
 
-Pure. Law: a broker gets its leaderships back when more than leader.imbalance.per.broker.percentage
-of those it should have are elsewhere, and only those it can take over now, because an election of a
-replica that is offline or out of sync would fail. Nothing happens while partitions move, as in
+Pure. Law: a broker gets its leaderships back if more than leader.imbalance.per.broker.percentage of
+those it should have are elsewhere. It gets only those it can take over now, because an election of
+a replica that is offline or out of sync would fail. Nothing happens while partitions move, as in
 Kafka.
 """
 
@@ -19,7 +19,7 @@ from kbroker.model import TopicPartition
 def unbalanced_partitions(
     context: ControllerContext, percentage: int
 ) -> dict[int, list[TopicPartition]]:
-    """By broker, the partitions that are to be led by it again."""
+    """By broker, the partitions that it should lead again."""
     if reassigning_partitions(context):
         return {}
     preferred: dict[int, list[TopicPartition]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Who leads: the four ways a leader is chosen, as functions over lists and sets.
+"""Leader election: the four ways to choose a leader, as functions over lists and sets.
 
 Law: the leader comes from the in-sync replicas, in the order of the assignment; only the offline
 election may go outside them, and only when the topic allows it (unclean.leader.election.enable),

@@ -1,4 +1,4 @@
-"""PartitionStateMachine: which moves a partition may make, and what is written for its leader.
+"""PartitionStateMachine: a partition's moves, and the writes for its leader.
 
     NonExistent -> New -> Online <-> Offline -> NonExistent
 
@@ -41,7 +41,7 @@ VALID_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
 
 
 class ElectionStrategy(Enum):
-    """Why a leader is chosen."""
+    """The reason for which a leader is chosen."""
 
     OFFLINE = "offline"
     REASSIGN = "reassign"
@@ -59,7 +59,7 @@ class PartitionStateMachine:
     def allowed(
         self, partitions: Iterable[TopicPartition], target: PartitionState
     ) -> list[TopicPartition]:
-        """Those of the partitions that may move to `target`; the others stay where they are."""
+        """The partitions that may move to `target`; the others stay where they are."""
         return [p for p in partitions if self._context.partition_state(p) in VALID_PREVIOUS[target]]
 
     def transition_to(self, partition: TopicPartition, target: PartitionState) -> None:
@@ -111,7 +111,7 @@ class PartitionStateMachine:
     ) -> list[PartitionStateWrite]:
         """New leaders of partitions that have had one.
 
-        Those for which nobody can be elected are left out.
+        Partitions without a possible leader are left out.
         """
         elected = {p: self._elect(p, strategy, allow_unclean) for p in partitions}
         return self.chosen_writes({p: e for p, e in elected.items() if e is not None})
@@ -143,7 +143,7 @@ class PartitionStateMachine:
         versions: Mapping[TopicPartition, int | None],
         batch: RequestBatch,
     ) -> list[TopicPartition]:
-        """Take over what was written and tell the replicas.
+        """Take over the written states and inform the replicas.
 
         Returns partitions whose node had another version.
         """
@@ -189,7 +189,8 @@ class PartitionStateMachine:
 def remember(context: ControllerContext, write: PartitionStateWrite, version: int) -> None:
     """Put a written state into the context, with the version its node has now.
 
-    It keeps the transaction of the one before: a new state makes nobody safer who returned since.
+    It keeps the transaction of the state before: a new state makes no replica safer that returned
+    since.
     """
     known = context.leadership.get(write.topic_partition)
     state = replace(write.leader_and_isr, partition_epoch=version)
@@ -203,8 +204,8 @@ def remember(context: ControllerContext, write: PartitionStateWrite, version: in
 def remember_read(
     context: ControllerContext, found: Mapping[TopicPartition, PartitionStateZnode]
 ) -> None:
-    """Put states that were read into the context; what it has written itself keeps its transaction
-    here as well.
+    """Put states that were read into the context; a state that this controller wrote keeps its
+    transaction.
     """
     for partition, read in found.items():
         known = context.leadership.get(partition)
@@ -215,7 +216,7 @@ def remember_read(
 
 
 def vouch(context: ControllerContext, partition: TopicPartition) -> None:
-    """The leader has said who is in sync: they have caught up since they registered."""
+    """The leader has named the in-sync replicas: they have caught up since they registered."""
     known = context.leadership[partition]
     newest = _newest_registration(context, known.leader_and_isr.isr)
     context.leadership[partition] = replace(known, zxid=max(known.zxid, newest))

@@ -1,8 +1,8 @@
 """Reassignment: how the replicas of a partition change from one set to another (KIP-455).
 
 While it moves, a partition's replicas are the target's followed by those that leave; `adding` and
-`removing` say which are which. Origin and target can so be told from the assignment alone, and a
-controller that takes over goes on where the last one stopped.
+`removing` say which are which. So the assignment alone shows origin and target, and a new
+controller goes on from where the last one stopped.
 
 Pure. The phases, after the assignment above has been written down:
 
@@ -24,16 +24,16 @@ from kbroker.model import ReplicaAssignment, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitionReassignments(Event):
-    """Move partitions to these replicas; None stands for back to where they came from.
+    """Move partitions to these replicas; None means back to their origin.
 
-    Its answer is, for each partition, None or the KafkaError that refused it.
+    The answer has for each partition None or the KafkaError that refused it.
     """
 
     targets: dict[TopicPartition, tuple[int, ...] | None]
 
 
 class ListPartitionReassignments(Event):
-    """Somebody asks which partitions move. Its answer is the assignment of each."""
+    """Somebody asks which partitions move. The answer is the assignment of each."""
 
     __slots__ = ()
 
@@ -57,17 +57,17 @@ def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
 
 
 def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Where a partition moves from."""
+    """The replicas that a partition moves from."""
     return _without(assignment.replicas, assignment.adding_replicas)
 
 
 def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
-    """Where a partition moves to."""
+    """The replicas that a partition moves to."""
     return _without(assignment.replicas, assignment.removing_replicas)
 
 
 def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """The assignment of a partition on its way to `target`, wherever it was going before."""
+    """The assignment of a partition on its way to `target`, no matter where it was going before."""
     origin = origin_replicas(assignment)
     every = tuple(dict.fromkeys((*target, *origin)))
     return ReplicaAssignment(
@@ -80,7 +80,9 @@ def reassign_to(assignment: ReplicaAssignment, target: Sequence[int]) -> Replica
 def reassigned(
     assignment: ReplicaAssignment, target: Sequence[int] | None
 ) -> ReplicaAssignment | None:
-    """As `reassign_to`; without a target back to the origin, or None where nothing moves."""
+    """The assignment on the way to a target, or back to the origin without one; None if nothing
+    moves.
+    """
     if target is not None:
         return reassign_to(assignment, target)
     if is_being_reassigned(assignment):
@@ -91,7 +93,7 @@ def reassigned(
 def refused_target(
     assignment: ReplicaAssignment, target: Sequence[int], live: Collection[int]
 ) -> str | None:
-    """Why a partition cannot move to `target`, in Kafka 3.9's words; None when it can."""
+    """The reason why a partition cannot move to `target`, in Kafka 3.9's words; None if it can."""
     shown = f"ArrayBuffer({', '.join(map(str, target))})"
     if not target:
         return "Empty replica list specified in partition reassignment."
@@ -120,9 +122,9 @@ def reassigning_partitions(context: ControllerContext) -> list[TopicPartition]:
 
 
 def leftovers(context: ControllerContext) -> dict[TopicPartition, list[int]]:
-    """Brokers that are in sync and hold no replica by the assignment, as that was written before
-    they were dropped, and the controller ended then. Should all others leave the ISR before them,
-    nobody could lead; so they are none where nobody else is in it.
+    """In-sync brokers that hold no replica by the assignment: it was written before they were
+    dropped, and then the controller ended. If all others left the ISR before them, nobody could
+    lead; so there are none if nobody else is in it.
     """
     found = {}
     for partition, state in context.leadership.items():

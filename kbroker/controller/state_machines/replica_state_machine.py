@@ -1,4 +1,4 @@
-"""ReplicaStateMachine: which moves one replica may make, and which brokers hear of them.
+"""ReplicaStateMachine: a replica's moves, and the brokers that learn of them.
 
     NonExistent -> New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent
                              Offline, DeletionStarted -> DeletionIneligible -> Online, Offline
@@ -42,7 +42,7 @@ class ReplicaStateMachine:
         self._context = context
 
     def allowed(self, replicas: Iterable[Replica], target: ReplicaState) -> list[Replica]:
-        """Those of the replicas that may move to `target`; the others stay where they are."""
+        """The replicas that may move to `target`; the others stay where they are."""
         return [r for r in replicas if self._context.replica_state(r) in VALID_PREVIOUS[target]]
 
     def transition_to(self, replica: Replica, target: ReplicaState) -> None:
@@ -71,7 +71,7 @@ class ReplicaStateMachine:
         """Replicas of new partitions, or added to old ones: those learn their leader at once."""
         for replica in self.allowed(replicas, _S.NEW):
             known = self._context.leadership.get(replica.topic_partition)
-            # One that an unclean election has chosen already was told to lead.
+            # One that an unclean election has chosen has its order to lead already.
             if known is not None and known.leader_and_isr.leader != replica.broker_id:
                 batch.add_leader_and_isr([replica.broker_id], replica.topic_partition, is_new=True)
             self.transition_to(replica, _S.NEW)
@@ -111,7 +111,7 @@ class ReplicaStateMachine:
         return writes
 
     def stop(self, replicas: Iterable[Replica], batch: RequestBatch) -> None:
-        """Tell the brokers of replicas that go offline to stop serving them."""
+        """Order the brokers of replicas that go offline to stop serving them."""
         for replica in replicas:
             batch.add_stop_replica(replica.broker_id, replica.topic_partition, delete=False)
 
@@ -122,7 +122,7 @@ class ReplicaStateMachine:
         versions: Mapping[TopicPartition, int | None],
         batch: RequestBatch,
     ) -> list[TopicPartition]:
-        """Take over ISRs written without `broker_id`, tell the others.
+        """Take over ISRs written without `broker_id`, and inform the others.
 
         Returns partitions that were in conflict.
         """
@@ -143,8 +143,8 @@ class ReplicaStateMachine:
     def offline(self, replicas: Iterable[Replica], batch: RequestBatch) -> None:
         """Replicas that no longer work, after their ISRs have been written.
 
-        All brokers hear of them, also where no ISR has changed: those of a broker that has stopped
-        had left before.
+        All brokers learn of them, even if no ISR has changed: a broker that has stopped had left
+        its ISRs before.
         """
         context = self._context
         for replica in replicas:
@@ -160,7 +160,7 @@ class ReplicaStateMachine:
             batch.add_stop_replica(replica.broker_id, replica.topic_partition, delete=True)
 
     def move(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
-        """A move that nobody has to be told of."""
+        """A move that no broker needs to know of."""
         for replica in self.allowed(replicas, target):
             self.transition_to(replica, target)
             if target is _S.NON_EXISTENT:

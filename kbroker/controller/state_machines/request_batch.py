@@ -1,8 +1,8 @@
-"""RequestBatch: what the brokers have to be told after a step, gathered per broker and built once.
+"""RequestBatch: the requests to the brokers after a step, gathered per broker and built once.
 
 Pure. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr,
 UpdateMetadata, StopReplica. A LeaderAndIsr for one broker brings the new metadata to every live
-one, because clients ask any of them who leads.
+one, because clients ask any of them for leaders.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class RequestBatch:
     def add_leader_and_isr(
         self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool = False
     ) -> None:
-        """Tell these brokers who leads a partition, and all brokers its metadata."""
+        """Send these brokers the leader of a partition, and all brokers its metadata."""
         for broker_id in broker_ids:
             partitions = self._leader_and_isr.setdefault(broker_id, {})
             partitions[partition] = partitions.get(partition, False) or is_new
         self.add_update_metadata(self._context.live_brokers, (partition,))
 
     def add_stop_replica(self, broker_id: int, partition: TopicPartition, *, delete: bool) -> None:
-        """Tell a broker to stop, and perhaps delete, its replica."""
+        """Order a broker to stop, and perhaps delete, its replica."""
         partitions = self._stop_replica.setdefault(broker_id, {})
         partitions[partition] = partitions.get(partition, False) or delete
 
     def add_update_metadata(
         self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> None:
-        """Tell these brokers of all brokers and of these partitions."""
+        """Send these brokers all brokers and these partitions."""
         self._metadata_brokers.update(dict.fromkeys(broker_ids))
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
     def add_full_metadata(self, broker_ids: Iterable[int]) -> None:
-        """Tell these brokers, and all others of this step, of everything: what they know beyond it
-        is gone. Kafka's brokers keep topics that were deleted while they could not be reached.
+        """Send these brokers, and all others of this step, everything; they forget anything beyond
+        it. Kafka's brokers keep topics that were deleted while they could not be reached.
         """
         self.add_update_metadata(broker_ids, self._context.leadership)
         self._metadata_is_full = True
@@ -67,8 +67,8 @@ class RequestBatch:
         return [request for request in self.build_each() if request is not None]
 
     def build_each(self) -> Iterator[tuple[int, ControlRequest] | None]:
-        """As `build`, in steps of a few milliseconds: one that comes to no request yet is None. The
-        context may not change in between.
+        """Build the requests in steps of a few milliseconds; a step that completes no request
+        yields None. The context may not change in between.
         """
         live = self._context.live_brokers
         for broker_id, news in self._leader_and_isr.items():

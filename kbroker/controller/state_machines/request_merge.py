@@ -1,9 +1,9 @@
-"""Makes few requests out of many that wait for one broker, without changing what they come to.
+"""Makes few requests out of many that wait for one broker, to the same effect.
 
 Pure. Law: afterwards there is at most one request of each kind, in the order StopReplica,
-LeaderAndIsr, UpdateMetadata, and each names a partition at most once; so what waits for a broker
-that cannot be reached is bounded by the number of its partitions, however long that lasts. A
-broker that was to hear of the others before it leads or follows hears of them first, in one more
+LeaderAndIsr, UpdateMetadata, and each names a partition at most once; so the queue for a broker
+that cannot be reached is bounded by the number of its partitions, however long that lasts. A broker
+that was to hear of the others before it leads or follows hears of them first, in one more
 UpdateMetadata without partitions: Apache Kafka's brokers do not follow a leader they do not know.
 
 Of several orders for one partition the last one counts: a stop makes an order to lead or follow
@@ -39,7 +39,7 @@ _AT_ONCE = 1_024  # partitions; about five milliseconds
 class RequestMerge:
     """The requests of one reign to one registration of a broker, made fewer in small steps.
 
-    Has the last order for each partition. Ids go with the partition: a name may be used again.
+    It has the last order for each partition. Ids go with the partition: a name may be used again.
     """
 
     def __init__(self, requests: Iterable[ControlRequest]) -> None:
@@ -56,7 +56,7 @@ class RequestMerge:
         self._metadata: dict[TopicPartition, tuple[UUID, _MetadataState]] = {}
 
     def steps(self) -> Iterator[None]:
-        """All of the work, a few milliseconds between two steps."""
+        """Do all of the work, with a yield after every few milliseconds."""
         works = chain.from_iterable(map(self._add, self._requests))
         for number, _ in enumerate(chain(works, self._build()), 1):
             if number % _AT_ONCE == 0:
@@ -158,7 +158,7 @@ def _sort_by_topic(
 
 
 def _with(struct: _StructT, **changes: Any) -> _StructT:
-    """A copy of a request, or of a part of one: what is queued is shared with other brokers."""
+    """A copy of a request, or of a part of one: queued ones are shared with other brokers."""
     changed = copy(struct)
     for name, value in changes.items():
         setattr(changed, name, value)

@@ -1,4 +1,5 @@
-"""Elections people and the broker itself ask for (KIP-183, KIP-460): which partitions they touch.
+"""Elections on request, by people or by the broker itself (KIP-183, KIP-460): the partitions they
+touch.
 
 Pure. A preferred election gives leadership to the first replica of the assignment; an unclean one
 gives a partition without a leader any living replica, though records may be lost.
@@ -27,7 +28,7 @@ class ElectionType(IntEnum):
 class ElectLeaders(Event):
     """Somebody asks for an election of these partitions.
 
-    Its answer is, for each partition, its new leader or the KafkaError that says why it has none.
+    The answer has for each partition its new leader, or the KafkaError that says why it has none.
     """
 
     partitions: frozenset[TopicPartition]
@@ -41,7 +42,7 @@ class ZkPreferredElection(Event):
 
 
 class AutoPreferredReplicaLeaderElection(Event):
-    """It is time to look whether leaders are balanced."""
+    """Time to check whether leaders are balanced."""
 
     __slots__ = ()
 
@@ -52,7 +53,7 @@ ElectionResults = dict[TopicPartition, "int | KafkaError"]
 def sort_out(
     context: ControllerContext, partitions: Iterable[TopicPartition], election_type: ElectionType
 ) -> tuple[list[TopicPartition], ElectionResults]:
-    """The partitions to hold an election for, and the answers for all others."""
+    """The partitions that need an election, and the answers for all others."""
     electable: list[TopicPartition] = []
     answers: ElectionResults = {}
     for partition in sorted(partitions):
@@ -65,7 +66,7 @@ def sort_out(
 
 
 def failed_election(partition: TopicPartition, election_type: ElectionType) -> KafkaError:
-    """Nobody could be elected."""
+    """The error if nobody could be elected."""
     if election_type is ElectionType.PREFERRED:
         code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         strategy = "PreferredReplicaPartitionLeaderElectionStrategy"

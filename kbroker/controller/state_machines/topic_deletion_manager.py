@@ -1,4 +1,5 @@
-"""TopicDeletionManager: when a topic's deletion starts, waits, is tried again and is done.
+"""TopicDeletionManager: the moments at which a topic's deletion starts, waits, is tried again and
+is done.
 
 Pure: `resume` returns the steps that are due; the shell carries them out and calls again when
 something has changed. A topic waits while a replica sits on a dead broker (it is then ineligible),
@@ -77,9 +78,9 @@ class TopicDeletionManager:
                 self._context.topics_ineligible_for_deletion.discard(topic)
 
     def due(self, topics: Iterable[str] | None = None) -> Iterator[DeletionStep | None]:
-        """For one topic after the other the step that is due now, None where there is none.
+        """For one topic after the other the step that is due now, None if there is none.
 
-        Of `topics` only, where something changed for no other.
+        Only for `topics`, if something changed for no other.
         """
         queued = self._context.topics_to_delete
         looked_at = sorted(queued if topics is None else queued.intersection(topics))

@@ -1,12 +1,11 @@
-"""Brokers that come back from where no controller can tell what they have kept.
+"""Brokers that come back, and no controller knows which records they have kept.
 
-Pure. Law: a state node that was written before a broker registered says something of an earlier
-life of that broker. Where that life's end was seen, the broker has left the ISR, unless it was the
-last in it; where there was no controller to see it, the broker is in it still. Its log may have
-lost what was not synced, so it neither leads nor counts as in sync before it has caught up, as long
-as others are left. Where none are left, the replica whose log reaches furthest leads: by leader
-epoch, then by offset, it has all of what the others have kept of the committed records (the rule
-of Raft, section 5.4.1).
+Pure. Law: a state node that was written before a broker registered describes an earlier life of
+that broker. If a controller saw the end of that life, the broker has left the ISR, unless it was
+the last in it; otherwise the broker is still in it. Its log may have lost what was not synced, so
+it neither leads nor counts as in sync before it has caught up, as long as others are left. If none
+are left, the replica whose log reaches furthest leads: by leader epoch, then by offset, it has all
+committed records that the others have kept (the rule of Raft, section 5.4.1).
 
 Kafka's controllers compare none of this: there, a leader that has lost its end with the power leads
 on, and its followers cut off what it has lost.
@@ -27,8 +26,8 @@ from kbroker.zk.zk_paths import PartitionStateWrite
 def replicas_that_returned(context: ControllerContext) -> Iterator[Replica]:
     """Replicas in an ISR that knows an earlier life of their broker.
 
-    Where nobody else in sync is alive they are left out, because one of them has to lead, unless it
-    is in doubt who.
+    If nobody else in sync is alive they are left out, because one of them has to lead, unless it is
+    in doubt which.
     """
     live = context.live_brokers
     for partition, state in context.leadership.items():
@@ -42,8 +41,8 @@ def replicas_that_returned(context: ControllerContext) -> Iterator[Replica]:
 def leaders_that_returned(context: ControllerContext) -> Iterator[TopicPartition]:
     """Partitions that such a replica goes on leading, while others have one of them too.
 
-    It needs a new epoch: under the old one it could write other records where it had lost some, and
-    nobody could tell them apart.
+    The replica needs a new epoch: under the old one it could write other records in place of lost
+    ones, and nobody could tell them apart.
     """
     for partition, state in context.leadership.items():
         leader = context.live_brokers.get(state.leader_and_isr.leader)
@@ -59,7 +58,7 @@ def leaders_that_returned(context: ControllerContext) -> Iterator[TopicPartition
 def partitions_in_doubt(
     context: ControllerContext, partitions: Iterable[TopicPartition]
 ) -> Iterator[TopicPartition]:
-    """Those of which everybody in sync who lives has lost memory since, while there are others."""
+    """Partitions whose living in-sync replicas have all lost memory since, if there are others."""
     live = context.live_brokers
     for partition in partitions:
         state = context.leadership.get(partition)
@@ -73,7 +72,7 @@ def partitions_in_doubt(
 def keeping_doubt(
     context: ControllerContext, writes: Iterable[PartitionStateWrite]
 ) -> Iterator[PartitionStateWrite]:
-    """The same writes; those that leave a partition in doubt without leader say so, for the
+    """The same writes. A write that leaves a partition in doubt without leader notes it, for the
     controller that may have to go on from there.
     """
     for write in writes:
@@ -88,11 +87,12 @@ def keeping_doubt(
 def most_advanced(
     replicas: Sequence[int], isr: Sequence[int], ends: Mapping[int, EpochEndOffset]
 ) -> Elected:
-    """The replica whose log reaches furthest; of equal ones the first, one in sync before others.
+    """The replica whose log reaches furthest; of equal ones the first, one in sync before
+    others.
 
     `ends` has the last leader epoch and the end of each log that is known, at least one. Nobody
     else is in sync then. A log whose records were all deleted may not know their epoch: all before
-    its end was committed, so that it leads where the furthest of the others ends before that.
+    its end was committed, so it leads if the furthest of the others ends before that.
     """
 
     def reach(broker_id: int) -> tuple[int, int, bool, int]:
