@@ -36,6 +36,7 @@ SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/peers/",
     "kbroker/protocol/",
     "kbroker/record/",
+    "kbroker/server/",
 )
 
 PRONOUNS = {

@@ -1,1 +1,1 @@
-"""The composition root."""
+"""The composition root: the broker is put together here."""

@@ -1,4 +1,4 @@
-"""Why a broker cannot go on, told to all who have to know: whoever waits for it, and its owner."""
+"""The reason why a broker cannot go on, for all who have to know: who waits for it, its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second stage of a broker: all its parts, made and told of each other. None of them does
+"""The second stage of a broker: all its parts, made and introduced to each other. None of them does
 anything yet.
 
 Law: a part gets what it needs in its constructor, or hears of it as a listener. What a broker meets
@@ -113,7 +113,7 @@ def network_channels(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Surroundings:
-    """What a broker's parts meet outside them; `lifecycle` and `failure` hear from them,
+    """The surroundings of a broker's parts; `lifecycle` and `failure` hear from them,
     `watch_loading` sees how far the opening of the logs is.
     """
 
@@ -129,7 +129,7 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class DataParts:
-    """What holds records, metadata, and the settings in force."""
+    """The parts that hold records, metadata, and the settings in force."""
 
     dynamic_configs: DynamicConfigManager
     settings: BrokerSettings
@@ -147,7 +147,7 @@ class DataParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ClusterParts:
-    """What ties a broker to its cluster."""
+    """The parts that tie a broker to its cluster."""
 
     healthcheck: KafkaHealthcheck
     log_dir_events: LogDirEvents

@@ -25,7 +25,7 @@ class BrokerSettings:
     def __init__(
         self, config: KafkaConfig, topic_overrides: Callable[[str], Mapping[str, str]]
     ) -> None:
-        """`topic_overrides` tells a topic's own settings as last read from the tree."""
+        """`topic_overrides` returns a topic's own settings as last read from the tree."""
         self.config = config
         self._start_config = config
         self._topic_overrides = topic_overrides

@@ -50,7 +50,7 @@ class BrokerLifecycle:
     def __init__(self) -> None:
         self.state = BrokerState.NOT_RUNNING
         self.name = "broker"  # in the log; with its id once that is known
-        self.is_killed = False  # it ends, nobody is told, and no file is finished
+        self.is_killed = False  # it ends, nobody hears of it, and no file is finished
 
     def transition_to(self, state: BrokerState) -> None:
         """Move on; a move that is not in the table is a bug."""

@@ -22,7 +22,7 @@ from kbroker.zk.zk_utils import ZkUtils
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BrokerStorage:
-    """What a broker's parts rest on; `config` has the id in force."""
+    """The storage that a broker's parts rest on; `config` has the id in force."""
 
     config: KafkaConfig
     identity: BrokerIdentity

@@ -1,4 +1,4 @@
-"""Chooses the event loop: uvloop where it is installed, plain asyncio otherwise or on request.
+"""Chooses the event loop: uvloop if it is installed, plain asyncio otherwise or on request.
 
 The only import of uvloop; everything else is written against asyncio.
 """

@@ -13,8 +13,8 @@ _log = logging.getLogger(__name__)
 
 
 def raise_file_limit() -> int | None:
-    """Raise the limit as far as the system lets an ordinary process; the limit in force, None where
-    there is none.
+    """Raise the limit as far as the system lets an ordinary process. Returns the limit in force,
+    None if there is none.
     """
     if sys.platform == "win32":
         return None

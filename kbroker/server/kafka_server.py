@@ -71,7 +71,7 @@ class KafkaServer:
 
     @property
     def broker_id(self) -> int:
-        """The id in force; before the start, the one that was set, -1 where none was."""
+        """Return the id in force; before the start, the one that was set, -1 if none was."""
         config = self._wish.config if self._running is None else self.parts.storage.config
         return config.server.broker_id
 
@@ -128,7 +128,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
 
     async def kill(self) -> None:
-        """End as a process ends that is killed: nobody is told, and no file is finished."""
+        """End as a killed process does: nobody hears of it, and no file is finished."""
         self.lifecycle.is_killed = True
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._tree.close()

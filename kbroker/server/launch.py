@@ -50,7 +50,7 @@ class LaunchError(ExplainedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartOptions:
-    """What an operator asks for; the defaults are those of `kbroker start`."""
+    """The wishes of an operator; the defaults are those of `kbroker start`."""
 
     properties: str | None = None  # path of a properties file
     profile: str | None = None
@@ -64,7 +64,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Launch:
-    """What is to be started."""
+    """The broker, or brokers, to be started."""
 
     settings: LoadedSettings
     brokers: int = 1
@@ -72,7 +72,7 @@ class Launch:
     temporary: str | None = None  # the data directory that goes at the end
 
     def note_of_data(self) -> str | None:
-        """A note about data that is deleted at the end; None where it stays."""
+        """Return a note about data that is deleted at the end; None if it stays."""
         if self.temporary is None:
             return None
         is_ensemble = bool(self.settings.config.zk.zookeeper_connect)
@@ -80,7 +80,7 @@ class Launch:
         return f"data in {self.temporary}, removed at the end{left} (keep it with --data DIR)"
 
     def note_of_addresses(self) -> str | None:
-        """A note about the addresses that clients are given, where a setting says which; else they
+        """Return a note about the addresses that clients get, if a setting says which; else they
         are those listened on.
         """
         config = self.settings.config
@@ -92,7 +92,7 @@ class Launch:
         return f"clients are given {given} (advertised.listeners)"
 
     def note_of_controllers(self) -> str | None:
-        """A note about listeners that are not served; None where all are."""
+        """Return a note about listeners that are not served; None if all are."""
         names = self.settings.config.left_out_listeners()
         if not names:
             return None
@@ -104,7 +104,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hearer:
-    """Who hears what comes of a start."""
+    """The hearer of what comes of a start."""
 
     ready: Callable[[Sequence[EndPoint]], None]  # where clients are served
     adopted: Callable[[str], None] = lambda _: None  # what was adopted, a few lines
@@ -118,8 +118,8 @@ def settings_of(options: StartOptions, environment: Mapping[str, str]) -> Loaded
 
 @contextmanager
 def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[Launch]:
-    """The start that is asked for, with a data directory for as long as this lasts where none is
-    named. Raises UsageError.
+    """Yield the start that is asked for; if no data directory is named, one is there for as long as
+    this lasts. Raises UsageError.
     """
     chosen = _chosen(options)
     settings = _load(options, environment, chosen)
@@ -189,7 +189,7 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     settings = launch.settings
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:
-        # Imported here: a wrong option is told before.
+        # Imported here: a wrong option is refused before.
         from kbroker.server.broker_parts import Surroundings
         from kbroker.server.kafka_server import KafkaServer
 
@@ -338,7 +338,7 @@ def _check(settings: LoadedSettings, brokers: int) -> None:
 
 
 def properties_in(path: str) -> dict[str, str]:
-    """The settings of a properties file. Raises UsageError where it cannot be read."""
+    """Return the settings of a properties file. Raises UsageError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())
@@ -348,7 +348,7 @@ def properties_in(path: str) -> dict[str, str]:
 
 
 def _names_data_directory(settings: LoadedSettings) -> bool:
-    """Whether any source says where the data lives; the default of Kafka is nobody's wish."""
+    """Return whether any source names the data directory; Kafka's default is nobody's wish."""
     return bool({"log.dirs", "log.dir"} & set(settings.config.texts))
 
 

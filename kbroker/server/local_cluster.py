@@ -57,7 +57,7 @@ class LocalCluster:
         clock: ClockWithTimer | None = None,
         watch_loading: WatchLoading = nobody_watches,
     ) -> None:
-        """`directory` is where the shared tree is kept; `configs` name the brokers' own ones."""
+        """`directory` keeps the shared tree; `configs` name the directories of the brokers."""
         self._clock = clock or SystemClock()
         self._watch_loading = watch_loading
         self._configs = list(configs)
@@ -123,7 +123,7 @@ class LocalCluster:
                 raise outcome
 
     async def start_broker(self, number: int) -> KafkaServer:
-        """Start one of the brokers, where it listened before if it ran already."""
+        """Start one of the brokers, at its former address if it has run before."""
         assert self.servers[number] is None
         server = KafkaServer(
             self._configs[number],

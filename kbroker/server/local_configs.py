@@ -21,7 +21,7 @@ IsFree = Callable[[str, int], bool]  # (host, port)
 def configs_of_brokers(
     config: KafkaConfig, count: int, is_free: IsFree | None = None
 ) -> list[KafkaConfig]:
-    """The settings of each broker. The first one listens where `config` says, the others on the
+    """Return the settings of each broker. The first listens as `config` says, the others on the
     ports after it that `is_free`; a port of 0 stays 0.
 
     Raises ConfigError.
@@ -89,7 +89,7 @@ def _listeners(
 def _advertised(
     config: KafkaConfig, first: Sequence[EndPoint], own: Sequence[EndPoint]
 ) -> dict[str, str]:
-    """Advertised addresses, as far from those of the first broker as the ports listened on."""
+    """Return advertised addresses, as far from the first broker's as the ports listened on."""
     steps = {a.listener_name: b.port - a.port for a, b in zip(first, own, strict=True)}
     advertise, listeners = (
         config.kbroker.kbroker_advertise,

@@ -1,5 +1,5 @@
-"""What a broker does when one of its data directories fails: gives up its partitions, makes the
-controller ask, and stops where it has nothing left to serve.
+"""The broker's answer to a data directory that fails: it gives up its partitions, makes the
+controller ask, and stops if it has nothing left to serve.
 """
 
 from __future__ import annotations

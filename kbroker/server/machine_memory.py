@@ -1,5 +1,5 @@
-"""Whether what the last broker here wrote without a sync may be gone: its process ended without a
-word, and the machine with it.
+"""Finds out whether what the last broker here wrote without a sync may be gone: its process ended
+without a word, and the machine with it.
 
 Law: a process that dies loses nothing that the machine's memory holds, so a broker that was killed
 is trusted, and one whose machine was started since is not. The boot is noted where the logs are. It
@@ -18,7 +18,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"  # each start of a Linux kernel dra
 
 
 def read_boot_id() -> str | None:
-    """The id of the machine's present run, None where it cannot be told."""
+    """Return the id of the machine's present run, None if it is not known."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             return file.read().strip() or None

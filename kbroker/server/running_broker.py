@@ -66,7 +66,7 @@ async def run_parts(
     undo.push_async_callback(services.topics.close)
     undo.push_async_callback(cluster.controller.shutdown)
     undo.push_async_callback(cluster.log_dir_events.stop)
-    # Groups are loaded, and their sessions begin, as soon as this broker is told to lead; so do the
+    # Groups are loaded, and their sessions begin, as soon as this broker has to lead; so do the
     # ends of transactions that are decided.
     undo.callback(services.groups.shutdown)
     undo.callback(parts.marker_sender.close)

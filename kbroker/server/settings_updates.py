@@ -12,7 +12,7 @@ from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.zk import zk_paths
 
-UncleanListener = Callable[[str | None], None]  # told a topic, or None for the default
+UncleanListener = Callable[[str | None], None]  # called with a topic, or None for the default
 
 
 class SettingsUpdates:
@@ -35,7 +35,7 @@ class SettingsUpdates:
         dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
 
     def on_unclean_elections(self, enable: UncleanListener) -> None:
-        """Call `enable` where they become allowed, for a topic or by default."""
+        """Call `enable` when they become allowed, for a topic or by default."""
         self._enable_unclean_elections = enable
 
     def on_fetcher_count(self, share_out: Callable[[], None]) -> None:

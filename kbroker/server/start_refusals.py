@@ -1,4 +1,4 @@
-"""What a start would refuse of settings that can be read and fit together."""
+"""Refusals of settings, at a start, that can be read and fit together."""
 
 from __future__ import annotations
 

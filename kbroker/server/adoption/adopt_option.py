@@ -1,4 +1,4 @@
-"""What an operator asks for with `--adopt`, and how a start refuses what nobody asked for."""
+"""The wish of an operator who says `--adopt`, and the refusal of what nobody asked for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AdoptionNeededError(ExplainedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class AdoptOption:
-    """What the operator asked for."""
+    """The wish of an operator, by the value of `--adopt`."""
 
     config: KafkaConfig
     is_agreed: bool  # --adopt

@@ -98,7 +98,7 @@ class Adoption:
         )
 
     def _propose(self) -> AdoptionPlan | None:
-        """The plan; None where there is nothing to adopt."""
+        """Return the plan; None if there is nothing to adopt."""
         try:
             found = [look_at(self._file_system, path) for path in self._paths]
             if not any(directory.partitions for directory in found):
@@ -172,7 +172,7 @@ def _broker_id(plan: AdoptionPlan, config: KafkaConfig) -> int:
 
 
 def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Iterator[Op]:
-    """Let new producer ids begin where those of Apache Kafka cannot be, before and after."""
+    """Let new producer ids begin at ones that Apache Kafka cannot have, before or after."""
     known_id = max(highest_id, (plan.next_producer_id or 0) - 1)
     last_id = known_id + _SPARE_PRODUCER_ID_BLOCKS * PRODUCER_ID_BLOCK_SIZE
     block = ProducerIdBlock(broker_id=broker_id, first_id=last_id, last_id=last_id)

@@ -1,7 +1,7 @@
-"""What an operator reads before agreeing to an adoption, and again after it.
+"""The summary that an operator reads before agreeing to an adoption, and again after it.
 
-Pure. A sentence that says what is taken over from where, and a line for each detail: who wrote it,
-what was not known, what is left. What to do now stands last.
+Pure. A sentence says what is taken over from where, and a line each detail: who wrote it, what was
+not known, what is left. What to do now comes last.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a start has anything to do with data that Apache Kafka wrote; if so, `adoption` is asked.
+"""Finds out whether a start meets data that Apache Kafka wrote; if so, `adoption` is asked.
 
 Law: a directory whose tree has a cluster id is kbroker's own. A start over such a directory, or
 over an empty one, neither looks further nor loads what an adoption needs: every start would pay for

@@ -1,4 +1,4 @@
-"""What the logs of Kafka's own topics tell before any coordinator runs: producer ids of
+"""Facts in the logs of Kafka's own topics, read before any coordinator runs: producer ids of
 transactions, and over how many partitions groups and transactional ids are spread.
 
 Law: read only, because nothing may change before the operator has asked for the adoption. Keys of
@@ -56,10 +56,10 @@ def hashed_ids(file_system: FileSystem, directory: str) -> set[str]:
 
 
 def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
-    """Over how many partitions the ids by partition are spread, as far as they tell.
+    """Return over how many partitions these ids by partition are spread, as far as they show.
 
-    Where partitions are missing, Kafka's default is more likely than any other number that the ids
-    allow; where none is, the highest partition is the last one unless the ids say otherwise.
+    If partitions are missing, Kafka's default is more likely than any other number that the ids
+    allow; if none is, the highest partition is the last one unless the ids say otherwise.
     """
     places = [(partition, abs(java_hash(id_))) for partition, held in ids.items() for id_ in held]
     at_least = max(ids, default=-1) + 1

@@ -1,4 +1,4 @@
-"""What another Kafka broker left in a data directory: looked at, never touched.
+"""Finds what another Kafka broker left in a data directory: looked at, never touched.
 
 Law: nothing is written, renamed, locked or created here, so that a look leaves no trace. A
 directory counts as a partition when its name is one and it holds a file of a log; everything else
@@ -58,7 +58,7 @@ _OWN_FILES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPartition:
-    """A partition directory; `topic_id` None where no file tells it."""
+    """A partition directory; `topic_id` is None if no file has it."""
 
     topic_partition: TopicPartition
     path: str
@@ -157,8 +157,8 @@ def _is_log_file(name: str) -> bool:
 def _leader_epoch(
     file_system: FileSystem, directory: str, files: Iterable[str], is_clean: bool
 ) -> int:
-    """The highest leader epoch, from the checkpoint, and from the last batches where that file is
-    missing, broken or, after an unclean stop, perhaps behind.
+    """Return the highest leader epoch, from the checkpoint, and from the last batches if that file
+    is missing, broken or, after an unclean stop, perhaps behind.
     """
     known = NO_PARTITION_LEADER_EPOCH
     is_certain = is_clean and LEADER_EPOCH_CHECKPOINT_FILE in files

@@ -1,9 +1,9 @@
-"""What KRaft's metadata log says of a cluster: topics, their ids, partitions and settings, and how
-many things there are that this broker cannot take over.
+"""Reads of KRaft's metadata log the topics of a cluster, their ids, partitions and settings, and
+counts what this broker cannot take over.
 
-Law: read only, never written. The newest snapshot comes first, then the log after it; a batch that
-is torn at the end of the log is where it ends, anything else that is broken, missing or newer than
-known raises MetadataUnreadableError, because half of the metadata would bring deleted topics back.
+Law: read only, never written. The newest snapshot comes first, then the log after it. A batch torn
+at the end of the log ends it; anything else that is broken, missing or newer than known raises
+MetadataUnreadableError, because half of the metadata would bring deleted topics back.
 
     __cluster_metadata-0/<end offset, 20 digits>-<epoch, 10 digits>.checkpoint   snapshot
                          <base offset, 20 digits>.log                            segment
@@ -34,8 +34,8 @@ class MetadataUnreadableError(Exception):
 
 @dataclass(slots=True)
 class KraftTopic:
-    """A topic as the metadata has it: leader epochs, in-sync brokers, and those that left the ISR
-    without missing a committed record (KIP-966), by partition.
+    """A topic as the metadata has it: by partition the leader epoch, the in-sync brokers, and the
+    brokers that left the ISR without missing a committed record (KIP-966).
     """
 
     name: str
@@ -72,7 +72,7 @@ def read_cluster_metadata(file_system: FileSystem, directory: str) -> ClusterMet
 
 
 def replay(messages: Iterable[Message]) -> ClusterMetadata:
-    """The metadata after these messages; those of a transaction without an end do not count."""
+    """Return the metadata after these messages, without those of a transaction with no end."""
     metadata = ClusterMetadata()
     pending: list[Message] | None = None
     for message in messages:

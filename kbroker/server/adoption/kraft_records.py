@@ -3,7 +3,7 @@
     record value = uvarint frame version (1), uvarint kind, uvarint version, fields (all flexible)
 
 Keys are null. Kinds, versions and fields are those of Kafka 4.3 (KIP-631, KIP-868 for
-transactions); kinds that tell nothing about topics, and nothing that is left behind, are not
+transactions); kinds that say nothing about topics, and nothing that is left behind, are not
 declared and not read.
 """
 
@@ -90,7 +90,7 @@ class RemoveTopicRecord(Message):
 
 @message(key=11, versions="0", flexible="0+")
 class UserScramCredentialRecord(Message):
-    """A SCRAM login."""
+    """A SCRAM credential of a user."""
 
     name: str = wire("string", default="")
     mechanism: int = wire("int8", default=0)
@@ -105,7 +105,7 @@ class ClientQuotaRecord(Message):
     """A quota of users, clients or addresses was set or removed."""
 
     class EntityData(Struct):
-        """One part of whom the quota is for; a null name is the default of its type."""
+        """A part of the entity that the quota is for; a null name is the default of its type."""
 
         entity_type: str = wire("string", default="")
         entity_name: str | None = wire("string", nullable="0+", default=None)
@@ -127,7 +127,7 @@ class ProducerIdsRecord(Message):
 
 @message(key=18, versions="0", flexible="0+")
 class AccessControlEntryRecord(Message):
-    """An ACL."""
+    """A rule of the authorizer (an ACL)."""
 
     id: UUID = wire("uuid", default=ZERO_UUID)
     resource_type: int = wire("int8", default=0)
@@ -156,14 +156,14 @@ class RemoveUserScramCredentialRecord(Message):
 
 @message(key=23, versions="0", flexible="0+")
 class BeginTransactionRecord(Message):
-    """What follows counts only if the transaction ends."""
+    """From here on records count only if the transaction ends."""
 
     name: str | None = wire("string", nullable="0+", default=None, tag=0)
 
 
 @message(key=24, versions="0", flexible="0+")
 class EndTransactionRecord(Message):
-    """The transaction counts."""
+    """The records of the transaction count."""
 
 
 @message(key=25, versions="0", flexible="0+")

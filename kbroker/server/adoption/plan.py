@@ -1,5 +1,5 @@
-"""What taking over a data directory of Apache Kafka would do: which topics, with which partitions,
-leader epochs and settings, and what would be left.
+"""The plan of taking over a data directory of Apache Kafka: topics, their partitions, leader epochs
+and settings, and what would be left.
 
 Pure: everything that was found goes in, a plan comes out.
 
@@ -41,15 +41,15 @@ class AdoptedTopic(TopicWithLogs):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionPlan:
-    """What would be taken over, from whom, and what would be left, for people to read."""
+    """The things to take over, from whom, and what would be left, for people to read."""
 
     paths: tuple[str, ...]
     meta: MetaProperties | None
     topics: tuple[AdoptedTopic, ...]
     is_clean: bool
-    next_producer_id: int | None  # None where the metadata does not tell
-    unknown_settings: str | None  # why topic settings are not known; None where they are
-    offsets_retention_minutes: int | None  # for committed offsets, None where it was set
+    next_producer_id: int | None  # None if the metadata does not say
+    unknown_settings: str | None  # why topic settings are not known; None if they are
+    offsets_retention_minutes: int | None  # for committed offsets, None if it was set
     dropped_settings: tuple[str, ...]  # names
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
@@ -58,10 +58,10 @@ class AdoptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What is known beside the partitions themselves.
+    """All that is known beside the partitions themselves.
 
-    `metadata` is what KRaft's log says, None where there is none or, with `problem`, where it
-    cannot be read. `partition_counts`: topics that are known to have at least so many.
+    `metadata` is what KRaft's log says; None if there is none or, with `problem`, if it cannot be
+    read. `partition_counts`: topics that are known to have at least so many.
     """
 
     metadata: ClusterMetadata | None = None
@@ -162,7 +162,7 @@ def _problem(
     metadata: ClusterMetadata | None,
     known: KraftTopic | None,
 ) -> str | None:
-    """Why a topic cannot be taken over; None where it can."""
+    """Return why a topic cannot be taken over; None if it can."""
     if metadata is not None and known is None:
         return "the cluster's metadata does not have it: it was deleted"
     problems = [found.problem for found in partitions.values() if found.problem is not None]
@@ -212,7 +212,7 @@ def _leader_epochs(
 def _behind(
     partitions: Mapping[int, FoundPartition], known: KraftTopic | None, meta: MetaProperties | None
 ) -> tuple[int, ...]:
-    """Partitions here of which the writing broker may not have had every committed record."""
+    """Return partitions of which the writing broker may have lacked committed records."""
     if known is None or meta is None:
         return ()
     return tuple(
@@ -226,9 +226,9 @@ def _behind(
 def _settings(
     name: str, recorded: Mapping[str, str] | None, config: KafkaConfig
 ) -> tuple[dict[str, str], bool]:
-    """The overrides a topic gets, and whether its retention is known.
+    """Return the overrides a topic gets, and whether its retention is known.
 
-    `recorded` is what the metadata has for it, None where that is not known.
+    `recorded` is what the metadata has for it, None if that is not known.
     """
     is_retention_known = True
     if recorded is not None:

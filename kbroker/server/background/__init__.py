@@ -1,1 +1,1 @@
-"""What a running broker does besides answering."""
+"""The work of a running broker besides answering."""

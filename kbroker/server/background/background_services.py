@@ -1,4 +1,4 @@
-"""What a running broker does besides answering: periodic duties, background writes, cleaning."""
+"""The work of a running broker besides answering: duties, background writes, cleaning."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class BackgroundParts:
-    """What the services work with; `config` gives the settings in force."""
+    """The parts that the services work with; `config` returns the settings in force."""
 
     config: Callable[[], KafkaConfig]
     logs: LogManager

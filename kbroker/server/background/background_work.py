@@ -1,4 +1,4 @@
-"""What a broker does from time to time: checkpoints, retention, flushing, looking after followers.
+"""The duties of a broker from time to time: checkpoints, retention, flushing, care of followers.
 
 Law: all duties are held and cancelled here. One that looks at all partitions does so in small
 steps, with others' work in between. A duty that fails is logged and tried again at its next turn:

@@ -28,7 +28,7 @@ class BackgroundWriter:
         self._stopped = False
 
     def run(self, work: Callable[[], None], done: Done) -> None:
-        """Do `work` on the thread, then tell `done` on the loop; once stopped, both before this
+        """Do `work` on the thread, then call `done` on the loop; once stopped, do both before this
         returns.
         """
         if self._stopped:

@@ -38,7 +38,7 @@ class CleanerWorker(Protocol):
     """Does one job after the other, on the thread that asks."""
 
     def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
-        """Do the job; None where it was aborted or came to no end."""
+        """Do the job; None if it was aborted or came to no end."""
         ...
 
     def abort(self) -> None:
@@ -59,7 +59,7 @@ class CleanerThreads:
         self._running: dict[threading.Thread, CleanerWorker] = {}
 
     def run(self, job: CleaningJob, on_group: OnGroup, on_end: OnEnd) -> Callable[[], None]:
-        """See CleanerRunner."""
+        """Run a job on a resting worker, or a new one; what is returned aborts it."""
         worker = self._resting.pop() if self._resting else self._new_worker()
         loop = asyncio.get_running_loop()
 

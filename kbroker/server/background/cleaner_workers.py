@@ -39,7 +39,7 @@ class ThreadWorker:
         self._stopped = threading.Event()
 
     def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
-        """See CleanerWorker."""
+        """Clean here, step by step, with pauses."""
         try:
             return run_job(job, self._file_system, report, self._pause, self._stopped.is_set)
         except CleaningAborted:
@@ -63,7 +63,7 @@ class ProcessWorker:
         self._is_aborted = False
 
     def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
-        """See CleanerWorker."""
+        """Send the job to the process, which is started if it is not there, and hear its groups."""
         child = self._child or self._start()
         try:
             assert child.stdin is not None
@@ -86,13 +86,13 @@ class ProcessWorker:
         return None
 
     def abort(self) -> None:
-        """See CleanerWorker."""
+        """Abort the job that runs."""
         self._is_aborted = True
         if self._child is not None:
             self._child.kill()
 
     def close(self) -> None:
-        """See CleanerWorker: the process ends with its input."""
+        """Let the process end, which it does with its input."""
         child, self._child = self._child, None
         if child is None:
             return

@@ -1,8 +1,8 @@
 """Threads that do work for the event loop.
 
 Law: everything that is handed over has an outcome, or a client would wait forever. Its future is
-settled with the result or with the exception, of whatever kind; where the system gives no thread,
-the existing threads do the work, or it is done at once. Owned by the event loop.
+settled with the result or with the exception, of whatever kind. If the system gives no thread, the
+existing threads do the work, or it is done at once. Owned by the event loop.
 """
 
 from __future__ import annotations

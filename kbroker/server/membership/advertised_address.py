@@ -1,4 +1,4 @@
-"""Which addresses a broker registers for its clients."""
+"""The addresses that a broker registers for its clients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  recognised here, not listened
 
 
 class Reach(Enum):
-    """From where a registered address must be of use."""
+    """The places from which a registered address must be of use."""
 
-    CLIENTS = "clients"  # of a broker that is alone: each is told the address it came by
+    CLIENTS = "clients"  # of a broker that is alone: each gets the address it came by
     PROCESS = "process"  # also by the other brokers of this process
     MACHINES = "machines"  # by brokers anywhere
 
@@ -25,11 +25,10 @@ class Reach(Enum):
 def advertised_end_points(
     config: KafkaConfig, bound: Sequence[EndPoint], reach: Reach = Reach.CLIENTS
 ) -> tuple[EndPoint, ...]:
-    """The end points to register; `bound` are those listened on, with their real ports.
+    """Return the end points to register; `bound` are those listened on, with their real ports.
 
-    A listener without host is announced to each client under the address that client came by;
-    where brokers of other machines need one, under this machine's name, as in Kafka. Raises
-    ConfigError.
+    A listener without host is announced to each client under the address that client came by; if
+    brokers of other machines need one, under this machine's name, as in Kafka. Raises ConfigError.
     """
     if config.kbroker.kbroker_advertise is not None:
         first = _forced(config.kbroker.kbroker_advertise, bound[0])
@@ -49,7 +48,7 @@ def advertised_end_points(
 
 
 def _reachable(end_points: Sequence[EndPoint], reach: Reach) -> tuple[EndPoint, ...]:
-    """End points of a listener on all interfaces get a host that those in reach can use."""
+    """Give end points of a listener on all interfaces a host that those in reach can use."""
     if reach is Reach.CLIENTS:
         return tuple(end_points)
     host = socket.gethostname() if reach is Reach.MACHINES else ""

@@ -1,8 +1,8 @@
 """How a broker becomes part of its cluster, and how it leaves.
 
-Law: clients are served once the controller has told this broker of itself, of every topic there is,
-and what to lead: none of them hears that an existing topic does not exist. A controller that is
-slow is waited for; what is odd about a single topic holds nobody up for long.
+Law: clients are served once this broker has heard from the controller of itself, of every topic,
+and what to lead: no client hears that an existing topic does not exist. A slow controller is waited
+for; an oddity of a single topic holds nobody up for long.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kbroker.zk.zk_utils import ZkUtils
 _log = logging.getLogger(__name__)
 
 SAY_INTERVAL_MS = 10_000.0  # between two sentences about what is waited for
-LOOK_CLOSER_MS = 500.0  # then it is worth while to ask which topics can be told of at all
-TOPICS_ROUNDS = 4  # then the broker serves, whatever topics it has not been told of
+LOOK_CLOSER_MS = 500.0  # then it is worth while to ask of which topics anything will come
+TOPICS_ROUNDS = 4  # then the broker serves, whatever topics it has not heard of
 LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class MembershipParts:
-    """What the membership of a broker rests on.
+    """The parts that the membership of a broker rests on.
 
     `holds` says whether a partition has been taken over, or cannot be; `failure` why the broker
     cannot go on, and `waiter` is notified of it.
@@ -121,7 +121,7 @@ class ClusterMembership:
         return all(map(self._parts.metadata.contains_topic, topics))
 
     async def _untold_topics(self, *, thoroughly: bool) -> list[str]:
-        """Topics that somebody is to tell us of, and that nobody has."""
+        """Return the topics that somebody is to report to us, and nobody has."""
         is_known = self._parts.metadata.contains_topic
         while True:
             try:
@@ -132,8 +132,8 @@ class ClusterMembership:
 
 
 def _is_to_lead(broker_id: int, state: PartitionState) -> bool:
-    """Whether this broker alone can lead a partition: it is not waited for where it is not in sync,
-    as it then leads only if records may be lost.
+    """Return whether this broker alone can lead a partition. It is not waited for if it is not in
+    sync, as it then leads only if records may be lost.
     """
     return (
         list(state.replicas) == [broker_id]

@@ -1,6 +1,6 @@
-"""Of which topics a broker that starts will be told: those of which a controller can say something.
+"""The topics that a starting broker will hear of: those that a controller can say something of.
 
-Law: a controller tells of a partition that has a state, and gives a state to a partition that has
+Law: a controller reports a partition that has a state, and gives a state to a partition that has
 none when the broker of a replica is there. To wait for any other topic is in vain: its brokers are
 away or never were, its nodes are spoilt, or nobody can have a directory of its name.
 """
@@ -18,10 +18,10 @@ from kbroker.zk.zk_utils import ZkUtils
 async def expected_topics(
     zk: ZkUtils, is_known: Callable[[str], bool], *, thoroughly: bool
 ) -> list[str]:
-    """Topics of the tree that are not known yet and that somebody is to tell of, by name.
+    """Return, by name, topics of the tree that are not known yet and that somebody is to report.
 
-    A living replica is taken for enough unless state nodes are to be read `thoroughly`: there may
-    be thousands, and hardly one is ever spoilt.
+    A living replica is enough unless state nodes are to be read `thoroughly`: there may be
+    thousands, and hardly one is ever spoilt.
     """
     names = set(await zk.topics()) - set(await zk.topic_deletions())
     assignments = await zk.topic_assignments(sorted(n for n in names if not is_known(n)))

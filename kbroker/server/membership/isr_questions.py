@@ -51,8 +51,7 @@ class IsrQuestions:
         self._read_states = read_states
 
     async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
-        """Return what the controller says of them, and what is in force where it knows a newer
-        version.
+        """Return the controller's verdicts, and what is in force if it knows a newer version.
 
         Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
         """

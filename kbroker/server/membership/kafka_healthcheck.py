@@ -118,7 +118,7 @@ async def refuse_id_in_use(
 ) -> None:
     """Raise BrokerIdInUseError when a broker that is registered under an id answers.
 
-    Not asked where this broker itself listens (`own`), or one of another id has the address now.
+    Not asked if this broker itself listens there (`own`), or one of another id has the address now.
     """
     brokers = await zk.all_brokers()
     taken = {e for broker in brokers if broker.broker_id != broker_id for e in broker.end_points}

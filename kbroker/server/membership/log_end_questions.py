@@ -30,9 +30,9 @@ class LogEndQuestions:
     async def ask(
         self, broker: Broker, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, EpochEndOffset]:
-        """The epoch of the last record and the end of each log that the broker tells of.
+        """Return the epoch of the last record and the end of each log that the broker reports.
 
-        Apache Kafka's brokers tell of none: there, only leaders answer.
+        Apache Kafka's brokers report none: there, only leaders answer.
         """
         if broker.broker_id == self._broker_id:
             results = ((p, self._own.log_end(p)) for p in partitions)

@@ -1,10 +1,10 @@
-"""Writes ISRs into the tree itself and tells the controller: what leaders did before Kafka 2.7, and
-do while `inter.broker.protocol.version` says that their controller may be that old (Kafka's name).
+"""Writes ISRs into the tree and notifies the controller, as leaders did before Kafka 2.7, and do
+while `inter.broker.protocol.version` says that their controller may be that old (Kafka's name).
 
 Law: a state is written over the version that the leader knows, as decided under the controller that
-made it leader. Where that is gone the controller has decided something else, and tells it; but the
-node may also hold just what was wanted, since an earlier answer was lost. What was written is
-announced, however often that fails.
+made it leader. If that version is gone, the controller has decided something else, and will say so;
+but the node may also hold just what was wanted, since an earlier answer was lost. What was written
+is announced, however often that fails.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ZkIsrManager:
     async def _of_others(
         self, partitions: list[TopicPartition], proposals: Mapping[TopicPartition, Proposal]
     ) -> Outcomes:
-        """Look what has become of partitions whose node has another version."""
+        """Look at the partitions whose node has another version."""
         outcomes: Outcomes = dict.fromkeys(partitions, ErrorCode.INVALID_UPDATE_VERSION)
         for partition, found in (await self._zk.partition_states(partitions)).items():
             wanted, there = proposals[partition].wanted, found.leader_and_isr

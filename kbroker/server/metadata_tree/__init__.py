@@ -1,1 +1,1 @@
-"""Where a broker's metadata is, whose it is, and how it moves."""
+"""The place of a broker's metadata, its owner, and its moves."""

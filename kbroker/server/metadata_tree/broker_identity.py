@@ -1,5 +1,5 @@
-"""Who this broker is: its cluster's id and its own, from the configuration, the data directory and
-the tree.
+"""The identity of this broker: its cluster's id and its own, from the configuration, the data
+directory and the tree.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class ClusterTree(Protocol):
 
     @property
     def is_ensemble(self) -> bool:
-        """True where brokers of other machines may share it."""
+        """Return whether brokers of other machines may share it."""
         ...
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class OwnTree:
         return f"the tree in {self.own_directory}"
 
     async def open(self) -> Tree:
-        """Read the files."""
+        """Read the files of the tree, and keep them open."""
         self._files.on_failure = self.on_failure
         self._store = EmbeddedTree(self._clock, self._files)
         return self._store.session()
@@ -101,7 +101,7 @@ class SharedTree:
         return self._name
 
     async def open(self) -> Tree:
-        """Open a session."""
+        """Open a session with the ensemble."""
         self._session = self._store.session()
         return self._session
 

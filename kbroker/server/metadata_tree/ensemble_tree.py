@@ -53,7 +53,7 @@ class EnsembleTree:
         return self._tree
 
     async def close(self) -> None:
-        """End the session."""
+        """End the session with the ensemble."""
         if self._tree is not None:
             await self._tree.close()
 

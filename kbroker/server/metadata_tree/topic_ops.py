@@ -19,7 +19,7 @@ class TopicWithLogs:
     """`leader_epochs` has one entry per partition: the epoch that it goes on with."""
 
     name: str
-    topic_id: UUID | None  # None where no file tells it: it gets a new one
+    topic_id: UUID | None  # None if no file has it: it gets a new one
     leader_epochs: tuple[int, ...]
     settings: Mapping[str, str]
 

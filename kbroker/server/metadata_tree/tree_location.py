@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 LOCATION_FILE = "kbroker-tree.location"
 BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
-_SEVERAL = 2  # --brokers 1 is a broker alone, also where one directory of several was made or kept
+_SEVERAL = 2  # --brokers 1 is a broker alone, even if one directory of several was made or kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
 
 
 def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
-    """Refuse directories of which a restore has written a part, before any start: nobody may take
-    that for all of it. Raises StartError.
+    """Refuse directories of which a restore has written a part, before any start: nobody may take a
+    part for the whole. Raises StartError.
     """
     for directory in directories:
         try:

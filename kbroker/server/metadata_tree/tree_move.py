@@ -48,12 +48,12 @@ class MoveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What was, or with `dry_run` would be, moved."""
+    """The things that were, or with `dry_run` would be, moved."""
 
     image: TreeImage
     plan: CopyPlan
     partitions_elsewhere: int  # those without a replica in the directory
-    brokers_below: int  # those that share the directory; 0 where it is that of one
+    brokers_below: int  # those that share the directory; 0 if it belongs to one
 
 
 class TreeHome:
@@ -62,7 +62,7 @@ class TreeHome:
     def __init__(
         self, file_system: FileSystem, directory: str, brokers: dict[str, MetaProperties]
     ) -> None:
-        """`brokers` are those whose data is here, by directory."""
+        """`brokers`: by directory, those with data here."""
         self.directory = directory
         self._file_system = file_system
         self._brokers = brokers
@@ -149,7 +149,7 @@ class TreeHome:
 
 @contextmanager
 def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
-    """The directory, and those of its brokers, held as a broker holds them.
+    """Hold the directory, and those of its brokers, as a broker holds them.
 
     Raises StartError for one that is in use, or that is not there.
     """

@@ -38,10 +38,10 @@ from kbroker.zk.zk_utils import ZkUtils
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartWish:
-    """What the operator asked for.
+    """The wish of an operator.
 
-    `cluster_id` is the id that a new cluster gets. `adopt` is there where directories of Apache
-    Kafka are to be taken over; it is called with the sentence that says so.
+    `cluster_id` is the id that a new cluster gets. `adopt` is given if directories of Apache Kafka
+    are to be taken over; it is called with the sentence that says so.
     """
 
     config: KafkaConfig

@@ -38,7 +38,7 @@ class UnwrittenFiles:
         self._changed[new], self._changed[old] = bytearray(self.read(old) or b""), None
 
     def unlink(self, name: str) -> None:
-        """Remove a file."""
+        """Forget a file, and leave the one on the disk."""
         self._changed[name] = None
 
     def fsync_directory(self) -> None: ...
@@ -57,7 +57,7 @@ class UnwrittenFile:
     def fsync(self) -> None: ...
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file."""
+        """Cut the copy to that size."""
         del self._data[size_bytes:]
 
     def close(self) -> None: ...
