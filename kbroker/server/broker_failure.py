@@ -1,4 +1,4 @@
-"""The reason why a broker cannot go on, for all who have to know: who waits for it, its owner."""
+"""The reason why a broker cannot go on, for all who have to know: waiting callers, its owner."""
 
 from __future__ import annotations
 

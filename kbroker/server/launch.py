@@ -104,7 +104,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hearer:
-    """The hearer of what comes of a start."""
+    """Calls for whoever waits for what comes of a start."""
 
     ready: Callable[[Sequence[EndPoint]], None]  # where clients are served
     adopted: Callable[[str], None] = lambda _: None  # what was adopted, a few lines

@@ -1,4 +1,4 @@
-"""The wish of an operator who says `--adopt`, and the refusal of what nobody asked for."""
+"""The operator's `--adopt`, and the refusal of what nobody asked for."""
 
 from __future__ import annotations
 
