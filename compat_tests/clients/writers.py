@@ -1,8 +1,11 @@
-"""Clients that write numbered records while brokers fail, and what they were told of each record."""
+"""Clients that write numbered records while brokers fail, and what they were told of each record.
+The key of a record is its number, too, so that compaction keeps all of them.
+"""
 
 from __future__ import annotations
 
 import math
+import random
 import threading
 import time
 from array import array
@@ -77,7 +80,7 @@ class Writer(Protocol):
         ...
 
 
-class _ThreadWriter:
+class ThreadWriter:
     """Writes at its pace on a thread of its own, which begins when the client is there."""
 
     def __init__(self, topic: str, records_per_s: int) -> None:
@@ -110,10 +113,12 @@ class _ThreadWriter:
         self._thread.join(10)
 
 
-class LibrdkafkaWriter(_ThreadWriter):
+class LibrdkafkaWriter(ThreadWriter):
     """confluent-kafka's idempotent producer."""
 
     is_idempotent = True
+    padding_bytes = 0  # of a large header, in every fiftieth record
+    last_large = NOTHING  # of them
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self._producer = Producer(
@@ -121,6 +126,7 @@ class LibrdkafkaWriter(_ThreadWriter):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,
+                "batch.size": 50_000,  # also of what came together while nobody led
                 "reconnect.backoff.max.ms": 200,
                 "message.timeout.ms": DELIVERY_TIMEOUT_S * 1000,
                 "socket.timeout.ms": 10_000,  # a broker that sleeps keeps its connections open
@@ -135,12 +141,20 @@ class LibrdkafkaWriter(_ThreadWriter):
             self._producer.produce(
                 self.topic,
                 str(number).encode(),
+                str(number).encode(),
                 partition=number % PARTITIONS,
                 on_delivery=self._delivered,
+                headers=self._headers(number),
             )
         except BufferError:
             return False
         return True
+
+    def _headers(self, number: int) -> list[tuple[str, bytes]]:
+        if not self.padding_bytes or number % 50:
+            return []
+        self.last_large = number
+        return [("padding", random.randbytes(self.padding_bytes))]
 
     def _rest(self) -> None:
         self._producer.poll(0.01)
@@ -159,14 +173,16 @@ class LibrdkafkaWriter(_ThreadWriter):
             self.errors.append(f"{left} records were never answered")
 
 
-class KafkaPythonWriter(_ThreadWriter):
+class KafkaPythonWriter(ThreadWriter):
     """kafka-python without idempotence, one request in flight: order is kept, a retry may double."""
 
     is_idempotent = False
+    api_version: tuple[int, ...] | None = None  # of the broker; None: it is asked
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
+            api_version=self.api_version,
             acks="all",
             enable_idempotence=self.is_idempotent,
             max_in_flight_requests_per_connection=1,
@@ -180,9 +196,8 @@ class KafkaPythonWriter(_ThreadWriter):
         def delivered(metadata: RecordMetadata) -> None:
             self.acknowledged.take(metadata.partition, metadata.offset, number)
 
-        future = self._producer.send(
-            self.topic, str(number).encode(), partition=number % PARTITIONS
-        )
+        text = str(number).encode()
+        future = self._producer.send(self.topic, text, text, partition=number % PARTITIONS)
         future.add_callback(delivered)
         future.add_errback(lambda error: self.errors.append(repr(error)))
         return True
@@ -197,3 +212,9 @@ class IdempotentKafkaPythonWriter(KafkaPythonWriter):
     """kafka-python as it is by default: a retry doubles nothing."""
 
     is_idempotent = True
+
+
+class OldFormatWriter(KafkaPythonWriter):
+    """kafka-python as it speaks to Kafka 0.10.0: Produce v2, messages of format 1."""
+
+    api_version = (0, 10, 0)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.clients.writers import LibrdkafkaWriter
+from compat_tests.cluster.changing_rounds import CLEANER, ChangingRounds
 from compat_tests.cluster.processes import Cluster
 from compat_tests.cluster.replicas import (
     SETTINGS,
@@ -29,6 +30,9 @@ from compat_tests.running.waiting import until
 from compat_tests.running.zookeeper_servers import ZooKeeperServers
 
 OFFSETS = "__consumer_offsets"
+CHANGES = ["message.timestamp.type=LogAppendTime", "move_leaders", "compression.type=gzip", "compact",
+           "lower_the_limit", "compression.type=producer", "require_all", "restart",
+           "message.timestamp.type=CreateTime", "cleanup.policy=delete"]  # fmt: skip
 FAULTS = ["kill_leader", "kill_and_start", "kill_follower", "pause_leader", "kill_leader",
           "kill_and_start", "kill_leader"]  # fmt: skip
 
@@ -39,7 +43,8 @@ def shared_replicated(
 ) -> Iterator[Cluster]:
     """Three brokers whose topics have three replicas, two of which must be in sync."""
     folder = tmp_path_factory.mktemp("replicated")
-    with Cluster(folder, zookeeper, [kind] * 3, SETTINGS, chroot="/replicated") as cluster:
+    settings = SETTINGS | CLEANER
+    with Cluster(folder, zookeeper, [kind] * 3, settings, chroot="/replicated") as cluster:
         cluster.start()
         yield cluster
         for broker in cluster.brokers.values():
@@ -60,6 +65,14 @@ def test_nothing_acknowledged_is_lost_while_brokers_are_killed_and_paused(
     assert rounds.faults.total() == len(FAULTS)
     assert rounds.compared_bytes > 0
     assert rounds.acknowledged > 100
+
+
+def test_nothing_acknowledged_is_lost_while_settings_and_roles_change(replicated: Cluster) -> None:
+    rounds = ChangingRounds(replicated, "changing", seed=5)
+
+    rounds.run(CHANGES)
+
+    assert rounds.changes.total() == len(CHANGES)
 
 
 def test_committed_offsets_survive_the_loss_of_their_coordinator(
