@@ -234,7 +234,7 @@ class ChangingRounds:
 
 
 def read_as_of_old(bootstrap: str, topic: str, ends: list[int]) -> Places:
-    """What is there before these offsets, as Kafka 0.10 reads it: by Fetch v2, in format 1."""
+    """Read what is there before these offsets as Kafka 0.10 does: by Fetch v2, in format 1."""
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, api_version=(0, 10, 0), enable_auto_commit=False
     )
