@@ -37,6 +37,7 @@ SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/protocol/",
     "kbroker/record/",
     "kbroker/server/",
+    "kbroker/zk/",
 )
 
 PRONOUNS = {

@@ -1,4 +1,4 @@
-"""The znode tree: where every piece of cluster metadata lives, and the only way to it.
+"""The znode tree: the home of all cluster metadata, and the only way to it.
 
 Pure. This file is the interface alone: values, errors and the protocol that a store fulfils. A
 store may be in this process (it then answers without suspending) or an ensemble; nobody above `zk`
@@ -8,14 +8,14 @@ is ZooKeeper's.
 Laws a store keeps:
 - a transaction (`multi`, or any single write) happens whole or not at all, and gets one zxid,
   higher than any before;
-- a watch fires once, on the event loop, after the change it tells of can be read; callbacks come in
-  the order of the changes; the same callback set twice on one path fires once;
+- a watch fires once, on the event loop, after its change can be read; callbacks come in the order
+  of the changes; the same callback set twice on one path fires once;
 - when a session ends, its ephemeral nodes go in one transaction;
 - a tree outlives its session: when the ensemble ends it (LOST), the tree opens another one by
-  itself, tells it with CONNECTED, and has another `session_id` then. What was asked through the
-  session before fails with SessionExpiredError; its ephemeral nodes have to be created again;
-- watches outlive both a broken connection and a session: once the tree is connected again, those
-  fire whose node or children have changed meanwhile, with the type of the change;
+  itself, reports CONNECTED, and has another `session_id` then. Requests through the session before
+  fail with SessionExpiredError; its ephemeral nodes have to be created again;
+- watches outlive both a broken connection and a session: once the tree is connected again, a watch
+  fires if its node or children have changed meanwhile, with the type of the change;
 - a write whose answer was lost with the connection is looked up, never blindly repeated: no
   sequential node is made twice, and no version check fails because of the tree's own write.
 """
@@ -38,7 +38,7 @@ MAX_NODE_BYTES = 1_048_000
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What the tree knows about a node besides its data. Times are Unix milliseconds."""
+    """A node's metadata. Times are Unix milliseconds."""
 
     czxid: int  # transaction that created the node
     mzxid: int  # transaction that last changed its data
@@ -69,7 +69,7 @@ class WatchEvent:
 
 
 class SessionState(Enum):
-    """How a session stands.
+    """The state of a session.
 
     The moves are CONNECTED -> SUSPENDED -> CONNECTED (the same session), and CONNECTED or SUSPENDED
     -> LOST -> CONNECTED (a new one).
@@ -94,7 +94,7 @@ class CheckOp:
 
 @dataclass(frozen=True, slots=True)
 class CreateOp:
-    """Part of a multi: creates a node; its result is the path made."""
+    """Part of a multi: creates a node; its result is the created path."""
 
     path: str
     data: bytes | None = None
@@ -135,17 +135,17 @@ class TreeError(Exception):
         self.op_index = op_index
 
     def __repr__(self) -> str:
-        """Return what a log line says of it: the path, and the first sentence about its kind."""
+        """The text for a log line: the path, and the first sentence about its kind."""
         sentence = (type(self).__doc__ or "").partition(";")[0].partition(".")[0]
         return f"{self.path}: {sentence[:1].lower()}{sentence[1:]}"
 
 
 class NoNodeError(TreeError):
-    """The node, or the parent of a node to create, is not there."""
+    """The node, or the parent of a node to create, does not exist."""
 
 
 class NodeExistsError(TreeError):
-    """The node to create is there already."""
+    """The node to create exists already."""
 
 
 class BadVersionError(TreeError):
@@ -188,7 +188,7 @@ class Tree(Protocol):
 
     @property
     def state(self) -> SessionState:
-        """How the session stands now."""
+        """The state of the session now."""
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
@@ -239,7 +239,7 @@ class Tree(Protocol):
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Do all or nothing.
 
-        The error raised is that of the first operation that fails, with its `op_index`.
+        The error raised is the one of the first operation that fails, with its `op_index`.
         """
         ...
 
@@ -250,14 +250,14 @@ class Tree(Protocol):
 
         Returns, per transaction, its results or the error that refused it. Everything is as durable
         as after `multi` when this returns; it may let other tasks run in between. Raises
-        TreeUnavailableError where a store went away half way: some of them have been done then.
+        TreeUnavailableError if a store went away half way: some of them have been done then.
         """
         ...
 
     async def get_all(
         self, paths: Sequence[str], watch: Watch | None = None
     ) -> list[tuple[bytes | None, Stat] | None]:
-        """Data and stat of many nodes, None for one that is not there (and is not watched)."""
+        """Data and stat of many nodes, None for one that does not exist (and is not watched)."""
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:

@@ -1,10 +1,10 @@
-"""Brings one tree into another: what outlives its brokers, from an embedded tree to an ensemble and
-back, or between any two.
+"""Copies everything that outlives brokers from one tree into another: from an embedded tree to an
+ensemble and back, or between any two.
 
-Law: the target ends as the source is, or is marked: the first write of a copy leaves a mark, its
-last one takes the mark away. A copy that broke off is repeated and goes on where it was; nobody may
-start brokers on a marked tree. Nothing is written where brokers live, or over the tree of another
-cluster.
+Law: the target ends up like the source, or is marked: the first write of a copy leaves a mark, its
+last one takes the mark away. A copy that broke off is repeated and goes on from there; nobody may
+start brokers on a marked tree. Nothing is written while brokers live there, or over the tree of
+another cluster.
 
 Not copied: ephemeral nodes, ZooKeeper's own, and notifications, as their numbers would start over
 in the target and nobody who missed them is alive. The version of /brokers/seqid is carried over: it
@@ -44,7 +44,7 @@ _NOTIFICATIONS = frozenset(
         zk_paths.EXTENDED_ACL_CHANGES,
     }
 )
-_AT_ONCE = 512  # requests under way; between two such rows the progress is told
+_AT_ONCE = 512  # requests under way; progress is reported between two such rows
 
 AnswerT = TypeVar("AnswerT")
 Progress = Callable[[int, int], None]  # (done, of so many)
@@ -79,7 +79,7 @@ class TreeImage:
         return [path.rpartition("/")[2] for path in self._children(zk_paths.TOPICS)]
 
     def partitions_without(self, broker_ids: Iterable[int]) -> int:
-        """How many partitions have no replica on any of these brokers."""
+        """The number of partitions without a replica on any of these brokers."""
         here = set(broker_ids)
         count = 0
         for topic in self.topics:
@@ -110,14 +110,14 @@ class CopyPlan:
 
     @property
     def is_empty(self) -> bool:
-        """True where the target is as the source already."""
+        """True if the target is like the source already."""
         return not self.transactions
 
 
 async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
-    """Read what a copy takes along, level by level.
+    """Read everything that a copy takes along, level by level.
 
-    Raises CopyRefusedError for the mark of a copy that cannot be read.
+    Raises CopyRefusedError for an unreadable mark of a copy.
     """
     nodes: dict[str, bytes | None] = {}
     live_brokers: list[str] = []
@@ -142,7 +142,7 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
         if progress is not None:
             progress(len(nodes), len(nodes))
         paths = await _children_of(tree, parents)
-    nodes.pop("/", None)  # the path in an ensemble may not be there
+    nodes.pop("/", None)  # the path may not exist in an ensemble
     broken_off = _broken_off(nodes.pop(UNFINISHED_COPY)) if UNFINISHED_COPY in nodes else None
     return TreeImage(
         nodes=nodes,
@@ -153,10 +153,8 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
 
 
 def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) -> CopyPlan:
-    """Plan the writes that make `target` as `source` is; `replace` allows it for another state of
-    the cluster.
-
-    Raises CopyRefusedError.
+    """Plan the writes that make `target` like `source`; `replace` allows it for another state of
+    the cluster. Raises CopyRefusedError.
     """
     cluster_id = _check(source, target)
     missing = [path for path in source.nodes if path not in target.nodes]
@@ -201,10 +199,10 @@ async def carry_out(
     progress: Progress | None = None,
     when_written: Callable[[], None] | None = None,
 ) -> None:
-    """Write the plan; the mark goes when all else is there and `when_written` has returned.
+    """Write the plan; the mark goes once all else is there and `when_written` has returned.
 
-    Raises CopyRefusedError for a node the target does not take, TreeUnavailableError when the
-    target went away: the copy can be repeated then.
+    Raises CopyRefusedError for a node the target does not take, TreeUnavailableError if the target
+    went away: the copy can be repeated then.
     """
     writes, last = plan.transactions[:-1], plan.transactions[-1:]
     for start in range(0, len(writes), _AT_ONCE):
@@ -260,7 +258,7 @@ def _check(source: TreeImage, target: TreeImage) -> str:
 
 
 def _settle(op: Op, error: TreeError) -> None:
-    """A write that was refused: fine where it had been done, by a copy that broke off."""
+    """Settle a refused write: fine if a copy that broke off had done it."""
     if isinstance(op, CreateOp) and isinstance(error, NodeExistsError):
         return
     if isinstance(op, DeleteOp) and isinstance(error, NoNodeError):

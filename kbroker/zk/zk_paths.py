@@ -1,5 +1,4 @@
-"""Where Kafka's ZooKeeper mode keeps what, and the bytes it keeps: paths and znode JSON of Kafka
-3.9.
+"""The nodes of Kafka's ZooKeeper mode, and their bytes: paths and znode JSON of Kafka 3.9.
 
 Pure. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version
 of a node that Kafka 3.9 takes, and raise ZnodeFormatError for anything else. Topic ids are URL-safe
@@ -88,7 +87,7 @@ MAX_PRODUCER_ID = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAssignment:
-    """What /brokers/topics/<topic> says: the topic's id and who holds each partition."""
+    """The content of /brokers/topics/<topic>: the topic's id and the replicas of each partition."""
 
     topic_id: UUID
     partitions: dict[int, ReplicaAssignment]
@@ -96,22 +95,22 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStateZnode:
-    """What a partition's state node says.
+    """The content of a partition's state node.
 
-    `leader_and_isr.partition_epoch` is the version of the node.
+    `leader_and_isr.partition_epoch` is the node's version.
     """
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
-    # The transaction at which those in its ISR had caught up: the one that wrote it, as far as it
-    # was read, unless it names another; 0 is none.
+    # The transaction at which the replicas in its ISR had caught up: the one that wrote it, once it
+    # has been read, unless it names another; 0 is none.
     zxid: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStateWrite:
     """A partition state to write. `expected_version` None means the node must not exist yet;
-    `caught_up_zxid` is named where the write vouches for nobody in the ISR.
+    `caught_up_zxid` is given if the write vouches for nobody in the ISR.
     """
 
     topic_partition: TopicPartition
@@ -160,7 +159,7 @@ def partition_state_path(topic: str, partition: int) -> str:
 
 
 def delete_topic_path(topic: str) -> str:
-    """The wish to delete a topic."""
+    """The request to delete a topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
@@ -193,7 +192,6 @@ def decode_uuid(text: str) -> UUID:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """Data of /cluster/id."""
     return encode_json({"version": "1", "id": cluster_id})
 
 
@@ -224,7 +222,7 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
     if broker.rack is not None:
         document["rack"] = broker.rack
     if broker.has_lost_memory:
-        document[LOST_MEMORY] = True  # Kafka's brokers pass it over
+        document[LOST_MEMORY] = True  # Kafka's brokers ignore it
     document |= {
         "jmx_port": jmx_port,
         "port": plaintext.port if plaintext else -1,
@@ -371,7 +369,6 @@ def decode_controller(data: bytes | None) -> int:
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
-    """Data of /controller_epoch."""
     return str(epoch).encode()
 
 
@@ -425,7 +422,7 @@ def decode_config_change(data: bytes | None) -> str:
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
-    """Data of /latest_producer_id_block."""
+    """Data of the node /latest_producer_id_block."""
     return encode_json(
         {
             "version": 1,

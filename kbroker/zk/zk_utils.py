@@ -1,10 +1,10 @@
-"""ZkUtils: what brokers and the controller read and write in the tree, in Kafka's terms.
+"""ZkUtils: reads and writes of brokers and the controller in the tree, in Kafka's terms.
 
 Law: paths and bytes come from `zk_paths`, errors are the tree's own. Everything a controller writes
 is fenced: the write and a check of /controller_epoch's version happen in one multi, so a controller
 that lost its seat cannot overwrite the new one's state (it gets ControllerMovedError). A node that
-is not what Kafka writes is reported once, by its path and the reason, and taken for absent: it
-never hides the others.
+Kafka could not have written is reported once, with its path and the reason, and counts as absent:
+it never hides the others.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ log = logging.getLogger(__name__)
 NodeT = TypeVar("NodeT")
 
 MAX_CONFLICTS = 100  # changes by others between a look and a write
-_REPORTS = 10_000  # so many reports are remembered, not to be made again
+_REPORTS = 10_000  # so many reports are remembered and not repeated
 _ROW_NODES = 256  # read and decoded at a time: a few milliseconds
 
 
 class ControllerMovedError(Exception):
-    """Another broker became controller; what was to be written was not."""
+    """Another broker became controller; nothing was written."""
 
 
 class ZkUtils:
@@ -67,7 +67,7 @@ class ZkUtils:
     # ---- cluster and brokers
 
     async def create_persistent_paths(self) -> None:
-        """Make the nodes every broker expects."""
+        """Create the nodes that every broker expects."""
         for path in zk_paths.PERSISTENT_PATHS:
             await self.create_if_absent(path)
 
@@ -133,7 +133,7 @@ class ZkUtils:
         return self._decoded(partial(zk_paths.decode_controller, data))
 
     async def controller_epoch(self) -> tuple[int, int]:
-        """The controller epoch and the version of its node; the node is made in a new cluster.
+        """The controller epoch and the version of its node, which is created in a new cluster.
 
         Raises ZnodeFormatError: without it nobody can be controller.
         """
@@ -168,7 +168,7 @@ class ZkUtils:
         return epoch, version + 1
 
     async def delete_controller(self, epoch_version: int) -> None:
-        """Give the seat up."""
+        """Give up the controller's seat."""
         with suppress(NoNodeError):
             await self.fenced((DeleteOp(zk_paths.CONTROLLER),), epoch_version)
 
@@ -185,7 +185,8 @@ class ZkUtils:
     async def fenced_all(
         self, transactions: Sequence[Sequence[Op]], epoch_version: int
     ) -> list[list[OpResult] | TreeError]:
-        """Do each of many transactions if this is still the controller; see `Tree.multi_all`.
+        """Do each of many transactions if this is still the controller, as `Tree.multi_all`
+        does.
 
         Raises ControllerMovedError: nothing after the change of controllers was written.
         """
@@ -218,7 +219,9 @@ class ZkUtils:
     async def topic_assignments(
         self, topics: Sequence[str], watch: Watch | None = None
     ) -> dict[str, TopicAssignment]:
-        """Ids and replicas of those topics that are there, in this order; each is watched."""
+        """Ids and replicas of the existing ones among these topics, in this order; each is
+        watched.
+        """
         found = await self._read_all(
             [zk_paths.topic_path(topic) for topic in topics],
             lambda path, data, _: zk_paths.decode_topic(_name(path), data),
@@ -227,15 +230,16 @@ class ZkUtils:
         return {t: a for t, a in zip(topics, found, strict=True) if a is not None}
 
     async def existing_topics(self, names: Sequence[str]) -> set[str]:
-        """Those of these topics that are there."""
+        """The topics among these that exist."""
         nodes = await self.tree.get_all([zk_paths.topic_path(name) for name in names])
         return {name for name, node in zip(names, nodes, strict=True) if node is not None}
 
     async def create_topics(self, topics: Sequence[NewTopicNodes]) -> list[TreeError | None]:
-        """Create topics with their overrides, each whole or not at all; what refused it, or None.
+        """Create topics with their overrides, each whole or not at all; the refusal of each, or
+        None.
 
-        The overrides come first, as in Kafka. Those of a topic that is not there are replaced.
-        Refusals are NodeExistsError for a topic that is there, and NodeTooLargeError.
+        The overrides come first, as in Kafka. Overrides without their topic are replaced. Refusals
+        are NodeExistsError for a topic that exists, and NodeTooLargeError.
         """
         outcomes: dict[str, TreeError | None] = {}
         with_overrides: set[str] = set()
@@ -264,7 +268,7 @@ class ZkUtils:
         return found[0]
 
     async def grow_topic(self, topic: str, assignment: TopicAssignment, version: int) -> None:
-        """Replace a topic's assignment where its node has this version.
+        """Replace a topic's assignment if its node has this version.
 
         Raises NoNodeError, BadVersionError, NodeTooLargeError.
         """
@@ -293,8 +297,8 @@ class ZkUtils:
         raise BadVersionError(path)
 
     async def delete_topics(self, topics: Mapping[str, Iterable[int]], epoch_version: int) -> None:
-        """Remove topics with these partitions: nodes below, overrides, assignment, and the wish to
-        delete it. What else is below goes as well.
+        """Remove topics with these partitions: nodes below, overrides, assignment, and the request
+        to delete it. Other nodes below go as well.
         """
         transactions: list[Sequence[Op]] = []
         last: dict[str, int] = {}  # the transaction after which the name is free
@@ -310,7 +314,7 @@ class ZkUtils:
     async def partition_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, PartitionStateZnode]:
-        """The states of those partitions that have one."""
+        """The states of the partitions that have one."""
         wanted = list(partitions)
         found = await self._read_all(
             [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted],
@@ -321,10 +325,8 @@ class ZkUtils:
     async def write_partition_states(
         self, writes: Iterable[PartitionStateWrite], controller_epoch: int, epoch_version: int
     ) -> dict[TopicPartition, int | None]:
-        """Write states, each on its own; the value is the node's new version, or None where the
-        expectation was wrong.
-
-        Raises ControllerMovedError: nothing after it was written.
+        """Write states, each on its own; the value is the node's new version, or None if it had
+        another version than expected. Raises ControllerMovedError: nothing after it was written.
         """
         wanted = list(writes)
         ops = [(_state_op(write, controller_epoch),) for write in wanted]
@@ -337,7 +339,7 @@ class ZkUtils:
     async def create_partition_paths(
         self, partitions: Iterable[TopicPartition], epoch_version: int
     ) -> None:
-        """Make the parents of new partitions' states, where absent."""
+        """Create the parents of new partitions' states that do not exist."""
         paths: dict[str, None] = {}
         for topic, partition in partitions:
             paths[zk_paths.partitions_path(topic)] = None
@@ -350,7 +352,9 @@ class ZkUtils:
     # ---- topic deletion
 
     async def create_delete_topics(self, topics: Sequence[str]) -> list[TreeError | None]:
-        """Ask for topics to be deleted; what refused it, NodeExistsError where somebody has."""
+        """Ask for topics to be deleted; the refusal of each, NodeExistsError if somebody has asked
+        already.
+        """
         wishes = [(CreateOp(zk_paths.delete_topic_path(topic)),) for topic in topics]
         outcomes = await self.tree.multi_all(wishes)
         return [outcome if isinstance(outcome, TreeError) else None for outcome in outcomes]
@@ -372,7 +376,7 @@ class ZkUtils:
     # ---- for all of them
 
     def report(self, error: ZnodeFormatError) -> None:
-        """Tell the operator, once, of a node that is left aside."""
+        """Report a node that is ignored to the operator, once."""
         text = str(error)
         if text not in self._reported:
             if len(self._reported) == _REPORTS:
@@ -381,7 +385,7 @@ class ZkUtils:
             log.error("ignoring a node that Kafka cannot read: %s", text)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names of the children of a node that is made where absent: a watch needs it."""
+        """Names of the children of a node, which is created if absent: a watch needs it."""
         while True:
             try:
                 return await self.tree.children(path, watch)
@@ -389,13 +393,13 @@ class ZkUtils:
                 await self.create_if_absent(path)
 
     async def create_if_absent(self, path: str, data: bytes | None = None) -> None:
-        """Make a node and its parents, unless it is there."""
+        """Create a node and its parents, unless it exists."""
         if await self.tree.exists(path) is None:
             with suppress(NodeExistsError):
                 await self.tree.create(path, data, make_parents=True)
 
     async def delete_all(self, paths: Iterable[str], epoch_version: int) -> None:
-        """Remove nodes, in this order, those that are there. Raises ControllerMovedError."""
+        """Remove the existing ones of these nodes, in this order. Raises ControllerMovedError."""
         outcomes = await self.fenced_all([(DeleteOp(path),) for path in paths], epoch_version)
         for outcome in outcomes:
             if isinstance(outcome, TreeError) and not isinstance(outcome, NoNodeError):
@@ -409,7 +413,7 @@ class ZkUtils:
         decode: Callable[[str, bytes | None, Stat], NodeT],
         watch: Watch | None = None,
     ) -> list[NodeT | None]:
-        """Return what many nodes say; None for one that is missing or not Kafka's. Others get
+        """The contents of many nodes; None for one that is missing or not Kafka's. Others get
         turns.
         """
         found: list[NodeT | None] = []

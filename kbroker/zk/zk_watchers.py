@@ -39,7 +39,7 @@ class RepeatedReading:
     """
 
     def __init__(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
-        """`read` sets the watches again; `what` it reads is named in the log."""
+        """`read` sets the watches again; `what` names its subject in the log."""
         self._what = what
         self._read = read
         self._changed = asyncio.Event()
@@ -50,7 +50,7 @@ class RepeatedReading:
         self._task = asyncio.create_task(self._run(), name=self._what)
 
     async def stop(self) -> None:
-        """Read no longer."""
+        """Read no more; returns when no reading is under way."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -77,7 +77,7 @@ class ChangeNotificationWatcher:
     """Reads the notifications under `root` and hands their data to `on_change`. Owned by the event
     loop.
 
-    Notifications that are there at `start` are not handled: whoever starts reads the whole state
+    Notifications that exist at `start` are not handled: the caller reads the whole state
     afterwards.
     """
 
@@ -91,13 +91,13 @@ class ChangeNotificationWatcher:
         self._reading = RepeatedReading(f"notifications of {root}", self._read_new)
 
     async def start(self) -> None:
-        """Remember where the notifications stand, and follow them from here on."""
+        """Remember the latest notification, and follow them from here on."""
         for number, _ in await self._notifications():
             self._last_number = max(self._last_number, number)
         self._reading.start()
 
     async def stop(self) -> None:
-        """Follow them no longer."""
+        """Follow the notifications no longer."""
         await self._reading.stop()
 
     async def _read_new(self) -> None:
@@ -140,7 +140,7 @@ class ChangeNotificationWatcher:
         for path in paths:
             stat = await self._tree.exists(path)
             if stat is not None and stat.ctime_ms >= oldest_ms:
-                return  # the paths are in the order of their making
+                return  # the paths are in the order of creation
             try:
                 await self._tree.delete(path)
             except TreeUnavailableError:

@@ -1,7 +1,7 @@
-"""The JSON in znodes: how Kafka writes it, and values of the kinds that it takes.
+"""The JSON in znodes, as Kafka writes it, and values of the types that it takes.
 
-Pure. A node written by another hand may hold anything; whatever would not fit into Kafka's types is
-refused here, before it reaches those who count on them.
+Pure. A node edited by hand may hold anything; a value that does not fit Kafka's types is refused
+here, before it reaches code that relies on them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _2_31 = 1 << 31
 
 
 class ZnodeFormatError(Exception):
-    """A node whose data is not what Kafka writes there; the message names the path."""
+    """A node whose data Kafka could not have written; the message names the path."""
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:

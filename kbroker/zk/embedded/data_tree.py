@@ -60,9 +60,9 @@ class Znode:
 
     @property
     def children_made(self) -> int:
-        """How many children were ever created: the number of the next sequential one.
+        """The number of children ever created, which numbers the next sequential one.
 
-        ZooKeeper counts these; what it shows as cversion is creations and deletions together.
+        ZooKeeper counts these; its cversion counts creations and deletions together.
         """
         return (self.cversion + (len(self.children) if self.children else 0)) // 2
 
@@ -82,8 +82,8 @@ class Znode:
 
 
 class Transaction:
-    """What an applied transaction did: results for the caller, events for watches,
-    and the way back.
+    """The outcome of an applied transaction: results for the caller, events for watches, and the
+    way back.
     """
 
     __slots__ = ("events", "ops", "results", "undo")
@@ -128,7 +128,7 @@ class DataTree:
     def apply(self, ops: Sequence[Op], zxid: int, now_ms: int, session_id: int) -> Transaction:
         """Apply all operations in order.
 
-        When one fails, take back the others and raise its error.
+        If one fails, take back the others and raise its error.
         """
         done = Transaction()
         try:

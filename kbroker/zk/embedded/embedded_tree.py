@@ -1,9 +1,9 @@
-"""A tree of znodes in this process: kept in memory, and in a directory when it is given one.
+"""A tree of znodes in this process: kept in memory, and in a directory if it is given one.
 
 Law: every method but `multi_all` and `get_all` finishes without suspending, so that nobody sees
 half a change; those two let others run in between. Sessions of several brokers may share one tree;
 each sees the others' changes through watches, which are called from the event loop after the
-change. At open, the sessions of the process before are over, so their ephemeral nodes go.
+change. At open, sessions of an earlier process are over, so their ephemeral nodes go.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class EmbeddedTree:
         try:
             journal.compact(self._tree, self._zxid)
         except TreeUnavailableError:
-            # What was committed is in the journal; the caller must not be told otherwise.
+            # The transaction is in the journal; the caller must not hear otherwise.
             log.exception("the journal of the tree stays as long as it is")
 
     def _drop_ephemerals(self, session_id: int) -> None:
@@ -194,7 +194,7 @@ class TreeSession:
 
     @property
     def state(self) -> SessionState:
-        """How the session stands."""
+        """The state of the session."""
         return self._state
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
@@ -205,7 +205,7 @@ class TreeSession:
         return node.data, node.stat()
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Stat, or None."""
+        """Stat of the node; None if it does not exist."""
         node = self._tree(path).find(path)
         if watch is not None:
             self._store._data_watches.setdefault(path, {})[self, watch] = None
@@ -243,7 +243,6 @@ class TreeSession:
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node."""
         self._commit((DeleteOp(path, version),))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
@@ -270,7 +269,7 @@ class TreeSession:
     async def get_all(
         self, paths: Sequence[str], watch: Watch | None = None
     ) -> list[tuple[bytes | None, Stat] | None]:
-        """Data and stat of many nodes, None for one that is not there."""
+        """Data and stat of many nodes, None for one that does not exist."""
         found: list[tuple[bytes | None, Stat] | None] = []
         for number, path in enumerate(paths, start=1):
             try:
@@ -286,7 +285,7 @@ class TreeSession:
         self._listeners.append(listener)
 
     async def close(self) -> None:
-        """End the session for good; nobody is told, the owner asked for it."""
+        """End the session for good. No listener is called: the owner asked for it."""
         if self._closed:
             return
         self._closed = True
@@ -297,7 +296,7 @@ class TreeSession:
         self._missed.clear()
 
     def expire(self) -> None:
-        """End the session as an ensemble does with a client it has not heard of."""
+        """End the session as an ensemble does with a silent client."""
         if not self._closed and self._state is not SessionState.LOST:
             self._store._end(self)
             self._turn(SessionState.LOST)

@@ -1,4 +1,4 @@
-"""What an embedded tree keeps on disk: `tree.snapshot` (all nodes at one zxid) and `tree.journal`
+"""The files of an embedded tree: `tree.snapshot` (all nodes at one zxid) and `tree.journal`
 (transactions since).
 
     journal   = "KBTJ" version:int32 frame*
@@ -66,23 +66,21 @@ class AppendFile(Protocol):
         ...
 
     def fsync(self) -> None:
-        """Return when what was written is on the device."""
+        """Return when all written bytes are on the device."""
         ...
 
     def truncate(self, size_bytes: int) -> None:
         """Cut the file to this size; later writes append there."""
         ...
 
-    def close(self) -> None:
-        """Close the file."""
-        ...
+    def close(self) -> None: ...
 
 
 class TreeFiles(Protocol):
     """The directory of an embedded tree. Names are plain file names; errors are OSError."""
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, or None when there is none."""
+        """The whole file, or None if there is none."""
         ...
 
     def open_append(self, name: str) -> AppendFile:
@@ -90,7 +88,7 @@ class TreeFiles(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename, replacing what is there."""
+        """Rename, replacing a file of that name."""
         ...
 
     def unlink(self, name: str) -> None:
@@ -103,7 +101,7 @@ class TreeFiles(Protocol):
 
 
 class CorruptTreeError(Exception):
-    """A snapshot or journal that cannot be what this code wrote.
+    """A snapshot or journal that this code cannot have written.
 
     The message names the file and the place.
     """
@@ -168,7 +166,7 @@ class TreeJournal:
     def append(self, entry: JournalEntry, *, lazy: bool = False) -> None:
         """Write one transaction; `lazy` leaves the sync to a later call.
 
-        Raises TreeStorageError when it cannot be kept; the file is then as before.
+        Raises TreeStorageError if it cannot be kept; the file is then as before.
         """
         assert self._file is not None
         assert not self.is_doubtful
@@ -200,7 +198,7 @@ class TreeJournal:
     def compact(self, tree: DataTree, zxid: int) -> None:
         """Write a snapshot of `tree` at `zxid` and empty the journal.
 
-        Raises TreeStorageError when that fails; the journal then goes on as it is.
+        Raises TreeStorageError if that fails; the journal then goes on as it is.
         """
         assert self._file is not None
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._size_bytes)
@@ -264,7 +262,7 @@ class TreeJournal:
         self._is_unsynced = False
 
     def _cut_back(self) -> None:
-        # Part of the frame may have reached the file; what follows it would be lost at the next
+        # Part of the frame may have reached the file; frames after it would be lost at the next
         # start.
         assert self._file is not None
         try:
@@ -298,7 +296,7 @@ def _refused(error: OSError) -> TreeStorageError:
 
 
 def encode_entry(entry: JournalEntry) -> bytes:
-    """One framed transaction."""
+    """One transaction as a whole frame."""
     parts = [_TRANSACTION.pack(entry.zxid, entry.time_ms, entry.session_id)]
     for op in entry.ops:
         path = op.path.encode()
@@ -434,9 +432,10 @@ def _decode_nodes(tree: DataTree, data: bytes, position: int, count: int) -> Non
 
 
 def _replay(tree: DataTree, zxid: int, data: bytes, *, has_snapshot: bool) -> tuple[int, int]:
-    """Apply what the snapshot does not have; returns the last zxid and where whole frames end.
+    """Apply the transactions that the snapshot lacks; returns the last zxid and the end of the
+    whole frames.
 
-    Each transaction has the zxid after the one before: a journal that begins later goes on from
+    Each transaction has the zxid after the one before: a journal that begins later belongs to
     another snapshot, and would make a tree that never was.
     """
     end = len(_JOURNAL_HEADER) if data.startswith(_JOURNAL_HEADER) else 0

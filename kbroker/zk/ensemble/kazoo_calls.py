@@ -1,12 +1,12 @@
 """Requests to an ensemble in their order: sent, waiting, lost with the connection and recovered.
 
-Law: requests are sent in the order in which they were asked for, at most `max_in_flight` without an
-answer; a write is never under way together with one that it follows from (to the same node, or to
-one it checks), so that it can be looked up, and done again in its turn, when it was lost.
-While there is no connection all wait, at most as long as a session lives without one. After a new
-connection, in this order: the server catches up (sync), all watches are set again, writes whose
-answer was lost are looked up (`lost_write`), then everything goes on. When the session was lost,
-what had been asked through it fails, and only the watches are taken along.
+Law: requests are sent in the order in which they were made, at most `max_in_flight` without an
+answer. A write is never under way together with one that it depends on (to the same node, or to one
+it checks), so that it can be looked up, and repeated in its turn, if it was lost. Without a
+connection all wait, at most as long as a session lives without one. After a new connection, in this
+order: the server catches up (sync), all watches are set again, writes whose answer was lost are
+looked up (`lost_write`), then everything goes on. If the session was lost, its requests fail, and
+only the watches are kept.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ class Call:
     written: Sequence[str] = ()
     needed: Sequence[str] = ()
     zxid_before: int = 0  # newest transaction known when a write was sent
-    losses: int = 0  # how often it went with its connection
-    deadline: float = 0.0  # loop time; counts from being asked without a connection, or being lost
+    losses: int = 0  # how often it was lost with its connection
+    deadline: float = (
+        0.0  # loop time; counted from the request without a connection, or from its loss
+    )
 
 
 class KazooCalls:
@@ -89,28 +91,27 @@ class KazooCalls:
         self._zxid = 0  # kazoo's own starts over with every session
         self._waiting: deque[Call] = deque()
         self._in_flight: dict[Call, None] = {}
-        self._written: set[str] = set()  # by what is in flight
+        self._written: set[str] = set()  # by the requests in flight
         self._needed: Counter[str] = Counter()
-        self._lost: list[Call] = []  # went with the connection, in the order of their sending
+        self._lost: list[Call] = []  # lost with the connection, in the order of sending
         self._recovery: asyncio.Task[None] | None = None
         self._give_up_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     @property
     def last_complaint(self) -> str:
-        """Why there is no connection, as far as known."""
+        """The reason why there is no connection, as far as known."""
         return self._connection.last_complaint
 
     def start(self) -> None:
-        """Begin to connect."""
         self._connection.start()
 
     def read(self, path: str, request: Request, parse: Callable[[Any], Any]) -> Call:
-        """A request that changes nothing. `parse` is called at once with the answer."""
+        """Make a request that changes nothing. `parse` is called at once with the answer."""
         return Call(path, request, parse, self._loop.create_future())
 
     def write(self, ops: Sequence[Op]) -> Call:
-        """A transaction. Raises NodeTooLargeError."""
+        """Make a transaction. Raises NodeTooLargeError."""
         requests.check_size(ops, self.chroot)
         return Call(
             ops[0].path,
@@ -123,7 +124,7 @@ class KazooCalls:
         )
 
     def ask(self, call: Call) -> asyncio.Future[Any]:
-        """Send it in its turn; the result."""
+        """Send it in its turn; returns the result."""
         if self._closed:
             raise SessionExpiredError(call.path)
         self._waiting.append(call)
@@ -133,7 +134,7 @@ class KazooCalls:
         return call.future
 
     async def close(self, timeout_s: float) -> None:
-        """End the session; what is under way fails."""
+        """End the session; requests under way fail."""
         self._closed = True
         self.state = SessionState.LOST
         self.watches.clear()
@@ -141,17 +142,17 @@ class KazooCalls:
         self._fail_all()
         await self._connection.close(timeout_s)
 
-    # ---- what the connection tells
+    # ---- called by the connection
 
     def on_connected(self, session_id: int) -> None:
-        """Catch up, watch again, recover, go on."""
+        """Catch up, set the watches again, recover, go on."""
         if self.session_id not in {0, session_id} and self.state is not SessionState.LOST:
-            self.on_lost(self._zxid)  # nobody told
+            self.on_lost(self._zxid)  # nobody learned of it
         log.info(
             "session 0x%x on ZooKeeper at %s is established", session_id % (1 << 64), self._hosts
         )
         self.session_id = session_id
-        self._stop_recovery()  # what is left of it belongs to an earlier connection
+        self._stop_recovery()  # its rest belongs to an earlier connection
         self._cancel_give_up()
         self._connection.submit(requests.sync_request("/"), lambda *_: None)
         for renewal in self.watches.renewals():
@@ -175,7 +176,7 @@ class KazooCalls:
         self._tell_listeners()
 
     def on_lost(self, last_zxid: int) -> None:
-        """Give up what was asked for; the next session comes by itself."""
+        """Fail all requests; the next session comes by itself."""
         log.warning("session 0x%x on ZooKeeper is over", self.session_id % (1 << 64))
         self._saw(last_zxid)
         self._stop_recovery()
@@ -184,7 +185,7 @@ class KazooCalls:
         self._tell_listeners()
 
     def on_watch(self, event_type: EventType, path: str) -> None:
-        """Tell those who wait for it, after whoever got an answer before."""
+        """Call the watchers, after everybody who got an answer before."""
         event = WatchEvent(event_type, self._inner(path))
         for callback in self.watches.take(event_type, path):
             self._loop.call_soon(self._deliver, callback, event)
@@ -259,7 +260,7 @@ class KazooCalls:
             self._lost.append(call)
 
     def _finish(self, call: Call, answer: Any, error: Exception | None) -> bool:
-        """Hand out the answer; False when it was lost."""
+        """Hand out the answer; False if it was lost."""
         try:
             if error is not None:
                 raise requests.tree_error(error, call.path)
@@ -308,7 +309,8 @@ class KazooCalls:
 
     def _is_given_up(self, call: Call) -> bool:
         """Whether nobody waits for it any more. A call that was lost gets no more time than one
-        session, however often it is: it may be what the server breaks the connection over.
+        session, however often it is lost: it may be the cause for which the server breaks the
+        connection.
         """
         if call.deadline <= self._loop.time() and not call.future.done():
             call.future.set_exception(TreeUnavailableError(call.path))
@@ -339,7 +341,7 @@ class KazooCalls:
             self._recovery = None
 
     async def _recover(self) -> None:
-        """Find out about lost writes, one after the other; lost reads are sent again."""
+        """Find out what became of lost writes, one after the other; lost reads are sent again."""
         writes = [call for call in self._lost if call.ops]
         for call in writes:
             if not self._is_given_up(call):
@@ -395,7 +397,7 @@ class KazooCalls:
         raise refusal
 
     async def _ask_at_once(self, request: Request) -> tuple[Any, Exception | None]:
-        """Answer and error; not in the queue, which waits for the recovery."""
+        """Answer and error; not through the queue, which waits for the recovery."""
         future: asyncio.Future[tuple[Any, Exception | None]] = self._loop.create_future()
 
         def on_answer(answer: Any, error: Exception | None) -> None:

@@ -45,23 +45,19 @@ OnAnswer = Callable[[Any, Exception | None], None]
 
 
 class ConnectionListener(Protocol):
-    """Who hears of the connection, on the event loop."""
+    """Callbacks for changes of the connection, on the event loop."""
 
     def on_connected(self, session_id: int) -> None:
-        """The session stands: the one before, or a new one."""
+        """The connection has a session: the one before, or a new one."""
         ...
 
     def on_suspended(self, last_zxid: int) -> None:
-        """The connection broke; all up to `last_zxid` had been told."""
+        """The connection broke; all changes up to `last_zxid` had been reported."""
         ...
 
-    def on_lost(self, last_zxid: int) -> None:
-        """The session ended."""
-        ...
+    def on_lost(self, last_zxid: int) -> None: ...
 
-    def on_watch(self, event_type: EventType, path: str) -> None:
-        """A watch fired."""
-        ...
+    def on_watch(self, event_type: EventType, path: str) -> None: ...
 
 
 class Connection(Protocol):
@@ -69,20 +65,18 @@ class Connection(Protocol):
 
     @property
     def last_zxid(self) -> int:
-        """Newest transaction that an answer has spoken of; starts over with a session."""
+        """The newest transaction named in an answer; starts over with a session."""
         ...
 
     @property
     def last_complaint(self) -> str:
-        """Why there is no connection, or was none."""
+        """The reason why there is no connection, or was none."""
         ...
 
-    def start(self) -> None:
-        """Begin to connect."""
-        ...
+    def start(self) -> None: ...
 
     def submit(self, request: Request, on_answer: OnAnswer) -> bool:
-        """Send a request; False when there is no connection (nobody is called then).
+        """Send a request; False if there is no connection (nobody is called then).
 
         `on_answer` is called on the event loop with the answer, or kazoo's error.
         """
@@ -94,7 +88,7 @@ class Connection(Protocol):
 
 
 class KazooConnection:
-    """One kazoo client after the other. Owned by the event loop."""
+    """A connection by one kazoo client after the other. Owned by the event loop."""
 
     def __init__(self, hosts: str, session_timeout_ms: int, listener: ConnectionListener) -> None:
         self._hosts = hosts
@@ -105,13 +99,13 @@ class KazooConnection:
         self._awake = False
         self._closed = False
         self._restart: asyncio.TimerHandle | None = None
-        self._connection_number = 0  # of the one that the listener has heard of
+        self._connection_number = 0  # of the client that the listener knows of
         self._logger = _LastWarning()
         self._client = self._new_client(None)
 
     @property
     def last_zxid(self) -> int:
-        """Newest transaction that an answer of this session has spoken of."""
+        """The newest transaction named in an answer of this session."""
         return int(self._client.last_zxid)
 
     @property
@@ -120,11 +114,10 @@ class KazooConnection:
         return self._logger.last
 
     def start(self) -> None:
-        """Begin to connect."""
         self._client.start_async()
 
     def submit(self, request: Request, on_answer: OnAnswer) -> bool:
-        """Send a request; False when there is no connection (nobody is called then).
+        """Send a request; False if there is no connection (nobody is called then).
 
         `on_answer` is called on the event loop with the answer, or kazoo's error.
         """
@@ -144,7 +137,7 @@ class KazooConnection:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            log.warning("ZooKeeper at %s was not told that the session is closed", self._hosts)
+            log.warning("ZooKeeper at %s does not know that the session is closed", self._hosts)
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
         """Have a function called on the event loop, after all posted before. For any thread."""
@@ -154,7 +147,7 @@ class KazooConnection:
             self._wake()
 
     def _wake(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to hear it
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to call
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
@@ -184,13 +177,13 @@ class KazooConnection:
         self.post(done.set)
 
     def on_connected(self, client: _Client, session_id: int, connection_number: int) -> None:
-        """A client has a session, from its thread by way of `post`."""
+        """A client has a session; called from its thread through `post`."""
         if not self._closed and client is self._client:
             self._connection_number = connection_number
             self._listener.on_connected(session_id)
 
     def on_disconnected(self, client: _Client, state: str, zxid: int) -> None:
-        """A client has no connection, from its thread by way of `post`."""
+        """A client has no connection; called from its thread through `post`."""
         if self._closed or client is not self._client:
             return
         if state == KazooState.SUSPENDED:
@@ -199,12 +192,12 @@ class KazooConnection:
             self._listener.on_lost(zxid)
 
     def on_watch(self, client: _Client, event_type: EventType, path: str) -> None:
-        """A watch event of a client, from its thread by way of `post`."""
+        """A watch event of a client; called from its thread through `post`."""
         if not self._closed and client is self._client:
             self._listener.on_watch(event_type, path)
 
     def on_thread_ended(self, client: _Client, error: BaseException | None) -> None:
-        """The thread of a client ended, asked or not, from that thread by way of `post`."""
+        """The thread of a client ended, asked or not; called from that thread through `post`."""
         if self._closed or client is not self._client:
             return
         log.error("the connection to ZooKeeper ended unexpectedly, connecting again: %r", error)
@@ -227,13 +220,13 @@ class _Client(KazooClient):  # type: ignore[misc]
         logger: _LastWarning,
         predecessor: _Client | None,
     ) -> None:
-        # No request may slip in between while a broken connection is cleaned up: it would wait
-        # in kazoo's queue and be done on the next connection, or be forgotten. Nor may one be sent
-        # on a new connection by somebody who has not heard of it yet.
+        # No request may slip in while a broken connection is cleaned up: it would wait in kazoo's
+        # queue and be done on the next connection, or be forgotten. Nobody may send one on a new
+        # connection before its `on_connected`.
         self._gate = threading.RLock()
         self._connection_number = 0
-        # kazoo counts requests again with each connection. A server that is not a leader takes what
-        # was agreed on for a request of the old one for the request with that number on the new.
+        # kazoo counts requests again with each connection. To a server that is not a leader, the
+        # outcome of an old connection's request is that of the new one's with the same number.
         self._last_xid: int = 0 if predecessor is None else predecessor._last_xid
         self._session: tuple[int, bytes] | None = (
             None if predecessor is None else predecessor._session
@@ -276,7 +269,7 @@ class _Client(KazooClient):  # type: ignore[misc]
             super()._session_callback(state)
 
     def _reset_watchers(self) -> None:
-        # Which watches there are is known above; whatever the server tells is handed on.
+        # The watches are known above; every event of the server is handed on.
         everything = _AnyWatcher(self._on_watch)
         self._data_watchers = everything
         self._child_watchers = everything
@@ -291,7 +284,7 @@ class _Client(KazooClient):  # type: ignore[misc]
 
 
 class _Answer:
-    """Where kazoo puts the answer to a request."""
+    """The result object into which kazoo puts the answer to a request."""
 
     __slots__ = ("_on_answer", "_post")
 
@@ -312,7 +305,7 @@ class _Answer:
 
 
 class _AnyWatcher:
-    """Stands for kazoo's table of watches: has the same one for every path."""
+    """Stands in for kazoo's table of watches: it has the same watcher for every path."""
 
     def __init__(self, watcher: Callable[[Any], None]) -> None:
         self._watchers = (watcher,)
@@ -324,11 +317,11 @@ class _AnyWatcher:
         return self
 
     def add(self, watcher: object) -> None:
-        """Nothing has to be remembered."""
+        """Nothing needs to be remembered."""
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads: only that of the connection, which calls back by itself."""
+    """kazoo's threads: only the connection's own, which runs callbacks itself."""
 
     def __init__(
         self, timeout_s: float, thread_ended: Callable[[BaseException | None], None]
@@ -374,7 +367,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
             try:
                 func(*args, **kwargs)
             except Exception as error:
-                ended = error  # told below; kazoo ends its loop with errors of all kinds
+                ended = error  # reported below; kazoo ends its loop with errors of all kinds
             self._thread_ended(ended)
 
         thread = threading.Thread(target=run, name="kazoo", daemon=True)
@@ -383,7 +376,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class _LastWarning(logging.Logger):
-    """kazoo's log: kept to one sentence, for whoever has to say why there is no connection."""
+    """kazoo's log, kept to its last sentence: the reason why there is no connection."""
 
     def __init__(self) -> None:
         super().__init__("kazoo", logging.WARNING)

@@ -62,7 +62,7 @@ _ERRORS: dict[type[Exception], type[TreeError]] = {
     kazoo_errors.SessionExpiredError: SessionExpiredError,
     kazoo_errors.ConnectionClosedError: SessionExpiredError,
 }
-# What came of the request is not known after these.
+# After these, nobody knows what became of the request.
 _LOST = (
     kazoo_errors.ConnectionLoss,
     kazoo_errors.OperationTimeoutError,
@@ -92,7 +92,7 @@ class UnknownRequestError(RefusedByEnsembleError):
 
 
 class SetWatches:
-    """Sets many watches at once; what changed since `zxid` is told at once.
+    """Sets many watches at once; changes since `zxid` fire at once.
 
     Java's client sends it after it has connected again; kazoo does not know it.
     """
@@ -116,11 +116,11 @@ class SetWatches:
         return b"".join(parts)
 
     def deserialize(self, _buffer: bytes, _offset: int) -> None:
-        """The answer says nothing."""
+        """The empty answer: there is nothing to read."""
 
 
 class GetMany:
-    """Reads many nodes, each as far as it is there; servers know it from ZooKeeper 3.6 on.
+    """Reads many nodes that may not all exist; servers know it from ZooKeeper 3.6 on.
 
     Java's client calls it a multi of reads; kazoo does not know it.
     """
@@ -160,7 +160,7 @@ class GetMany:
 
 
 def whole_path(chroot: str, path: str) -> str:
-    """The path as the ensemble knows it."""
+    """The path on the ensemble, chroot included."""
     return (chroot + path).rstrip("/") or "/"
 
 
@@ -180,12 +180,12 @@ def children_request(path: str, *, watched: bool) -> Request:
 
 
 def get_many_request(paths: Sequence[str]) -> Request:
-    """Reads data and stat of each."""
+    """Reads data and stat of many nodes."""
     return GetMany(paths)
 
 
 def sync_request(path: str) -> Request:
-    """Lets the server catch up with all that the ensemble has agreed on."""
+    """Lets the server catch up with everything that the ensemble has agreed on."""
     return Sync(path)
 
 

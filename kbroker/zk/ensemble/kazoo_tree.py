@@ -1,8 +1,8 @@
 """A tree of znodes on a ZooKeeper ensemble, through kazoo.
 
-Law: paths are relative to the chroot everywhere above this file. How requests are sent, survive a
-broken connection and a lost session is `kazoo_calls`'; what a lost answer means, `lost_write`'s;
-which watches there are, `kazoo_watches`'.
+Law: paths are relative to the chroot everywhere above this file. `kazoo_calls` sends requests, and
+carries them over a broken connection and a lost session; `lost_write` finds out what a lost answer
+means; `kazoo_watches` keeps the watches.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ async def open_kazoo_tree(
 ) -> KazooTree:
     """Connect to the ensemble at `connect` (host:port,host:port/chroot) and open a session.
 
-    The chroot is made when it is missing, unless nothing is to be written: the tree then has no
-    nodes, not even its root. `connection_timeout_ms` falls back to the session's.
-    Raises EnsembleUnreachableError, and ValueError for a connect string that is none.
+    A missing chroot is created, unless nothing should be written: the tree then has no nodes, not
+    even its root. `connection_timeout_ms` falls back to the session's. Raises
+    EnsembleUnreachableError, and ValueError for a bad connect string.
     """
     hosts, chroot = parse_connect(connect)
     tree = KazooTree(hosts, chroot, session_timeout_ms, max_in_flight)
@@ -118,7 +118,7 @@ class KazooTree:
         self._reads_together = False
 
     async def open(self, *, makes_chroot: bool) -> None:
-        """Connect, and make the chroot where wanted. Raises TreeUnavailableError."""
+        """Connect, and create the chroot if asked to. Raises TreeUnavailableError."""
         connected = asyncio.Event()
         self._calls.listeners.append(lambda _: connected.set())
         self._calls.start()
@@ -137,12 +137,12 @@ class KazooTree:
 
     @property
     def state(self) -> SessionState:
-        """How the session stands now."""
+        """The state of the session now."""
         return self._calls.state
 
     @property
     def last_complaint(self) -> str:
-        """Why there is no connection, as far as known."""
+        """The reason why there is no connection, as far as known."""
         return self._calls.last_complaint
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
@@ -151,7 +151,7 @@ class KazooTree:
         return found
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Stat, or None."""
+        """Stat of the node; None if it does not exist."""
         whole = whole_path(self._calls.chroot, path)
 
         def parse(answer: Any) -> Stat | None:
@@ -206,7 +206,6 @@ class KazooTree:
         return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        """Delete a node."""
         await self.multi((DeleteOp(path, version),))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
@@ -223,7 +222,7 @@ class KazooTree:
         return await self._ask_all([partial(self._calls.write, ops) for ops in transactions])
 
     async def get_all(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
-        """Data and stat of many nodes, None for one that is not there."""
+        """Data and stat of many nodes, None for one that does not exist."""
         if watch is None and self._reads_together and len(paths) > 1:
             try:
                 return await self._read_together(paths)
@@ -241,12 +240,12 @@ class KazooTree:
         self._calls.listeners.append(listener)
 
     async def close(self) -> None:
-        """End the session for good; waits a bounded time for the ensemble to hear it."""
+        """End the session for good; waits a bounded time until the ensemble knows."""
         await self._calls.close(self._close_timeout_s)
 
     async def _can_read_together(self) -> bool:
-        """Whether the server knows such requests. One that does not breaks the connection over it,
-        so it is asked before anything else is.
+        """Whether the server knows such requests. A server that does not breaks the connection over
+        it, so this is asked before anything else.
         """
         try:
             await self._calls.ask(self._get_many_call(["/"]))
@@ -255,8 +254,8 @@ class KazooTree:
         return True
 
     async def _read_together(self, paths: Sequence[str]) -> list[Node | None]:
-        """As `get_all`, in few requests: one of its own for each node takes most of the time in
-        which a controller takes over.
+        """Read many nodes in few requests: one request per node takes most of the time in which a
+        controller takes over.
         """
         found: list[Node | None] = []
         parts = [paths[at : at + _READ_TOGETHER] for at in range(0, len(paths), _READ_TOGETHER)]
@@ -287,7 +286,8 @@ class KazooTree:
     async def _ask_all(self, makers: Sequence[Callable[[], Call]]) -> list[Any]:
         """Results or errors of many calls, in their order; raises TreeUnavailableError.
 
-        A few more than can be sent are asked for at a time: others get their turn between them.
+        Only a few more than can be sent are asked for at a time: others get their turn between
+        them.
         """
         results: list[Any] = []
         asked: deque[asyncio.Future[Any]] = deque()
@@ -304,12 +304,12 @@ class KazooTree:
         finally:
             for future in asked:
                 if not future.cancel() and not future.cancelled():
-                    future.exception()  # looked at: what ended the row has been told
+                    future.exception()  # looked at: the error that ended the row has been raised
         return results
 
 
 def _found(answer: Any, path: str) -> Node | None:
-    """One node of many. Raises what was refused otherwise than for a node that is not there."""
+    """One node of many. Raises any refusal, except that the node does not exist."""
     if not isinstance(answer, Exception):
         found: Node = answer
         return found

@@ -1,8 +1,8 @@
-"""Which watches are set on an ensemble, and who has to hear of them.
+"""The watches set on an ensemble, with their callbacks.
 
 Law: a watch that was set fires, even when its connection or session ends: with every new connection
-`renewals` says what to ask the server to watch again, and since which transaction. kazoo forgets
-its watches with the connection; this table does not.
+`renewals` lists the watches to set again, and since which transaction. kazoo forgets its watches
+with the connection; this table does not.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ DATA, EXISTS, CHILDREN = range(3)  # kinds of watches as the server keeps them
 class _Watched:
     kind: int
     callbacks: dict[Watch, None] = field(default_factory=dict)
-    # None: this connection's server watches. Else all changes up to this one have been told.
+    # None: this connection's server watches. Else all changes up to this one have been reported.
     told_zxid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """Watches to set again, all told up to one transaction: paths by kind."""
+    """Watches to set again, all up to date with one transaction: paths by kind."""
 
     zxid: int
     paths: tuple[list[str], list[str], list[str]]
@@ -49,7 +49,7 @@ class WatchTable:
         return len(self._data) + len(self._children)
 
     def add_data(self, path: str, callback: Watch, *, exists: bool) -> None:
-        """The server watches a node, which is there or not: an answer just said so."""
+        """The server watches a node, existing or not: an answer just said so."""
         watched = self._data.setdefault(path, _Watched(DATA))
         watched.kind = DATA if exists else EXISTS
         watched.callbacks[callback] = None
@@ -59,7 +59,7 @@ class WatchTable:
         self._children.setdefault(path, _Watched(CHILDREN)).callbacks[callback] = None
 
     def take(self, event_type: EventType, path: str) -> list[Watch]:
-        """Who hears of an event, each once; they are no longer in the table."""
+        """Take the callbacks for an event out of the table, each once."""
         callbacks: dict[Watch, None] = {}
         for types, table in ((_DATA_EVENTS, self._data), (_CHILD_EVENTS, self._children)):
             if event_type in types and (watched := table.pop(path, None)) is not None:
@@ -67,14 +67,14 @@ class WatchTable:
         return list(callbacks)
 
     def disconnected(self, last_zxid: int) -> None:
-        """The server's watches are gone; all changes up to `last_zxid` have been told."""
+        """The server's watches are gone; all changes up to `last_zxid` have been reported."""
         for table in (self._data, self._children):
             for watched in table.values():
                 if watched.told_zxid is None:
                     watched.told_zxid = last_zxid
 
     def renewals(self) -> list[Renewal]:
-        """List what the server of a new connection is to watch."""
+        """List the watches that the server of a new connection should set."""
         found: dict[int, Renewal] = {}
         for table in (self._data, self._children):
             for path, watched in table.items():
@@ -86,6 +86,6 @@ class WatchTable:
         return list(found.values())
 
     def clear(self) -> None:
-        """Nobody wants to hear anything any more."""
+        """Drop all watches without calling anybody."""
         self._data.clear()
         self._children.clear()

@@ -1,13 +1,13 @@
-"""Was it done? What became of a transaction whose answer was lost with the connection.
+"""Finds out whether a transaction was done whose answer was lost with the connection.
 
-Law: looked up from what the tree shows now, never guessed: a transaction is atomic, so one node
-that can only look as it does because of it tells for all. It counts as not done only when doing it
-(again) cannot do harm: a version, or a node that is there, would refuse a second time.
+Law: the verdict comes from the tree as it is now, never from a guess. A transaction is atomic, so
+one node that can only look as it does because of it speaks for all. It counts as not done only if
+doing it (again) is harmless: a version, or an existing node, would refuse a second time.
 
-What nobody can see from the tree is UNKNOWN, such as data that somebody else has replaced since.
-Some things look like what they are not: what somebody else has written with the same data passes
-for our own, a sequential node that somebody has taken away meanwhile for one that was never made,
-and a node that was never there for one that was deleted, when its parent has changed since.
+Whatever the tree cannot show is UNKNOWN, such as data that somebody else has replaced since. Some
+traces deceive: the same data from somebody else passes for our own, a sequential node that was
+removed meanwhile for one that was never made, and a node that never existed for a deleted one if
+its parent has changed since.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class _After:
 
 
 def written_paths(ops: Sequence[Op]) -> list[str]:
-    """Return the paths that a transaction writes. Its lookup tells nothing while another one writes
-    them too.
+    """The paths that a transaction writes. Its lookup is meaningless while another one writes them
+    too.
     """
     return [
         f"{op.path}*" if isinstance(op, CreateOp) and op.sequential else op.path
@@ -85,8 +85,8 @@ def written_paths(ops: Sequence[Op]) -> list[str]:
 
 
 def needed_paths(ops: Sequence[Op]) -> list[str]:
-    """Return the other paths that decide whether a transaction is refused. Done again after a later
-    one has written them, it might succeed.
+    """The other paths that decide whether a transaction is refused. If a later one has written
+    them, a second try might succeed.
     """
     return [
         op.path if isinstance(op, CheckOp) else op.path.rpartition("/")[0] or "/"
@@ -96,7 +96,7 @@ def needed_paths(ops: Sequence[Op]) -> list[str]:
 
 
 class LostWriteLookup:
-    """Looks one transaction up, after the connection stands again and the server has caught up."""
+    """Looks one transaction up, once there is a connection again and the server has caught up."""
 
     def __init__(self, lost: LostWrite, read: ReadNode, children: ReadChildren) -> None:
         self._lost = lost
@@ -106,7 +106,7 @@ class LostWriteLookup:
         self._after = _states_after(lost.ops)
 
     async def verdict(self) -> Verdict:
-        """Whether it was done."""
+        """Whether the transaction was done."""
         ephemeral = [a for a in self._after if a.created is not None and a.created.ephemeral]
         versioned = [a for a in self._after if a.expected_version and a.exists and not a.created]
         created = [a for a in self._after if a.created is not None]
@@ -119,7 +119,7 @@ class LostWriteLookup:
         return Verdict.NOT_DONE  # it wrote nothing
 
     async def results(self) -> list[OpResult] | None:
-        """Return the results of a transaction that was done, None where they cannot be told."""
+        """The results of a transaction that was done, None if they are no longer known."""
         if not self._sequential:
             await self._find_sequential()
         results: list[OpResult] = []
@@ -137,7 +137,9 @@ class LostWriteLookup:
         return results
 
     async def _created_or_versioned(self, after: _After) -> Verdict:
-        """Both are refused a second time: what is not seen may be done again."""
+        """The verdict on operations that are refused a second time: if no trace is seen they may be
+        repeated.
+        """
         node = await self._read(after.path)
         if node is None:
             return Verdict.NOT_DONE
@@ -158,14 +160,14 @@ class LostWriteLookup:
                 return _done(parent is not None and parent.pzxid > self._lost.zxid_before)
             if node.stat.czxid <= self._lost.zxid_before:
                 return Verdict.NOT_DONE
-            # Another one: the one that was meant is gone, whoever removed it.
+            # Another node: ours is gone, whoever removed it.
             return Verdict.DONE if len(self._lost.ops) == 1 else Verdict.UNKNOWN
         if node is None or node.stat.mzxid <= self._lost.zxid_before:
             return Verdict.NOT_DONE
         return Verdict.DONE if node.data == after.data else Verdict.UNKNOWN
 
     async def _find_sequential(self) -> bool:
-        """Find the nodes that sequential operations made; False when one is not there."""
+        """Find the nodes that sequential operations made; False if one does not exist."""
         taken: set[str] = set()
         for index, op in enumerate(self._lost.ops):
             if isinstance(op, CreateOp) and op.sequential:
@@ -186,7 +188,7 @@ class LostWriteLookup:
             and name[len(prefix) :].isdecimal()
         ]
         found = None
-        # Numbers rise with zxids: from the newest back to those that were there before.
+        # Numbers rise with zxids: from the newest back to the ones that existed before.
         for name in sorted(names, reverse=True):
             path = f"{parent}/{name}"
             node = await self._read(path)
@@ -221,7 +223,7 @@ def _states_after(ops: Sequence[Op]) -> list[_After]:
 
 
 def _stat_after(op: SetOp, rest: Sequence[Op], now: Stat) -> Stat:
-    """The stat as it was right after, though it has been set again since."""
+    """The stat right after the transaction, though the node has been set again since."""
     later = sum(isinstance(other, SetOp) and other.path == op.path for other in rest)
     version = now.version - later if op.version == ANY_VERSION else op.version + 1
     return replace(now, version=version, data_length=len(op.data or b""))

@@ -1,1 +1,1 @@
-"""Single nodes of Kafka's tree and those who read and write them."""
+"""Single nodes of Kafka's tree, and the classes that read and write them."""

@@ -1,4 +1,4 @@
-"""Nodes by which brokers and people ask the controller for something: paths and JSON of Kafka 3.9.
+"""Requests and news for the controller in nodes of the tree: paths and JSON of Kafka 3.9.
 
 Pure. Wishes of people (/admin): reassignments, preferred elections. News of brokers, numbered:
 changed ISRs (brokers without AlterPartition, KIP-497), failed log directories (KIP-112). Encoders
@@ -30,7 +30,7 @@ _PARTITION_KEYS = frozenset({"topic", "partition", "replicas"})
 
 
 def encode_reassignment(reassignment: Mapping[TopicPartition, Sequence[int]]) -> bytes:
-    """Data of /admin/reassign_partitions: the replicas wanted, by partition."""
+    """Data of /admin/reassign_partitions: the target replicas, by partition."""
     partitions = [
         {"topic": topic, "partition": partition, "replicas": list(replicas)}
         for (topic, partition), replicas in reassignment.items()
@@ -39,9 +39,9 @@ def encode_reassignment(reassignment: Mapping[TopicPartition, Sequence[int]]) ->
 
 
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas wanted, by partition. A key that Kafka does not know spoils the node, as there.
+    """The target replicas, by partition.
 
-    Raises ZnodeFormatError.
+    As in Kafka, an unknown key spoils the node. Raises ZnodeFormatError.
     """
     path = REASSIGN_PARTITIONS
     document = decode_json(path, data)
@@ -57,7 +57,7 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
 
 
 def decode_preferred_election(data: bytes | None) -> frozenset[TopicPartition]:
-    """The partitions to be led by their first replica. Raises ZnodeFormatError."""
+    """The partitions that their first replica should lead. Raises ZnodeFormatError."""
     return _decode_partitions(PREFERRED_REPLICA_ELECTION, data)
 
 

@@ -11,9 +11,9 @@ from kbroker.zk.zk_utils import ZkUtils
 
 
 async def generate_broker_id(zk: ZkUtils, reserved_max_id: int) -> int:
-    """An id that no other broker of the cluster was given, above those that people choose.
+    """An id that no other broker of the cluster was given, above the ids that people choose.
 
-    An id in use all the same, because the node was removed by hand, is skipped.
+    An id that is in use after all, because the node was removed by hand, is skipped.
     """
     while True:
         await zk.create_if_absent(BROKER_SEQUENCE_ID)

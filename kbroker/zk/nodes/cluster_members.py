@@ -1,4 +1,5 @@
-"""Who is a broker and who is controller, as the tree says it to those who are asked to trust it.
+"""The cluster's brokers and its controller in the tree, for parts that have to decide whom to
+trust.
 
 Law: a read may be behind what others have written, as each server of an ensemble has its own copy;
 after `catch_up` it shows all that was written before. A node that cannot be understood counts as
@@ -24,7 +25,7 @@ class ClusterMembers:
         self._tree = tree
 
     async def controller(self) -> tuple[int | None, int]:
-        """The controller's id, None for nobody, and its epoch, -1 for none."""
+        """The controller's id, None if there is none, and its epoch, -1 if there is none."""
         paths = [zk_paths.CONTROLLER_EPOCH, zk_paths.CONTROLLER]
         epoch_node, seat_node = await self._tree.get_all(paths)
         controller_id, epoch = None, NO_EPOCH
@@ -37,8 +38,8 @@ class ClusterMembers:
         return controller_id, epoch
 
     async def broker_epoch(self, broker_id: int, watch: Watch) -> int | None:
-        """The epoch under which a broker is registered, until the watch fires; None, and no watch,
-        where it is not.
+        """The epoch under which a broker is registered, until the watch fires; None, without a
+        watch, if it is not registered.
         """
         try:
             _, stat = await self._tree.get(zk_paths.broker_path(broker_id), watch)
@@ -47,9 +48,9 @@ class ClusterMembers:
         return stat.czxid
 
     async def catch_up(self) -> None:
-        """Have the tree show what had been written when this was called.
+        """Let the tree show everything that was written before this call.
 
-        A transaction that is refused is numbered among all others, and changes nothing.
+        A transaction that is refused gets its place among all others, and changes nothing.
         """
         with suppress(BadVersionError, NoNodeError):
             await self._tree.multi((CheckOp(zk_paths.CONTROLLER_EPOCH, _NEVER_A_VERSION),))

@@ -1,8 +1,8 @@
 """ZkEntityConfigs: the overrides of topics, brokers, clients, users and addresses under /config.
 
 Law: a change expects the version that was read, and is written in one transaction with the
-notification that makes every broker read it: no change is lost to another one made at the same
-time, and none stays unheard.
+notification that makes every broker read it. So no change is lost to a simultaneous one, and none
+goes unnoticed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class ZkEntityConfigs:
-    """/config. Used on the event loop only."""
+    """The nodes under /config. Used on the event loop only."""
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
 
     async def overrides(self, entity_type: str, name: str) -> Overrides:
-        """Overrides of an entity; none when it has none."""
+        """Overrides of an entity; empty if it has none."""
         return (await self.all_overrides(entity_type, [name])).get(name, {})
 
     async def all_overrides(self, entity_type: str, names: Sequence[str]) -> dict[str, Overrides]:
@@ -79,9 +79,9 @@ class ZkEntityConfigs:
     async def update(
         self, entity_type: str, name: str, change: Callable[[Overrides], Overrides]
     ) -> None:
-        """Replace an entity's overrides by what `change` makes of them, and tell all brokers.
+        """Replace an entity's overrides by the result of `change`, and notify all brokers.
 
-        `change` may refuse by raising. Raises NoNodeError for a topic that is not there,
+        `change` may refuse by raising. Raises NoNodeError for a topic that does not exist,
         NodeTooLargeError.
         """
         path = zk_paths.config_path(entity_type, name)
@@ -119,7 +119,9 @@ class ZkEntityConfigs:
 
 
 def _names(path: str) -> Names:
-    """Of `NAME` or `NAME/clients/NAME`; names are written as URLs are, so none holds a slash."""
+    """The names in `NAME` or `NAME/clients/NAME`; they are written as URLs are, so none holds a
+    slash.
+    """
     return tuple(
         None if name == zk_paths.DEFAULT_ENTITY else _unescaped(name)
         for name in path.split("/")[::2]

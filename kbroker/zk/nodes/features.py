@@ -1,10 +1,8 @@
-"""ZkFeatures: the node that holds the levels of features that the cluster has settled on
-(KIP-584).
+"""ZkFeatures: the node with the cluster's levels of features (KIP-584).
 
-Only the controller writes it. Version 1 held a lowest level beside the highest one; its readers
-are gone, and version 2 is written.
-Law: the version of the node is the epoch of the features: it rises with each change, so a broker
-can tell old news from new.
+Only the controller writes it. Version 1 held a lowest level beside the highest one; its readers are
+gone, and version 2 is written. Law: the version of the node is the epoch of the features: it rises
+with each change, so a broker can tell old news from new.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ MAX_LEVEL = 0x7FFF  # levels are int16 on the wire
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureZnode:
-    """What /feature says. While it is disabled, its features do not count."""
+    """The content of /feature. While it is disabled, its features do not count."""
 
     levels: Mapping[str, int]
     is_enabled: bool = True
@@ -33,15 +31,15 @@ class FeatureZnode:
 
 
 class ZkFeatures:
-    """/feature. Used on the event loop only."""
+    """The node /feature. Used on the event loop only."""
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
 
     async def read(self, watch: Watch | None = None) -> FeatureZnode | None:
-        """The node, None where there is none. Raises ZnodeFormatError.
+        """The node, None if there is none.
 
-        The watch fires when the node comes, goes or changes.
+        Raises ZnodeFormatError. The watch fires when the node comes, goes or changes.
         """
         if await self._zk.tree.exists(FEATURE, watch) is None:
             return None
@@ -52,7 +50,7 @@ class ZkFeatures:
         return decode_features(data, stat.version)
 
     async def create(self) -> None:
-        """Make the node of a new cluster: no features."""
+        """Create the node of a new cluster: no features."""
         await self._zk.create_if_absent(FEATURE, encode_features({}))
 
     async def write(self, levels: Mapping[str, int], epoch: int, epoch_version: int) -> int:

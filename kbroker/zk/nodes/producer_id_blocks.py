@@ -19,21 +19,21 @@ from kbroker.zk.zk_paths import (
 )
 from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
-# Clients may write under any id. One above this, in the upper half, was not given out by a broker:
-# behind the highest of them no id would be left for anybody.
+# Clients may write under any id. An id above this, in the upper half, was not given out by a
+# broker: after the highest of them no id would be left.
 MAX_SKIPPED_ID: Final = MAX_PRODUCER_ID // 2
 
 
 class ProducerIdBlocks:
-    """/latest_producer_id_block. Used on the event loop only."""
+    """The node /latest_producer_id_block. Used on the event loop only."""
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
         self._highest_id = -1  # seen so far: a node removed by hand must not start over
 
     async def allocate(self, broker_id: int) -> ProducerIdBlock:
-        """Take the next block for a broker. Raises ZnodeFormatError, and BadVersionError where
-        others take one after the other.
+        """Take the next block for a broker. Raises ZnodeFormatError, and BadVersionError if others
+        keep taking blocks meanwhile.
         """
         for _ in range(MAX_CONFLICTS):
             last_id, version = await self._latest()
@@ -44,7 +44,9 @@ class ProducerIdBlocks:
         raise BadVersionError(PRODUCER_ID_BLOCK)
 
     async def skip(self, broker_id: int, highest_id: int) -> None:
-        """Let blocks begin above `highest_id`, if they do not already. Raises as `allocate`."""
+        """Let blocks begin above `highest_id`, if they do not already. Raises as `allocate`
+        does.
+        """
         first_id = highest_id // PRODUCER_ID_BLOCK_SIZE * PRODUCER_ID_BLOCK_SIZE
         for _ in range(MAX_CONFLICTS):
             last_id, version = await self._latest()

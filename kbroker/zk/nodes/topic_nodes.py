@@ -1,4 +1,4 @@
-"""The nodes of one topic, as they come and go: what to write for that.
+"""The writes that create and remove the nodes of one topic.
 
 Pure.
 """
@@ -22,7 +22,7 @@ class NewTopicNodes:
     overrides: Mapping[str, str]
 
     def ops(self, *, replace: bool) -> Sequence[Op]:
-        """One transaction; `replace` is for overrides that are there without their topic."""
+        """One transaction; `replace` is for overrides that exist without their topic."""
         path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, self.topic)
         config = zk_paths.encode_config(self.overrides)
         data = zk_paths.encode_topic(self.assignment)
@@ -33,13 +33,13 @@ class NewTopicNodes:
 
 
 def topic_removal(topic: str, partitions: Iterable[int]) -> list[Sequence[Op]]:
-    """Transactions that remove a topic with these partitions, and the wish to delete it."""
+    """Transactions that remove a topic with these partitions, and the request to delete it."""
     paths = [zk_paths.partition_path(topic, partition) for partition in partitions]
     below = [f"{path}/state" for path in paths] + paths
     below.append(zk_paths.partitions_path(topic))
     below.append(zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic))
-    # The name is free from the last transaction on: nothing may be left to remove then that a new
-    # topic of this name would own.
+    # The last transaction frees the name: afterwards nothing may be left to remove that a new topic
+    # of this name would own.
     wish = zk_paths.delete_topic_path(topic)
     return [
         *((DeleteOp(path),) for path in below),

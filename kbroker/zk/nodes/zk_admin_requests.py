@@ -1,8 +1,8 @@
-"""ZkAdminRequests: what people ask of the controller through nodes under /admin (the way of tools
+"""ZkAdminRequests: people's requests to the controller in nodes under /admin (the way of tools
 before KIP-455 and KIP-460, which Kafka 3.9 still takes).
 
-Law: a node that cannot be understood is reported and taken for an empty request, so that whoever
-works the requests removes it like the others. Changes are fenced by the controller epoch.
+Law: a node that cannot be understood is reported and counts as an empty request, so that it is
+removed like the others. Changes are fenced by the controller epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ZkAdminRequests:
     async def reassignment(
         self, watch: Watch | None = None
     ) -> dict[TopicPartition, tuple[int, ...]] | None:
-        """The replicas wanted, by partition; None when nobody asks.
+        """The target replicas, by partition; None if there is no request.
 
         The watch fires when a request comes, goes or changes.
         """
@@ -45,7 +45,7 @@ class ZkAdminRequests:
     async def set_reassignment(
         self, reassignment: Mapping[TopicPartition, Sequence[int]], epoch_version: int
     ) -> None:
-        """Write down what is left to do; the node goes with the last partition.
+        """Write down the moves that are left; the node goes with the last partition.
 
         Raises ControllerMovedError.
         """
@@ -61,7 +61,7 @@ class ZkAdminRequests:
     async def preferred_election(
         self, watch: Watch | None = None
     ) -> frozenset[TopicPartition] | None:
-        """The partitions to be led by their first replica; None when nobody asks.
+        """The partitions that their first replica should lead; None if there is no request.
 
         The watch fires when a request comes, goes or changes.
         """

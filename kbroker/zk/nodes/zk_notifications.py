@@ -1,9 +1,9 @@
 """ZkNotifications: news that brokers leave for the controller as numbered nodes: ISRs changed by
 brokers that do not know AlterPartition, log directories that failed.
 
-Law: the controller removes what it has read, or it would read it again. That includes nodes that it
-cannot understand, which are reported. A node that came while it read stays, and its watch tells of
-it.
+Law: the controller removes the nodes that it has read, or it would read them again. That includes
+nodes that it cannot understand, which are reported. A node that came while it read stays, and its
+watch fires.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class ZkNotifications:
         return paths, frozenset(broker_ids)
 
     async def delete(self, paths: Sequence[str], epoch_version: int) -> None:
-        """Remove what has been read. Raises ControllerMovedError."""
+        """Remove notifications that were read. Raises ControllerMovedError."""
         await self._zk.delete_all(paths, epoch_version)
 
     async def propagate_isr_changes(self, partitions: Iterable[TopicPartition]) -> None:
-        """Tell the controller that the ISRs of these partitions were changed in the tree."""
+        """Notify the controller that the ISRs of these partitions were changed in the tree."""
         data = admin_znodes.encode_isr_change(partitions)
         await self._create(admin_znodes.ISR_CHANGE_PREFIX, data)
 
     async def propagate_log_dir_event(self, broker_id: int) -> None:
-        """Tell the controller that a log directory of this broker has failed."""
+        """Notify the controller that a log directory of this broker has failed."""
         data = admin_znodes.encode_log_dir_event(broker_id)
         await self._create(admin_znodes.LOG_DIR_EVENT_PREFIX, data)
 
