@@ -27,6 +27,7 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE
 from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.request import NO_VERSION, OWN_SOFTWARE
 from kbroker.protocol.schema import Message, Versions, response_class
 
@@ -44,6 +45,7 @@ _WANTED: dict[int, Versions] = {
     ApiKey.OFFSET_FETCH: Versions(2, 9),
     ApiKey.LIST_OFFSETS: Versions(1, 11),
     ApiKey.METADATA: Versions(1, 13),  # with null for all topics
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Versions(2, 4),  # earlier ones are for brokers
 }
 _PROBE_S = 2.0
 _LOGIN_SHARE = 0.85  # of a login's life, after which it is renewed, as Kafka's clients do
@@ -123,7 +125,7 @@ class BrokerLink:
 
         Raises OSError, and KafkaError UNSUPPORTED_VERSION.
         """
-        self._send(request, self._version(type(request)), context, is_answered)
+        self._send(request, self._version(request), context, is_answered)
 
     def take(self) -> tuple[Any, Any]:
         """Wait for the answer to the oldest request: (context, answer). Raises OSError."""
@@ -218,9 +220,11 @@ class BrokerLink:
         except OSError as error:
             raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
 
-    def _version(self, request: type[Message]) -> int:
+    def _version(self, request: Message) -> int:
         key = request.spec.key or 0
         known = _WANTED.get(key, request.spec.versions)
+        if isinstance(request, ListOffsetsRequest):
+            known = Versions(max(known.lowest, request.lowest_version), known.highest)
         served = self._served.get(key, Versions(0, -1))
         version = min(known.highest, served.highest)
         if version < max(known.lowest, served.lowest):

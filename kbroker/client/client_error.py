@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from kbroker.client.exit_code import ExitCode
-from kbroker.errors import ExplainedError, Trouble
+from kbroker.errors import ErrorCode, ExplainedError, KafkaError, Trouble
+
+CONTROLLER_MOVED = "the controller has just moved: try again; where it stays so, its log says why"
 
 
 class EndingError(ExplainedError):
@@ -29,3 +35,35 @@ def sentence_of(error: Exception) -> str:
     text = " ".join(str(error).split())
     name = type(error).__name__
     return text if text.startswith(name) or name in text else f"{name}: {text}"
+
+
+def unanswered(address: str, error: Exception) -> ClientError:
+    """Return the error of a broker that accepts a connection, and then answers too late."""
+    return ClientError(
+        f"{address} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
+    )
+
+
+@contextmanager
+def link_errors(bootstrap: str) -> Iterator[None]:
+    """Turn what ends a link, and what a broker refuses, into a ClientError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # of standard output
+    except TimeoutError as error:
+        raise unanswered(bootstrap, error) from error
+    except OSError as error:
+        if is_of_full_disk(error):
+            raise  # of what is printed: no connection ends so
+        reason = f"a broker of {bootstrap} cannot be reached: {error}"
+        raise ClientError(reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS) from error
+    except KafkaError as error:
+        is_bare = error.code == ErrorCode.NOT_CONTROLLER and not error.message
+        sentence = f"{CONTROLLER_MOVED} ({error.code.name})" if is_bare else str(error)
+        raise ClientError(sentence) from error
+
+
+def is_of_full_disk(error: OSError) -> bool:
+    """Whether a file could not be written for lack of space or by a limit of its size."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

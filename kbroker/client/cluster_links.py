@@ -16,8 +16,8 @@ from uuid import UUID
 from kbroker.client.addresses import addresses_of, check_reachable
 from kbroker.client.bootstrap import option_of, settings_of
 from kbroker.client.broker_link import BrokerLink
-from kbroker.client.client_error import ClientError
-from kbroker.client.link_refusals import refused, unanswered
+from kbroker.client.client_error import ClientError, unanswered
+from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest

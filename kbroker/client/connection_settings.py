@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
@@ -21,6 +22,9 @@ from kbroker.client.property_names import (
 )
 from kbroker.model import SECURITY_PROTOCOLS
 from kbroker.near_names import did_you_mean
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 CLIENT_ID = "kbroker-cli"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -86,6 +90,7 @@ class Tls:
     key_password: str | None = field(default=None, repr=False)
     checks_certificate: bool = True
     checks_host_name: bool = True
+    context: SSLContext | None = field(default=None, repr=False)  # wins over all of the above
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,16 @@ class ConsumerGroup:
     strategy: str = ""
 
     @property
+    def owners(self) -> dict[TopicPartition, GroupMember]:
+        """Who reads each partition that a member was given."""
+        return {place: member for member in self.members for place in member.partitions}
+
+    @property
+    def member_count(self) -> int | None:
+        """None if the cluster knows no members of such a group."""
+        return None if self.state == _UNKNOWN_STATE else len(self.members)
+
+    @property
     def is_unknown(self) -> bool:
         """Whether the cluster knows neither members nor offsets of it."""
         return self.state == _UNKNOWN_STATE and not self.committed

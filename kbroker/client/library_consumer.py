@@ -1,6 +1,6 @@
-"""kafka-python's consumer, for commands that are a member of a group or read a record here and
-there. It unpacks records with the project's own codecs: those of its extras are 29 MB, and ours are
-here already.
+"""kafka-python's consumer, for commands that are a member of a classic group; nothing else is asked
+by that library. It unpacks records with the project's own codecs: those of its extras are 29 MB,
+and ours are here already.
 
 Law: it holds a batch whole, and of old messages an object for each, so it is given small ones only.
 What is larger it finds corrupt, and whoever polls reads it with the project's own reader.
@@ -8,23 +8,102 @@ What is larger it finds corrupt, and whoever polls reads it with the project's o
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from kbroker.client.addresses import cannot_connect, check_reachable
+from kbroker.client.bootstrap import settings_of
+from kbroker.client.client_error import ClientError, sentence_of, unanswered
+from kbroker.client.connection_settings import UNSECURED, ConnectionSettings
+from kbroker.client.exit_code import ExitCode
 from kbroker.client.fetched_batches import HELD_BYTES
-from kbroker.errors import KafkaError
+from kbroker.errors import KafkaError, Trouble
 from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompress
 
 _OLD_BYTES = 4 * 1024 * 1024  # of what an old message wraps
 _LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
+# What the system says of a connection that was not opened, as in "111 ECONNREFUSED".
+_NOT_CONNECTED = re.compile(r"\b\d+ E[A-Z]+$")
 
-def library_consumer(**options: Any) -> Any:
-    """A `KafkaConsumer` with these options of kafka-python; the caller closes it."""
+
+def library_consumer(bootstrap: str, **options: Any) -> Any:
+    """A `KafkaConsumer` of a cluster with these options of kafka-python; the caller closes it.
+
+    Raises ClientError, and what `client_errors` takes.
+    """
     from kafka import KafkaConsumer  # 130 ms that nobody else pays
 
     lend_codecs()
-    return KafkaConsumer(**options)
+    return KafkaConsumer(**options | _connection_options(bootstrap))
+
+
+@contextmanager
+def client_errors(bootstrap: str) -> Iterator[None]:
+    """Turn the client library's exceptions into one sentence and an exit code."""
+    import logging
+
+    check_reachable(bootstrap)
+    from kafka import errors
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are not news for a person
+    try:
+        yield
+    except errors.KafkaConnectionError as error:
+        if _NOT_CONNECTED.search(str(error)):
+            raise _behind(bootstrap, str(error)) from error
+        raise cannot_connect(bootstrap, "no Kafka broker answers there") from error
+    except errors.KafkaTimeoutError as error:
+        if "bootstrap" in str(error):
+            raise cannot_connect(bootstrap, "no broker answered in time") from error
+        raise unanswered(bootstrap, error) from error
+    except errors.NodeNotReadyError as error:
+        (name,) = error.args or ("",)  # of the broker that the library has just tried
+        broker = f"broker {name} takes no" if isinstance(name, int) else "no broker takes a"
+        raise _behind(bootstrap, f"{broker} connection") from error
+    except errors.KafkaError as error:
+        raise ClientError(sentence_of(error)) from error
+    except ValueError as error:
+        raise ClientError(f"{error}", ExitCode.USAGE) from error
+
+
+def _behind(bootstrap: str, reason: str) -> ClientError:
+    return ClientError(
+        f"{bootstrap} names another broker that cannot be reached ({reason}): it has just "
+        "stopped, or the address it advertises cannot be reached from here",
+        ExitCode.CANNOT_CONNECT,
+        Trouble.ADVERTISED_ADDRESS,
+    )
+
+
+def _connection_options(bootstrap: str) -> dict[str, Any]:
+    settings = settings_of(bootstrap)
+    found: dict[str, Any] = {"bootstrap_servers": str(bootstrap)}
+    if settings.client_id is not None:
+        found["client_id"] = settings.client_id
+    if settings.request_timeout_s is not None:
+        found["request_timeout_ms"] = round(settings.request_timeout_s * 1_000)
+    if settings.connect_timeout_s is not None:
+        found["socket_connection_setup_timeout_ms"] = round(settings.connect_timeout_s * 1_000)
+    return found | _security_options(settings)
+
+
+def _security_options(settings: ConnectionSettings) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if settings.protocol != UNSECURED.protocol:
+        found["security_protocol"] = settings.protocol
+    if settings.login is not None:
+        found["sasl_mechanism"] = settings.login.mechanism
+        found["sasl_plain_username"] = settings.login.username
+        found["sasl_plain_password"] = settings.login.password
+    if settings.tls is not None:
+        from kbroker.client.tls import tls_context  # most commands need no ssl
+
+        found["ssl_context"] = tls_context(settings.tls)
+    return found
 
 
 def lend_codecs() -> None:

@@ -20,13 +20,6 @@ def refused(address: str, reason: str) -> ClientError:
     )
 
 
-def unanswered(address: str, error: Exception) -> ClientError:
-    """Return the error of a broker that accepts a connection, and then answers too late."""
-    return ClientError(
-        f"{address} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
-    )
-
-
 def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -> None:
     """Raise ClientError where the start of an answer that is none tells what listens there."""
     if head.startswith(_TLS_ALERT) and settings.tls is None:

@@ -17,8 +17,8 @@ from functools import partial
 
 from kbroker.client.aborted_transactions import AbortedTransactions
 from kbroker.client.broker_link import BrokerLink, readable
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
-from kbroker.client.connection import ClientError
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.fetch_troubles import Troubles
 from kbroker.client.fetched_batches import FetchedBatch, fetched_batches, records_of

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.client.broker_link import BrokerLink, readable
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.connection import ClientError
 from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE

@@ -22,6 +22,8 @@ _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 @lru_cache(maxsize=8)
 def tls_context(tls: Tls) -> ssl.SSLContext:
     """Reads the files. Raises ClientError."""
+    if tls.context is not None:
+        return tls.context
     try:
         context = ssl.create_default_context(cafile=tls.ca_file, cadata=tls.ca_text)
     except (OSError, ValueError) as error:  # ssl's own errors are OSErrors

@@ -1,15 +1,27 @@
-"""What a client of a cluster says, as the error that ends a job."""
+"""The way into a cluster for the questions of a job, and what a client says, as the error that ends
+the job.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
-from kbroker.client.connection import ClientError
+from kbroker.client.client_error import ClientError, link_errors
+from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 _T = TypeVar("_T")
+
+
+@contextmanager
+def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
+    """The brokers of a cluster, whose links are closed afterwards. PipelineError for all that ends
+    a question.
+    """
+    with cluster_errors(), link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as links:
+        yield links
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from kbroker.log.partition.newest_batches import NewestBatches
 from kbroker.log.partition.time_lookup import TimedBatch
 from kbroker.log.segments.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.model import CONSUMER_REPLICA_ID, NO_TIMESTAMP, TopicPartition
+from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
@@ -30,7 +31,6 @@ from kbroker.turns import turn
 
 LATEST = -1
 EARLIEST = -2
-MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kbroker.client.group_offsets import GroupOffsets
+from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_reading import (
     MARK_NAME,
@@ -308,9 +308,7 @@ def _cluster(case: Case, place: TopicPartition, **change: int) -> Ask | None:
     committed = change.pop("committed", None)
     changed = {"start": before.start, "end": before.end} | change
     partitions = {**found, place: OffsetRange(**changed)}
-    group = GroupOffsets(
-        name="g", state="Empty", member_count=0, owners={}, committed={place: committed}
-    )
+    group = ConsumerGroup(name="g", state="Empty", committed={place: committed})
     groups = {"g": group} if committed is not None else {}
 
     def ask(bootstrap: str, topics: tuple[str, ...] | None) -> ClusterOffsets:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from kafka import KafkaConsumer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from compat_tests.conftest import BrokerProcess
-from kbroker.client.group_offsets import read_groups
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import committed_offsets
 from kbroker.model import TopicPartition
 from kbroker.pipeline.lag.group_commits import GroupCommits
 
@@ -31,17 +34,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def commits(broker: BrokerProcess) -> Iterator[GroupCommits]:
-    made = GroupCommits(broker.bootstrap, {})
+    made = GroupCommits(Bootstrap(broker.bootstrap))
     yield made
     made.close()
 
 
 def committed(broker: BrokerProcess, group: str) -> dict[TopicPartition, int | None]:
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    try:
-        return dict(read_groups(admin, [group])[group].committed)
-    finally:
-        admin.close()
+    with closing(ClusterLinks(broker.bootstrap)) as links:
+        return committed_offsets(links, group)
 
 
 def test_offsets_are_committed_and_go_back_where_a_query_did(
@@ -97,7 +97,7 @@ def test_a_broker_that_is_away_is_a_problem_until_it_is_back(
 
 
 def test_what_listens_there_is_no_broker(commits: GroupCommits) -> None:
-    nobody = GroupCommits("127.0.0.1:1", {})
+    nobody = GroupCommits(Bootstrap("127.0.0.1:1"))
 
     outcome = nobody.commit(GROUP, {A0: 1})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from compat_tests.conftest import BrokerProcess
-from kbroker.client.group_offsets import read_groups
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import committed_offsets
 from kbroker.pipeline import commit_progress
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.lag.commit_progress import ProgressCommits
@@ -57,11 +59,8 @@ def write(bootstrap: str, topic: str, count: int) -> None:
 
 
 def committed(bootstrap: str, group: str) -> Offsets:
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
-        return dict(read_groups(admin, [group])[group].committed)
-    finally:
-        admin.close()
+    with closing(ClusterLinks(bootstrap)) as links:
+        return dict(committed_offsets(links, group).items())
 
 
 def records_of(spark: Any, bootstrap: str, topic: str, per_trigger: int = 1_000) -> Any:

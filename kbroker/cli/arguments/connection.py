@@ -4,7 +4,6 @@ as sentences with the contract's exit codes.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -13,32 +12,28 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from kbroker.cli.shown.output import plain
-from kbroker.client.client_error import ClientError, sentence_of
+from kbroker.client.client_error import CONTROLLER_MOVED, ClientError, is_of_full_disk
+from kbroker.client.client_error import link_errors as link_errors_of
 from kbroker.client.exit_code import ExitCode
-from kbroker.errors import ErrorCode, KafkaError, Trouble
+from kbroker.errors import Trouble
 
 if TYPE_CHECKING:
-    from kafka.admin import KafkaAdminClient
-
     from kbroker.client.cluster_links import ClusterLinks
 
 __all__ = [
     "CONTROLLER_MOVED",
     "CommandError",
     "ExitCode",
-    "admin_client",
     "bootstrap_option",
     "client_errors",
     "cluster_links",
     "is_of_full_disk",
     "link_errors",
     "security_options",
-    "sentence_of",
     "tell_silent",
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-CONTROLLER_MOVED = "the controller has just moved: try again; where it stays so, its log says why"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -107,20 +102,11 @@ def security_options(command: CommandT) -> CommandT:
 
 
 @contextmanager
-def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """An admin client that is closed afterwards; client errors become sentences."""
-    from kbroker.client import connection
-
-    with _command_errors(), connection.admin_client(bootstrap) as client:
-        yield client
-
-
-@contextmanager
 def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
-    from kbroker.client import connection
+    from kbroker.client import library_consumer
 
-    with _command_errors(), connection.client_errors(bootstrap):
+    with _command_errors(), library_consumer.client_errors(bootstrap):
         yield
 
 
@@ -145,31 +131,8 @@ def tell_silent(links: ClusterLinks) -> None:
 @contextmanager
 def link_errors(bootstrap: str) -> Iterator[None]:
     """Turn what ends the project's own client into one sentence and an exit code."""
-    with _command_errors():
-        try:
-            yield
-        except BrokenPipeError:
-            raise  # of standard output
-        except TimeoutError as error:
-            from kbroker.client.link_refusals import unanswered  # help and completion need none
-
-            raise unanswered(bootstrap, error) from error
-        except OSError as error:
-            if is_of_full_disk(error):
-                raise  # of what is printed: no connection ends so
-            reason = f"a broker of {bootstrap} cannot be reached: {error}"
-            raise ClientError(
-                reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
-            ) from error
-        except KafkaError as error:
-            is_bare = error.code == ErrorCode.NOT_CONTROLLER and not error.message
-            sentence = f"{CONTROLLER_MOVED} ({error.code.name})" if is_bare else str(error)
-            raise ClientError(sentence) from error
-
-
-def is_of_full_disk(error: OSError) -> bool:
-    """Whether a file could not be written for lack of space or by a limit of its size."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    with _command_errors(), link_errors_of(bootstrap):
+        yield
 
 
 @contextmanager

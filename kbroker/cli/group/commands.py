@@ -161,7 +161,7 @@ def _bounds(links: ClusterLinks, leaders: Mapping[TopicPartition, int]) -> Bound
 
 
 def _rows(group: ConsumerGroup, bounds: Bounds) -> list[dict[str, Any]]:
-    owners = {place: member for member in group.members for place in member.partitions}
+    owners = group.owners
     rows = []
     for place, committed in sorted(group.committed.items()):
         start, end = bounds.get(place, _UNTOLD)

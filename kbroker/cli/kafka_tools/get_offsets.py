@@ -11,9 +11,9 @@ from kbroker.cli.shown.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.client.topic_figures import leaders_of, offsets_at
 from kbroker.model import TopicPartition
+from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 
-_MAX_TIMESTAMP = -3
-_MOMENTS = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": _MAX_TIMESTAMP}
+_MOMENTS = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": MAX_TIMESTAMP}
 _NONE = -1  # as a leader says it
 
 
@@ -52,8 +52,8 @@ def _moment(text: str) -> int:
     try:
         found = int(text)
     except ValueError:
-        found = _MAX_TIMESTAMP - 1
-    if found < _MAX_TIMESTAMP:
+        found = MAX_TIMESTAMP - 1
+    if found < MAX_TIMESTAMP:
         raise ToolError(
             f"--time '{text}' is not served here: give earliest (-2), latest (-1), max-timestamp "
             "(-3) or milliseconds since 1970"

@@ -35,7 +35,7 @@ def offsets_table(
     """Return the partitions of a group; nothing where it has none, and no members. `epochs`: to be
     shown, too, of the leaders under which offsets were committed; a negative one is not known.
     """
-    owners = {place: member for member in group.members for place in member.partitions}
+    owners = group.owners
     rows = [
         [
             group.name,

@@ -12,13 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.arguments.refusals import no_such
 from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.config_file import config_option
@@ -167,12 +166,10 @@ def _looks(
 
 
 def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:
-    from kbroker.pipeline.lag.cluster_look import ClusterClients, take_look
-    from kbroker.pipeline.lag.record_times import lag_consumer
+    from kbroker.pipeline.lag.cluster_look import take_look
 
-    with admin_client(bootstrap) as admin:
-        clients = ClusterClients(admin, partial(lag_consumer, bootstrap))
-        return take_look(clients, wanted, time.time_ns() // 1_000_000)
+    with cluster_links(bootstrap) as links:
+        return take_look(links, wanted, time.time_ns() // 1_000_000)
 
 
 def _report(look: ClusterLook, before: ClusterLook | None) -> Report:

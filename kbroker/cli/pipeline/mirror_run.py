@@ -29,7 +29,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirror.mirror_job import MirrorJob
-from kbroker.pipeline.mirror.mirror_lag import MirrorLag, lag_of
+from kbroker.pipeline.mirror.mirror_lag import MirrorLag
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirror.topic_plan import TopicChange
@@ -179,7 +179,7 @@ class MirrorRun:
             if is_last:
                 raise PipelineError(f"{sentence}; run again")
             self._tell(f"{sentence}; the next round tries again")
-        self._lag = lag_of(self._source, job.behind(), time.time_ns() // 1_000_000)
+        self._lag = job.lag(time.time_ns() // 1_000_000)
         self._rounds += 1
         seconds = time.monotonic() - begun_s
         return self._metrics(job, job_id, before, results, seconds)

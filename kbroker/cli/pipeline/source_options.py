@@ -14,7 +14,6 @@ from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
-from kbroker.client.connection import client_options
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
@@ -85,7 +84,11 @@ def cluster_source(
             isolation_level=values["isolation"],
             options=security | dict(values["kafka_option"]),
         )
-        client_options(source.cluster)  # what the job's own client cannot do is refused at once
+        tls = source.cluster.settings.tls
+        if tls is not None:  # what the job's own client cannot do is refused at once
+            from kbroker.client.tls import tls_context  # most commands need no ssl
+
+            tls_context(tls)
     except (ClientError, PipelineError) as error:
         raise click.UsageError(error.sentence) from error
     return source

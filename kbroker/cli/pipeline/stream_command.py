@@ -18,7 +18,6 @@ from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.cli.shown.output import counted, duration_text, print_rows, say
-from kbroker.client.connection import client_options
 from kbroker.pipeline.lag.commit_progress import commit_progress
 from kbroker.pipeline.spark_job.batch import Ending, JobReport, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
@@ -112,9 +111,7 @@ def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
     if options.commit_to is None:
         yield
         return
-    client = client_options(options.commit_to.cluster)
-    address = client.pop("bootstrap_servers")
-    listener = commit_progress(spark, address, queries=[options.name], **client)
+    listener = commit_progress(spark, options.commit_to.cluster, queries=[options.name])
     try:
         yield
     finally:

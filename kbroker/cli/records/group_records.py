@@ -23,7 +23,6 @@ from kbroker.client.addresses import cannot_connect
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import check_coordinator_partition
-from kbroker.client.connection import client_options
 from kbroker.client.fetched_batches import records_of
 from kbroker.client.library_consumer import library_consumer
 from kbroker.client.next_batches import next_batches
@@ -91,7 +90,7 @@ class GroupRecords:
             "allow_auto_create_topics": False,
             "bootstrap_timeout_ms": 5_000,
         }
-        self._consumer = library_consumer(**options | client_options(bootstrap))
+        self._consumer = library_consumer(bootstrap, **options)
         # It keeps this to itself, and would make a topic that was deleted meanwhile.
         self._consumer._cluster.config["allow_auto_create_topics"] = False
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.shown.output import counted, say
 from kbroker.cli.shown.terminal_line import TerminalLine
-from kbroker.client.connection import ClientError
+from kbroker.client.client_error import ClientError
 from kbroker.client.record_sender import RecordSender
 from kbroker.errors import KafkaError, Trouble, trouble_of
 

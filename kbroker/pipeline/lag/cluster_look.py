@@ -10,18 +10,21 @@ Law: what a group has committed is asked before the ends, so a lag is never too 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError
-from kafka.structs import OffsetAndTimestamp, TopicPartition
-
-from kbroker.client.group_offsets import GroupOffsets, read_groups
-from kbroker.client.partition_offsets import leaders_of, offsets_at
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.consumer_groups import ConsumerGroup, listed_groups, read_group
+from kbroker.client.topic_figures import (
+    found_at,
+    leaders_in,
+    offsets_at,
+    sizes_of,
+)
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
 from kbroker.pipeline.lag.record_times import Times, record_times
+from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 
 # Groups of Connect and others have offsets of their own kind; a simple group has no protocol.
 _CONSUMER_PROTOCOLS = ("consumer", "")
@@ -59,7 +62,7 @@ class ClusterLook:
     taken_ms: int
     window_ms: int
     partitions: Mapping[TopicPartition, PartitionLook]
-    groups: Mapping[str, GroupOffsets]
+    groups: Mapping[str, ConsumerGroup]
     states: Mapping[str, str]  # of the groups, as the list of groups says
     record_times: Times  # of the next record of groups that lag
     unknown_topics: tuple[str, ...]
@@ -68,123 +71,87 @@ class ClusterLook:
     known_groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterClients:
-    """How the cluster is asked: a `KafkaAdminClient`, and what opens a `KafkaConsumer`."""
-
-    admin: Any
-    open_consumer: Callable[[], AbstractContextManager[Any]]
-
-
-def take_look(clients: ClusterClients, wanted: Wanted, now_ms: int) -> ClusterLook:
-    """Ask the cluster. Raises the client library's errors where nothing answers at all."""
-    admin = clients.admin
-    listed = _consumer_groups(admin)
+def take_look(links: ClusterLinks, wanted: Wanted, now_ms: int) -> ClusterLook:
+    """Ask the cluster. Raises OSError, ClientError and KafkaError when nothing answers at all."""
+    listed = _consumer_groups(links)
     unknown_groups = [name for name in wanted.groups if name not in listed]
     names = [name for name in wanted.groups or sorted(listed) if name in listed]
-    groups = read_groups(admin, names)
-    described, unknown_topics = _topics(admin, wanted, groups)
-    leaders = leaders_of(described)
-    partitions = _partitions(admin, described, leaders, now_ms - wanted.window_ms)
+    groups = {name: read_group(links, name) for name in names}
+    views, unknown_topics = _topics(links, wanted, groups)
+    partitions = _partitions(links, views, now_ms - wanted.window_ms)
     return ClusterLook(
         taken_ms=now_ms,
         window_ms=wanted.window_ms,
         partitions=partitions,
         groups=groups,
         states={name: listed[name] for name in names},
-        record_times=_record_times(clients, groups, partitions),
+        record_times=_record_times(links, groups, partitions),
         unknown_topics=tuple(unknown_topics),
         unknown_groups=tuple(unknown_groups),
-        known_topics=tuple(admin.list_topics()) if unknown_topics else (),
+        known_topics=tuple(view.name for view in links.topics(None)) if unknown_topics else (),
         known_groups=tuple(listed),
     )
 
 
-def _consumer_groups(admin: Any) -> dict[str, str]:
+def _consumer_groups(links: ClusterLinks) -> dict[str, str]:
     """The state of each group that reads topics, by name."""
     return {
-        entry["group_id"]: entry.get("group_state") or ""
-        for entry in admin.list_groups()
-        if entry.get("protocol_type") in _CONSUMER_PROTOCOLS
-        and str(entry.get("group_type", "")).lower() != _SHARE_GROUP
+        entry.group_id: entry.group_state
+        for entry in listed_groups(links)
+        if entry.protocol_type in _CONSUMER_PROTOCOLS and entry.group_type.lower() != _SHARE_GROUP
     }
 
 
 def _topics(
-    admin: Any, wanted: Wanted, groups: Mapping[str, GroupOffsets]
-) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return what `describe_topics` says of the topics, and the names that do not exist."""
+    links: ClusterLinks, wanted: Wanted, groups: Mapping[str, ConsumerGroup]
+) -> tuple[list[TopicView], list[str]]:
+    """Return the topics that are wanted and there, and the names that do not exist."""
     read = {partition.topic for group in groups.values() for partition in group.committed}
     names = list(wanted.topics) or (sorted(read) if wanted.groups else None)
     if names is not None and not names:
         return [], []
-    described = [
-        topic
-        for topic in admin.describe_topics(names)
-        if topic["error_code"] == 0 and (names is not None or not topic["is_internal"])
+    views = [
+        view
+        for view in links.topics(names)
+        if view.code == ErrorCode.NONE and (names is not None or not view.is_internal)
     ]
-    known = {topic["name"] for topic in described}
-    return described, [name for name in wanted.topics if name not in known]
+    known = {view.name for view in views}
+    return views, [name for name in wanted.topics if name not in known]
 
 
 def _partitions(
-    admin: Any,
-    described: Sequence[Mapping[str, Any]],
-    leaders: Mapping[TopicPartition, int],
-    window_start_ms: int,
+    links: ClusterLinks, views: Sequence[TopicView], window_start_ms: int
 ) -> dict[TopicPartition, PartitionLook]:
-    starts = offsets_at(admin, leaders, OffsetSpec.EARLIEST)
-    recent = offsets_at(admin, leaders, window_start_ms)
-    newest = offsets_at(admin, leaders, OffsetSpec.MAX_TIMESTAMP)
-    ends = offsets_at(admin, leaders, OffsetSpec.LATEST)
-    stable = offsets_at(admin, leaders, OffsetSpec.LATEST, only_committed=True)
-    sizes = _sizes(admin, leaders)
+    leaders = leaders_in(views)
+    starts = offsets_at(links, leaders, EARLIEST)
+    recent = offsets_at(links, leaders, window_start_ms)
+    newest = found_at(links, leaders, MAX_TIMESTAMP)
+    ends = offsets_at(links, leaders, LATEST)
+    stable = offsets_at(links, leaders, LATEST, only_committed=True)
+    sizes = sizes_of(links, leaders)
     looks = {}
-    for topic in described:
-        for entry in topic["partitions"]:
-            partition = TopicPartition(topic["name"], entry["partition_index"])
-            end = ends[partition].offset if partition in ends else None
-            found = recent[partition].offset if partition in recent else None
-            newest_ms = newest[partition].timestamp if partition in newest else -1
-            looks[partition] = PartitionLook(
-                start_offset=starts[partition].offset if partition in starts else None,
-                end_offset=end,
-                window_offset=end if found == _NO_SUCH_OFFSET else found,
-                newest_ms=newest_ms if newest_ms >= 0 else None,
-                size_bytes=sizes.get(partition),
-                open_offset=_before(stable.get(partition), end),
-            )
+    for partition in (TopicPartition(view.name, each) for view in views for each in view.leaders):
+        end, found = ends.get(partition), recent.get(partition)
+        newest_ms = newest[partition].timestamp if partition in newest else -1
+        looks[partition] = PartitionLook(
+            start_offset=starts.get(partition),
+            end_offset=end,
+            window_offset=end if found == _NO_SUCH_OFFSET else found,
+            newest_ms=newest_ms if newest_ms >= 0 else None,
+            size_bytes=sizes.get(partition),
+            open_offset=_before(stable.get(partition), end),
+        )
     return dict(sorted(looks.items()))
 
 
-def _before(found: OffsetAndTimestamp | None, end: int | None) -> int | None:
+def _before(found: int | None, end: int | None) -> int | None:
     """The offset, where it lies before the end."""
-    return found.offset if found is not None and end is not None and found.offset < end else None
-
-
-def _sizes(admin: Any, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Bytes of the leader's replica. Empty where the cluster does not tell, or not us."""
-    wanted: defaultdict[str, list[int]] = defaultdict(list)
-    for partition in leaders:
-        wanted[partition.topic].append(partition.partition)
-    try:
-        answers = admin.describe_log_dirs(dict(wanted)) if wanted else []
-    except KafkaError:
-        return {}
-    return {
-        partition: entry["partition_size"]
-        for answer in answers
-        for directory in answer["log_dirs"]
-        for topic in directory["topics"]
-        for entry in topic["partitions"]
-        for partition in [TopicPartition(topic["name"], entry["partition_index"])]
-        if leaders.get(partition) == answer["broker"] and not entry["is_future_key"]
-    }
+    return found if found is not None and end is not None and found < end else None
 
 
 def _record_times(
-    clients: ClusterClients,
-    groups: Mapping[str, GroupOffsets],
+    links: ClusterLinks,
+    groups: Mapping[str, ConsumerGroup],
     partitions: Mapping[TopicPartition, PartitionLook],
 ) -> Times:
     positions: defaultdict[TopicPartition, set[int]] = defaultdict(set)
@@ -197,7 +164,7 @@ def _record_times(
             if committed < look.end_offset:
                 positions[partition].add(next_offset(committed, look))
                 ends[partition] = look.end_offset
-    return record_times(clients.open_consumer, positions, ends)
+    return record_times(links, positions, ends)
 
 
 def next_offset(committed: int, look: PartitionLook) -> int:

@@ -20,11 +20,19 @@ given here. Where queries of a session read several clusters, name those of each
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any, Protocol
 
-from kbroker.client.connection import ClientError, check_reachable
+from kbroker.client.addresses import check_reachable
+from kbroker.client.bootstrap import Bootstrap, settings_of
+from kbroker.client.client_error import ClientError
+from kbroker.client.library_options import library_settings
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.lag.query_progress import DueCommits
+
+_ARGUMENT = "the argument bootstrap"
+_CLIENT_ID = "kbroker-commit-progress"
+_REQUEST_TIMEOUT_S = 10.0
 
 
 class ProgressCommits(Protocol):
@@ -48,22 +56,29 @@ def commit_progress(
 ) -> ProgressCommits:
     """Commit the progress of the session's streaming queries, those that run already too.
 
-    `queries` names those it is for; None: all. `client_options` are those of kafka-python, such as
-    `security_protocol`. At the end of the process what is due is committed, within seconds.
-    Raises PipelineError where `bootstrap` is not an address; where nobody answers, that is warned
-    of.
+    `queries` names those it is for; None: all. `client_options` say how to connect, by the names of
+    kafka-python, such as `security_protocol`. At the end of the process what is due is committed,
+    within seconds. Raises PipelineError if `bootstrap` is not an address, or an option cannot be
+    used; if nobody answers, that is warned of.
     """
     # pyspark belongs to an extra, and takes a while: a user of this has it loaded
-    from kbroker.pipeline.lag.group_commits import ARGUMENT, GroupCommits
+    from kbroker.pipeline.lag.group_commits import GroupCommits
     from kbroker.pipeline.lag.progress_committer import ProgressCommitter
     from kbroker.pipeline.lag.progress_listener import ProgressListener
 
     try:
-        check_reachable(bootstrap, ARGUMENT)
+        settings = library_settings(client_options) if client_options else settings_of(bootstrap)
+        check_reachable(bootstrap, _ARGUMENT)
     except ClientError as error:
         if error.code == ExitCode.USAGE:
             raise PipelineError(error.sentence, ExitCode.USAGE) from error
-    committer = ProgressCommitter(GroupCommits(bootstrap, client_options), DueCommits(queries))
+    settings = replace(
+        settings,
+        client_id=settings.client_id or _CLIENT_ID,
+        request_timeout_s=settings.request_timeout_s or _REQUEST_TIMEOUT_S,
+    )
+    commits = GroupCommits(Bootstrap(bootstrap, settings, _ARGUMENT))
+    committer = ProgressCommitter(commits, DueCommits(queries))
     listener = ProgressListener(spark, committer)
     spark.streams.addListener(listener)
     return listener

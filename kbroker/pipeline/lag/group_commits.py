@@ -7,29 +7,20 @@ did not work keeps the offsets and comes again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from kafka.admin import KafkaAdminClient
-from kafka.errors import (
-    IllegalGenerationError,
-    KafkaError,
-    NoError,
-    RebalanceInProgressError,
-    UnknownMemberIdError,
-    UnknownTopicOrPartitionError,
-)
-from kafka.structs import OffsetAndMetadata
-
-from kbroker.client.connection import ClientError, check_reachable, sentence_of
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.consumer_groups import commit_offsets
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 
-ARGUMENT = "the argument bootstrap"  # as the caller of commit_progress knows it
-_ACTIVE_GROUP = (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError)
-_CONNECT_TIMEOUT_S = 5
-_REQUEST_TIMEOUT_MS = 10_000
-_NO_EPOCH = -1
+_ACTIVE_GROUP = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+)
 _METADATA = "Spark, after the batch"
 
 
@@ -47,70 +38,44 @@ class CommitOutcome:
 class GroupCommits:
     """A connection to a cluster, opened when it is needed. Owned by one thread."""
 
-    def __init__(self, bootstrap: str, client_options: Mapping[str, Any]) -> None:
+    def __init__(self, bootstrap: Bootstrap) -> None:
         self._bootstrap = bootstrap
-        self._options = client_options
-        self._admin: Any = None
+        self._links: ClusterLinks | None = None
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> CommitOutcome:
         """Commit the offsets of one group, within bounded time."""
         try:
-            answers = self._connected().alter_group_offsets(
-                group,
-                {
-                    partition: OffsetAndMetadata(offset, _METADATA, _NO_EPOCH)
-                    for partition, offset in offsets.items()
-                },
-            )
+            if self._links is None:
+                self._links = ClusterLinks(self._bootstrap)
+            codes = commit_offsets(self._links, group, offsets, _METADATA)
         except (ClientError, KafkaError, OSError) as error:
             self.close()
-            said = error.sentence if isinstance(error, ClientError) else sentence_of(error)
-            return CommitOutcome({}, f"{self._bootstrap} takes no offsets: {said}", False)
-        return self._outcome(group, offsets, answers)
+            return CommitOutcome({}, f"{self._bootstrap} takes no offsets: {error}", False)
+        return self._outcome(group, offsets, codes)
 
     def close(self) -> None:
         """Close the connection; the next commit opens one."""
-        if self._admin is not None:
-            with suppress(KafkaError, OSError):
-                self._admin.close()
-            self._admin = None
-
-    def _connected(self) -> Any:
-        if self._admin is None:
-            # Else the client would log each of its attempts.
-            check_reachable(self._bootstrap, ARGUMENT)
-            self._admin = KafkaAdminClient(
-                bootstrap_servers=self._bootstrap,
-                bootstrap_timeout_ms=_CONNECT_TIMEOUT_S * 1_000,
-                **{
-                    "client_id": "kbroker-commit-progress",
-                    "request_timeout_ms": _REQUEST_TIMEOUT_MS,
-                    **self._options,
-                },
-            )
-        return self._admin
+        if self._links is not None:
+            self._links.close()
+            self._links = None
 
     def _outcome(
         self,
         group: str,
         offsets: Mapping[TopicPartition, int],
-        answers: Mapping[Any, type[KafkaError]],
+        codes: Mapping[TopicPartition, ErrorCode],
     ) -> CommitOutcome:
         settled: dict[TopicPartition, int] = {}
         problem = None
         for partition, offset in offsets.items():
-            error = answers.get(partition, KafkaError)
-            if error is NoError or issubclass(error, UnknownTopicOrPartitionError):
+            code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 settled[partition] = offset
-            elif issubclass(error, _ACTIVE_GROUP):
+            elif code in _ACTIVE_GROUP:
                 problem = (
                     f"group {group} has members of its own, which commit for it: stop them, "
                     "or give the query another name"
                 )
             else:
-                problem = (
-                    f"{self._bootstrap} refused {group} an offset of {partition}: {error.__name__}"
-                )
-        if problem is not None:
-            self.close()  # the coordinator may have moved, and the client would ask the same again
+                problem = f"{self._bootstrap} refused {group} an offset of {partition}: {code.name}"
         return CommitOutcome(settled, problem)

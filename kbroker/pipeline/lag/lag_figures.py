@@ -23,10 +23,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kafka.structs import TopicPartition
-
-from kbroker.client.consumer_groups import lag
-from kbroker.client.group_offsets import GroupOffsets
+from kbroker.client.consumer_groups import ConsumerGroup, lag
+from kbroker.model import TopicPartition
 from kbroker.pipeline.lag.cluster_look import ClusterLook, PartitionLook, next_offset
 
 
@@ -114,7 +112,7 @@ def standings(rows: Sequence[GroupFigures], look: ClusterLook) -> list[Standing]
 
 
 def _group_row(
-    look: ClusterLook, before: ClusterLook | None, group: GroupOffsets, partition: TopicPartition
+    look: ClusterLook, before: ClusterLook | None, group: ConsumerGroup, partition: TopicPartition
 ) -> GroupFigures:
     found = look.partitions[partition]
     committed = group.committed[partition]

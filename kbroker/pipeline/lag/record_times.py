@@ -1,7 +1,7 @@
 """When the next record that a group will read was written: read from the record itself.
 
-No request tells the timestamp at an offset, so the record is fetched. One consumer asks each leader
-for many partitions at once; what a batch holds besides is not decoded.
+No request tells the timestamp at an offset, so batches are fetched, those of many partitions with
+one question.
 
 Law: bounded in time. A partition that does not answer in time has no timestamp, and nothing waits
 for it: a look at lag must not hang on one broker.
@@ -10,92 +10,40 @@ for it: a look at lag must not hang on one broker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from itertools import islice
-from typing import Any, cast
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
 
-from kafka.errors import CorruptRecordError, UnsupportedCodecError
-from kafka.structs import TopicPartition
-
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.connection import client_options
-from kbroker.client.fetched_batches import record_lists
-from kbroker.client.library_consumer import library_consumer
-from kbroker.client.next_batches import next_batches
-from kbroker.model import TopicPartition as ModelPartition
+from kbroker.client.fetched_batches import fetched_batches, record_lists
+from kbroker.client.raw_fetch import RawFetch, fetch_raw
+from kbroker.client.topic_figures import leaders_in
+from kbroker.errors import KafkaError
+from kbroker.model import TopicPartition
 
-# Two batches of a producer with default settings. A larger one is answered only as the first of
-# its fetch, so it takes a round trip of its own.
+# Two batches of a producer with default settings. A larger one takes a question of its own.
 _PARTITION_BYTES = 32_768
-_FETCH_BYTES = 16 << 20
-_FETCH_WAIT_MS = 100
-_PARTITIONS_AT_ONCE = 100  # the client goes through all of its partitions for every record
+_PARTITIONS_AT_ONCE = 100
 DEADLINE_S = 10.0
-_CANNOT_READ = (CorruptRecordError, UnsupportedCodecError)
 
 Positions = Mapping[TopicPartition, Collection[int]]
 Times = dict[tuple[TopicPartition, int], int | None]
 
 
-def consumer_options(bootstrap: str) -> dict[str, Any]:
-    """Settings of a `KafkaConsumer` that reads one record here and there, and is in no group."""
-    return {
-        "client_id": "kbroker-lag",
-        "group_id": None,
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",  # where retention took the record meanwhile
-        "max_partition_fetch_bytes": _PARTITION_BYTES,
-        "fetch_max_bytes": _FETCH_BYTES,
-        "fetch_max_wait_ms": _FETCH_WAIT_MS,
-    } | client_options(bootstrap)
-
-
-@contextmanager
-def lag_consumer(bootstrap: str) -> Iterator[Any]:
-    """Such a consumer, closed afterwards."""
-    opened = library_consumer(**consumer_options(bootstrap))
-    try:
-        yield _LagConsumer(opened, bootstrap)
-    finally:
-        opened.close()
-
-
-class _LagConsumer:
-    """A `KafkaConsumer` that also reads what the library cannot, such as names of headers that are
-    not UTF-8, where it has one partition: the library does not say of which it speaks.
+class _Question(NamedTuple):
+    """The time at a position is wanted, and all offsets before `offset` have been seen; `is_alone`:
+    the next batch came cut beside others.
     """
 
-    def __init__(self, consumer: Any, bootstrap: str) -> None:
-        self._consumer, self._bootstrap = consumer, bootstrap
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._consumer, name)
-
-    def poll(self, timeout_ms: int, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
-        """As the library's."""
-        try:
-            return cast(
-                "Mapping[TopicPartition, Sequence[Any]]",
-                self._consumer.poll(timeout_ms=timeout_ms, max_records=max_records),
-            )
-        except _CANNOT_READ:
-            assigned = self._consumer.assignment()
-            records = self._read_exactly(*assigned) if len(assigned) == 1 else []
-            if not records:
-                raise
-            return {next(iter(assigned)): records}
-
-    def _read_exactly(self, partition: TopicPartition) -> Sequence[Any]:
-        place, at = ModelPartition(*partition), self._consumer.position(partition)
-        with closing(ClusterLinks(self._bootstrap)) as links:
-            batches = next_batches(links, {place: at}, only_committed=False)
-            lists = (some for batch in batches for some in record_lists(batch, lambda _: None))
-            return next(lists, [])
+    partition: TopicPartition
+    position: int
+    offset: int
+    is_alone: bool = False
 
 
 def record_times(
-    open_consumer: Callable[[], AbstractContextManager[Any]],
+    links: ClusterLinks,
     positions: Positions,
     ends: Mapping[TopicPartition, int],
     clock: Callable[[], float] = time.monotonic,
@@ -104,49 +52,73 @@ def record_times(
 
     None where no record follows before the end: only markers of transactions, or holes that
     compaction left. A position that was not answered in time, or where a batch stands that cannot
-    be read, is not in the result.
+    be read, is not in the result. Raises OSError where no broker answers.
     """
-    deadline = clock() + DEADLINE_S
+    deadline_s = clock() + DEADLINE_S
     found: Times = {}
-    # A consumer that comes back to a partition first goes through what it kept of the visit before:
-    # the second place in a partition is read by a second consumer.
-    for index in range(max(map(len, positions.values()), default=0)):
-        places = (
-            (partition, sorted(offsets)[index])
-            for partition, offsets in positions.items()
-            if index < len(offsets)
-        )
-        with open_consumer() as consumer:
-            while part := dict(islice(places, _PARTITIONS_AT_ONCE)):
-                _read(consumer, part, ends, found, lambda: clock() < deadline)
+    if not positions:
+        return found
+    leaders = leaders_in(links.topics({partition.topic for partition in positions}))
+    by_leader: defaultdict[int, list[_Question]] = defaultdict(list)
+    for partition, offsets in positions.items():
+        for offset in offsets if partition in leaders else ():
+            by_leader[leaders[partition]].append(_Question(partition, offset, offset))
+    for leader, waiting in by_leader.items():
+        while waiting and clock() < deadline_s:
+            asked = _next(waiting)
+            try:
+                answers = fetch_raw(
+                    links,
+                    leader,
+                    {each.partition: each.offset for each in asked},
+                    _PARTITION_BYTES,
+                    only_committed=False,
+                )
+            except (OSError, ClientError, KafkaError):
+                break
+            again = [
+                question
+                for each in asked
+                if each.partition in answers
+                for question in _seen(each, answers[each.partition], ends, found)
+            ]
+            waiting = again + [each for each in waiting if each not in asked]
     return found
 
 
-def _read(
-    consumer: Any,
-    wanted: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-    found: Times,
-    has_time: Callable[[], bool],
-) -> None:
-    consumer.assign(list(wanted))
-    for partition, offset in wanted.items():
-        consumer.seek(partition, offset)
-    waiting = dict(wanted)
-    while waiting and has_time():
-        # One record: the rest of its batch stays undecoded when the partition is paused.
-        try:
-            answer = consumer.poll(timeout_ms=_FETCH_WAIT_MS, max_records=1)
-        except _CANNOT_READ:  # the client says not where
-            for partition, offset in waiting.items() if len(wanted) > 1 else ():
-                _read(consumer, {partition: offset}, ends, found, has_time)
-            return
-        for partition, records in answer.items():
-            if records and partition in waiting:
-                timestamp = records[0].timestamp
-                found[partition, waiting.pop(partition)] = timestamp if timestamp >= 0 else None
-                consumer.pause(partition)
-        if not answer:  # markers and holes move a consumer on without a record
-            for partition in [p for p in waiting if consumer.position(p) >= ends[p]]:
-                found[partition, waiting.pop(partition)] = None
-                consumer.pause(partition)
+def _next(waiting: list[_Question]) -> list[_Question]:
+    """The questions to ask at once: each partition once, and one that is alone with no other."""
+    if waiting[0].is_alone:
+        return waiting[:1]
+    by_partition = {each.partition: each for each in reversed(waiting) if not each.is_alone}
+    return list(by_partition.values())[:_PARTITIONS_AT_ONCE]
+
+
+def _seen(
+    question: _Question, answer: RawFetch, ends: Mapping[TopicPartition, int], found: Times
+) -> list[_Question]:
+    """Note the time if the answer has it; what is to be asked next of this partition."""
+    partition, position, offset, is_alone = question
+    if answer.code:
+        return []
+    offset = max(offset, 0 if answer.records else answer.log_start_offset)
+    try:
+        for batch in fetched_batches(partition, memoryview(answer.records), offset, None):
+            unreadable: list[str] = []
+            records = next(record_lists(batch, unreadable.append), [])
+            if records:
+                stamp = batch.header.stamp
+                time_ms = records[0].timestamp if stamp is None else stamp
+                found[partition, position] = time_ms if time_ms >= 0 else None
+                return []
+            if unreadable:
+                return []
+            offset = batch.header.next_offset  # markers, or holes
+    except KafkaError:
+        return []
+    if offset >= ends[partition]:
+        found[partition, position] = None
+        return []
+    if offset > question.offset:
+        return [_Question(partition, position, offset)]
+    return [] if is_alone else [question._replace(is_alone=True)]

@@ -12,13 +12,14 @@ from typing import Any
 
 from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import committed_entries
-from kbroker.client.topic_figures import offsets_at
+from kbroker.client.topic_figures import epoch_ends, leaders_in, offsets_at
 from kbroker.client.transactional_producer import NOTHING, Position
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.mirror.copy_writing import CopyOptions
 from kbroker.pipeline.mirror.group_moves import GroupMoves, own_group
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
+from kbroker.pipeline.mirror.mirror_lag import MirrorLag, lag_of
 from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask
 from kbroker.pipeline.mirror.mirrored_topics import MirroredTopics, MirrorWish
 from kbroker.pipeline.mirror.offsets_topic import (
@@ -34,13 +35,7 @@ from kbroker.pipeline.mirror.places import (
     SourcePartition,
     beginning,
 )
-from kbroker.pipeline.mirror.source_look import (
-    SourceLook,
-    epoch_ends,
-    id_of,
-    leaders_in,
-    look_at,
-)
+from kbroker.pipeline.mirror.source_look import SourceLook, id_of, look_at
 from kbroker.pipeline.mirror.untransacted import has_transactions
 from kbroker.pipeline.restore.task_board import TaskBoard
 
@@ -126,9 +121,13 @@ class MirrorJob:
             )
         return len(moved)
 
+    def lag(self, now_ms: int) -> MirrorLag:
+        """How far it is behind."""
+        return lag_of(self._readers, self.behind(), now_ms)
+
     def behind(self) -> dict[TopicPartition, tuple[int, int]]:
         """Place in the source and end of it, of the partitions that have more by now."""
-        ends = offsets_at(self._readers, leaders_in(self.topics.views), LATEST)
+        ends = offsets_at(self._readers, leaders_in(self.topics.views.values()), LATEST)
         return {
             partition: (place, ends[partition])
             for partition, place in sorted(self.places.items())
@@ -194,7 +193,7 @@ class MirrorJob:
             for each, note in notes.items()
             if note.leader_epoch != NO_EPOCH and positions[each].offset != look.stable[each]
         }
-        ends = epoch_ends(self._readers, leaders_in(look.views), epochs)
+        ends = epoch_ends(self._readers, leaders_in(look.views.values()), epochs)
         return {
             each: SourcePartition(
                 partition=each,

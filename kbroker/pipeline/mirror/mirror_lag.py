@@ -6,14 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-
-from kafka.errors import KafkaError
-from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.lag.record_times import lag_consumer, record_times
+from kbroker.pipeline.lag.record_times import record_times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ class MirrorLag:
 
 
 def lag_of(
-    bootstrap: str, behind: Mapping[TopicPartition, tuple[int, int]], now_ms: int
+    links: ClusterLinks, behind: Mapping[TopicPartition, tuple[int, int]], now_ms: int
 ) -> MirrorLag:
     """Of partitions with the next offset to copy and their ends. Asks for the times of the next
     records; where nobody tells, the seconds are not known.
@@ -46,9 +44,9 @@ def lag_of(
         return MirrorLag()
     try:
         found = record_times(
-            partial(lag_consumer, bootstrap),
-            {LibraryPartition(*each): (place,) for each, (place, _) in behind.items()},
-            {LibraryPartition(*each): end for each, (_, end) in behind.items()},
+            links,
+            {partition: (place,) for partition, (place, _) in behind.items()},
+            {partition: end for partition, (_, end) in behind.items()},
         )
     except (KafkaError, ClientError, OSError):
         return MirrorLag(by_partition=counts, seconds=None)

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from kbroker.client.cluster_configs import Resource, describe_each, own_settings
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.consumer_groups import committed_entries
-from kbroker.client.topic_figures import offsets_at
+from kbroker.client.topic_figures import leaders_in, offsets_at
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.near_names import did_you_mean
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_SETTINGS, OFFSETS_TOPIC
-from kbroker.pipeline.mirror.source_look import leaders_in
 from kbroker.pipeline.mirror.topic_plan import (
     BY_PRODUCER,
     TIME_TYPE,
@@ -118,7 +117,7 @@ class MirroredTopics:
             self._refuse_full({name: there[name] for name in (new - known) & there.keys()})
 
     def _refuse_full(self, views: Mapping[str, TopicView]) -> None:
-        leaders = leaders_in(views)
+        leaders = leaders_in(views.values())
         starts = offsets_at(self._writers, leaders, EARLIEST)
         ends = offsets_at(self._writers, leaders, LATEST)
         for partition in sorted(leaders):

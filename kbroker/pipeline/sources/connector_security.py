@@ -1,9 +1,9 @@
 """TLS and logins in the words of Spark's Kafka connector, which are Java's, and back.
 
-A job has two clients: the connector's, in Java, and kafka-python on the driver, for topics and
-offsets. A person says once how both get in, either as options of the connector
-(`kafka.security.protocol` and so on) or as properties of a client. What one of the two cannot do is
-refused before anything starts: half a job that gets in is of no use.
+A job has two clients: the connector's, in Java, and the project's own, for topics and offsets. A
+person says once how both get in, either as options of the connector (`kafka.security.protocol` and
+so on) or as properties of a client. What one of the two cannot do is refused before anything
+starts: half a job that gets in is of no use.
 """
 
 from __future__ import annotations

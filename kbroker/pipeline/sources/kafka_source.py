@@ -11,24 +11,21 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbroker.client.bootstrap import Bootstrap
-from kbroker.client.connection import admin_client
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.topic_figures import all_offsets
 from kbroker.errors import ErrorCode
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
-from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.cluster_errors import cluster_links
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError, with_hints
 from kbroker.pipeline.sources.connector_security import settings_of_connector
 from kbroker.pipeline.sources.connector_times import with_written_times
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
-if TYPE_CHECKING:
-    from kafka.admin import KafkaAdminClient
-
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
-_NO_ID = str(ZERO_UUID)
 _NOT_THERE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -87,22 +84,17 @@ class KafkaSource:
 
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
-        with cluster_errors(), admin_client(self.cluster) as client:
-            entries = self._chosen(client)
-        ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
-        return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
+        with cluster_links(self.cluster) as links:
+            views = self._chosen(links)
+        return {view.name: str(view.topic_id) for view in views if view.topic_id != ZERO_UUID}
 
     def earliest(self) -> Offsets:
         """Log start offsets."""
-        from kafka.admin import OffsetSpec
-
-        return self._offsets(OffsetSpec.EARLIEST)
+        return self._offsets(EARLIEST)
 
     def latest(self) -> Offsets:
         """Last stable offsets where only committed records are read, else high watermarks."""
-        from kafka.admin import OffsetSpec
-
-        return self._offsets(OffsetSpec.LATEST)
+        return self._offsets(LATEST)
 
     def log_ends(self) -> Offsets:
         """Return `latest`: a cluster does not tell of records that it does not let be read."""
@@ -166,39 +158,22 @@ class KafkaSource:
         """Topics to be described: all (None) only where a pattern decides."""
         return None if self.pattern is not None else self._names()
 
-    def _offsets(self, spec: Any) -> Offsets:
-        from kafka import TopicPartition as ClientPartition
-        from kafka.protocol.consumer.offsets import IsolationLevel
+    def _offsets(self, moment: int) -> Offsets:
+        only_committed = self.isolation_level == READ_COMMITTED
+        with cluster_links(self.cluster) as links:
+            views = self._chosen(links)
+            found = all_offsets(links, views, moment, only_committed=only_committed)
+        return dict(sorted(found.items()))
 
-        level = IsolationLevel[self.isolation_level.upper()]
-        with cluster_errors(), admin_client(self.cluster) as client:
-            partitions = self._partitions(client)
-            wanted = {ClientPartition(*partition): spec for partition in partitions}
-            found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
-        return {
-            TopicPartition(partition.topic, partition.partition): at.offset
-            for partition, at in sorted(found.items())
-        }
-
-    def _partitions(self, client: KafkaAdminClient) -> list[TopicPartition]:
-        return [
-            TopicPartition(str(entry["name"]), partition["partition_index"])
-            for entry in self._chosen(client)
-            for partition in entry["partitions"]
-        ]
-
-    def _chosen(self, client: KafkaAdminClient) -> list[Mapping[str, Any]]:
-        by_name = {
-            str(entry["name"]): entry
-            for entry in client.describe_topics(self._asked_for())
-            if entry.get("error_code", 0) not in _NOT_THERE
-        }
+    def _chosen(self, links: ClusterLinks) -> list[TopicView]:
+        found = links.topics(self._asked_for())
+        by_name = {view.name: view for view in found if view.code not in _NOT_THERE}
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
             names = [
                 name
-                for name, entry in by_name.items()
-                if not entry["is_internal"] and pattern.fullmatch(name)
+                for name, view in by_name.items()
+                if not view.is_internal and pattern.fullmatch(name)
             ]
             if not names:
                 raise PipelineError(f"no topic at {self.bootstrap} matches {self.pattern}")
@@ -206,11 +181,11 @@ class KafkaSource:
             names = self._names()
             missing = [name for name in names if name not in by_name]
             if missing:
-                raise self._refused(client, missing)
+                raise self._refused(links, missing)
         return [by_name[name] for name in sorted(names)]
 
-    def _refused(self, client: KafkaAdminClient, missing: Iterable[str]) -> PipelineError:
-        there = [str(entry["name"]) for entry in client.describe_topics()]
+    def _refused(self, links: ClusterLinks, missing: Iterable[str]) -> PipelineError:
+        there = [view.name for view in links.topics(None)]
         names = with_hints(missing, there)
         end = "" if names.endswith("?") else "."
         return PipelineError(

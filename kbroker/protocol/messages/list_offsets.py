@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from kbroker.protocol.schema import Message, Struct, message, wire
 
+MAX_TIMESTAMP = -3
+
 
 @message(key=2, versions="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
@@ -44,6 +46,12 @@ class ListOffsetsRequest(Message):
     isolation_level: int = wire("int8", "2+", default=0)
     topics: list[ListOffsetsRequest.ListOffsetsTopic] = wire("[]ListOffsetsTopic", default=[])
     timeout_ms: int = wire("int32", "10+", default=0)
+
+    @property
+    def lowest_version(self) -> int:
+        """The first that knows what is asked for: before version 7, -3 is a time like others."""
+        moments = (each.timestamp for topic in self.topics for each in topic.partitions)
+        return 7 if MAX_TIMESTAMP in moments else 0
 
 
 @message(key=2, versions="0-11", flexible="6+")

@@ -13,8 +13,8 @@ from uuid import UUID
 import pytest
 
 from kbroker.client.broker_link import Asked
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import EARLIEST, ClusterLinks, TopicView
-from kbroker.client.connection import ClientError
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from kbroker.client.broker_link import Asked, BrokerLink
+from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.connection import ClientError
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.protocol.messages.init_producer_id import InitProducerIdResponse

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.client.connection import ClientError
+from kbroker.client.client_error import ClientError
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.errors import ExitCode, PipelineError
 

@@ -1,31 +1,26 @@
 """What a running cluster says of an archive: its id and leader epochs, asked as a consumer asks
-(KIP-320), and what is in its logs around holes: raw batches, fetched as a consumer of committed
-records does (KIP-98), so that the answer names the aborted transactions too.
+(KIP-320), and what is in its logs around holes.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any
 
-from kbroker.client.connection import admin_client
-from kbroker.client.partition_offsets import leaders_of, offsets_at
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_links import LATEST, ClusterLinks
+from kbroker.client.raw_fetch import RawFetch, fetch_raw, whole_batches
+from kbroker.client.topic_figures import epoch_ends, found_at, leaders_in
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.archive.evidence.same_source import Epochs, time_at
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
-from kbroker.pipeline.archive.raw_fetch import RawFetch, fetch_raw, leader_of, whole_batches
-from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.cluster_errors import cluster_links
 from kbroker.pipeline.errors import PipelineError
 from kbroker.record.record_batch import MAGIC, read_control, records
 
 _ONE_BATCH_BYTES = 1  # the first batch comes whole
-_CONSUMER = -1  # as replica id: no broker asks
-_ANY_EPOCH = -1  # of the leader that is asked
-_VERSIONS = (2, 4)  # for consumers: brokers since Kafka 2.1
 
 # A marker alone is one batch, and holes of compaction go on over a whole log: an answer is asked
 # four times as large as the one before it as long as they lie side by side. The first batch of an
@@ -45,44 +40,27 @@ class ClusterIdentity:
 
     def cluster_id(self) -> str | None:
         """As the brokers tell it."""
-        with cluster_errors(), admin_client(self._bootstrap) as client:
-            found = client.describe_cluster().get("cluster_id")
-        return str(found) if found else None
+        with cluster_links(self._bootstrap) as links:
+            return links.describe([]).cluster_id or None
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
         """As their leaders tell them: other brokers may not have heard of an election yet."""
-        from kafka.admin import OffsetSpec
-
-        wanted = set(partitions)
-        with cluster_errors(), admin_client(self._bootstrap) as client:
-            found = offsets_at(client, _leaders(client, wanted), OffsetSpec.LATEST)
-        return {
-            TopicPartition(*partition): at.leader_epoch
-            for partition, at in found.items()
-            if at.leader_epoch is not None and at.leader_epoch >= 0
-        }
+        with cluster_links(self._bootstrap) as links:
+            found = found_at(links, _leaders(links, set(partitions)), LATEST)
+        return {place: at.leader_epoch for place, at in found.items() if at.leader_epoch >= 0}
 
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
         """One request per leader."""
-        found: dict[TopicPartition, int] = {}
-        with cluster_errors(), admin_client(self._bootstrap) as client:
-            by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
-            for partition, leader in _leaders(client, set(epochs)).items():
-                by_leader[leader][partition] = epochs[partition]
-            for leader, asked in by_leader.items():
-                found |= _end_offsets(client, leader, asked)
-        return found
+        with cluster_links(self._bootstrap) as links:
+            return epoch_ends(links, _leaders(links, set(epochs)), epochs)
 
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """One request per partition: leaders answer as little as one batch."""
         found: dict[TopicPartition, int] = {}
-        with cluster_errors(), admin_client(self._bootstrap) as client:
-            for partition, leader in _leaders(client, set(offsets)).items():
-                place = TopicPartition(*partition)
-                try:
-                    answer = fetch_raw(client, leader, place, offsets[place], _ONE_BATCH_BYTES)
-                except PipelineError:
-                    continue
+        with cluster_links(self._bootstrap) as links:
+            for place, leader in _leaders(links, set(offsets)).items():
+                at = {place: offsets[place]}
+                answer = fetch_raw(links, leader, at, _ONE_BATCH_BYTES, only_committed=True)[place]
                 for header, data in whole_batches(answer.records):
                     at_ms = time_at(header, data, offsets[place])
                     if at_ms is not None:
@@ -90,45 +68,9 @@ class ClusterIdentity:
         return found
 
 
-def _leaders(client: Any, wanted: set[TopicPartition]) -> dict[Any, int]:
-    topics = sorted({partition.topic for partition in wanted})
-    described = client.describe_topics(topics) if topics else []
-    return {
-        partition: leader
-        for partition, leader in leaders_of(described).items()
-        if TopicPartition(*partition) in wanted
-    }
-
-
-def _end_offsets(client: Any, leader: int, asked: Epochs) -> dict[TopicPartition, int]:
-    from kafka.errors import IncompatibleBrokerVersion, KafkaConnectionError, KafkaTimeoutError
-    from kafka.protocol.consumer import OffsetForLeaderEpochRequest
-
-    topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-    by_topic: defaultdict[str, list[Any]] = defaultdict(list)
-    for (topic, partition), epoch in asked.items():
-        by_topic[topic].append(
-            topic_type.OffsetForLeaderPartition(
-                partition=partition, current_leader_epoch=_ANY_EPOCH, leader_epoch=epoch
-            )
-        )
-    request = OffsetForLeaderEpochRequest(
-        replica_id=_CONSUMER,
-        topics=[topic_type(topic=name, partitions=each) for name, each in by_topic.items()],
-        min_version=_VERSIONS[0],
-        max_version=_VERSIONS[1],
-    )
-
-    try:
-        answer = client.send(request, leader)
-    except (IncompatibleBrokerVersion, KafkaConnectionError, KafkaTimeoutError):
-        return {}
-    return {
-        TopicPartition(topic.topic, each.partition): each.end_offset
-        for topic in answer.topics
-        for each in topic.partitions
-        if each.error_code == ErrorCode.NONE and each.end_offset >= 0
-    }
+def _leaders(links: ClusterLinks, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
+    leaders = leaders_in(links.topics({partition.topic for partition in wanted}))
+    return {place: leader for place, leader in leaders.items() if place in wanted}
 
 
 class ClusterWitness:
@@ -139,13 +81,22 @@ class ClusterWitness:
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         """The batches that hold offsets of these holes."""
-        with cluster_errors(), admin_client(self._bootstrap) as client:
-            leader = leader_of(client, partition)
-            return look(
-                partial(fetch_raw, client, leader, partition),
-                holes,
-                is_compacted=_is_compacted(client, partition.topic),
-            )
+        with cluster_links(self._bootstrap) as links:
+            leader = links.topic(partition.topic).leaders.get(partition.partition)
+            if leader is None:
+                raise PipelineError(f"{partition} has gone from the cluster while it was archived")
+
+            def fetch(offset: int, size_bytes: int) -> RawFetch:
+                at = {partition: offset}
+                answer = fetch_raw(links, leader, at, size_bytes, only_committed=True)[partition]
+                if answer.code:
+                    raise PipelineError(
+                        f"{partition} cannot be read around offset {offset}: "
+                        f"{answer.code.name}; run again"
+                    )
+                return answer
+
+            return look(fetch, holes, is_compacted=_is_compacted(links, partition.topic))
 
 
 def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surroundings:
@@ -206,9 +157,7 @@ def _may_be_abort(batch: bytes) -> bool:
     return marker is None or not marker.is_commit
 
 
-def _is_compacted(client: Any, topic: str) -> bool:
-    from kafka.admin import ConfigResource, ConfigResourceType
-
-    wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
-    found = client.describe_configs([wanted], config_filter="all")["topic"][topic]
-    return "compact" in str(found.get("cleanup.policy", {}).get("value"))
+def _is_compacted(links: ClusterLinks, topic: str) -> bool:
+    resource = Resource(ResourceType.TOPIC, topic)
+    settings = describe_configs(links, [resource], ["cleanup.policy"])[resource]
+    return any("compact" in str(each.value) for each in settings)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from kbroker.client.connection import admin_client
-from kbroker.client.group_offsets import GroupOffsets, read_groups
-from kbroker.client.partition_offsets import leaders_of, offsets_at
+from kbroker.client.cluster_links import EARLIEST, LATEST
+from kbroker.client.consumer_groups import ConsumerGroup, listed_groups, read_group
+from kbroker.client.topic_figures import leaders_in, offsets_at
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
-from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.cluster_errors import cluster_links
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
@@ -20,35 +20,33 @@ class ClusterOffsets:
 
     bootstrap: str
     partitions: Mapping[TopicPartition, OffsetRange | None]
-    groups: Mapping[str, GroupOffsets]
+    groups: Mapping[str, ConsumerGroup]
 
 
 def read_cluster(bootstrap: str, topics: Sequence[str] | None) -> ClusterOffsets:
     """Ask for topics, or all that are there. Raises PipelineError where nothing answers."""
-    from kafka import TopicPartition as ClientPartition
-    from kafka.admin import OffsetSpec
-
-    with cluster_errors(), admin_client(bootstrap) as admin:
-        groups = read_groups(admin, sorted(entry["group_id"] for entry in admin.list_groups()))
-        described = [
-            entry
-            for entry in admin.describe_topics()
-            if entry["error_code"] == 0 and (topics is None or entry["name"] in topics)
+    with cluster_links(bootstrap) as links:
+        names = [group.group_id for group in listed_groups(links)]
+        groups = {name: read_group(links, name) for name in names}
+        views = [
+            view
+            for view in links.topics(None)
+            if view.code == ErrorCode.NONE and (topics is None or view.name in topics)
         ]
-        leaders = leaders_of(described)
-        starts = offsets_at(admin, leaders, OffsetSpec.EARLIEST)
-        ends = offsets_at(admin, leaders, OffsetSpec.LATEST)
+        leaders = leaders_in(views)
+        starts = offsets_at(links, leaders, EARLIEST)
+        ends = offsets_at(links, leaders, LATEST)
     return ClusterOffsets(
         bootstrap=bootstrap,
         partitions={
-            TopicPartition(*place): _range(starts.get(place), ends.get(place))
-            for topic in described
-            for entry in topic["partitions"]
-            for place in [ClientPartition(topic["name"], entry["partition_index"])]
+            place: _range(starts.get(place), ends.get(place))
+            for view in views
+            for number in view.leaders
+            for place in [TopicPartition(view.name, number)]
         },
         groups=groups,
     )
 
 
-def _range(start: Any, end: Any) -> OffsetRange | None:
-    return None if start is None or end is None else OffsetRange(start.offset, end.offset)
+def _range(start: int | None, end: int | None) -> OffsetRange | None:
+    return None if start is None or end is None else OffsetRange(start, end)

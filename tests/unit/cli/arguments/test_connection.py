@@ -32,19 +32,6 @@ def said(address: str, error: Exception) -> CommandError:
     return refused.value
 
 
-@pytest.mark.parametrize(
-    "raised",
-    [RuntimeError("Failed to find active controller id!"), NodeNotReadyError("controller")],
-    ids=str,
-)
-def test_a_cluster_without_controller_is_told(address: str, raised: Exception) -> None:
-    error = said(address, raised)
-
-    assert str(error).startswith(f"the cluster of {address} has no controller now")
-    assert error.code == ExitCode.ITEM_FAILED
-    assert error.format_message() == f"{error}\nSee kbroker help no-controller"
-
-
 def test_an_error_of_our_own_is_not_dressed_up(address: str) -> None:
     with pytest.raises(RuntimeError, match="a bug"), client_errors(address):
         raise RuntimeError("a bug")

@@ -82,7 +82,7 @@ leaders: deque[int] = deque()  # of the group's partition of offsets, when it is
 def member(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[GroupRecords, list[str]]]:
     def make(*is_there: bool) -> tuple[GroupRecords, list[str]]:
         said: list[str] = []
-        monkeypatch.setattr(group_records, "library_consumer", lambda **_: Library(*is_there))
+        monkeypatch.setattr(group_records, "library_consumer", lambda *_, **__: Library(*is_there))
         links = SimpleNamespace(
             bootstrap="h:1",
             describe=lambda _: None,

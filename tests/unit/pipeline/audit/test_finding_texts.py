@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kbroker.client.group_offsets import GroupOffsets
+from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.inspection.finding import Finding, Findings
 from kbroker.inspection.log_walk import CheckTotals
 from kbroker.model import TopicPartition
@@ -72,9 +72,7 @@ def archive(data: Path, tmp_path: Path) -> Path:
 
 
 def cluster(ranges: dict[TopicPartition, OffsetRange], committed: int) -> ClusterOffsets:
-    group = GroupOffsets(
-        name="g", state="Empty", member_count=0, owners={}, committed={T0: committed}
-    )
+    group = ConsumerGroup(name="g", state="Empty", committed={T0: committed})
     return ClusterOffsets(bootstrap="c:9092", partitions=ranges, groups={"g": group})
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka.structs import TopicPartition
-
-from kbroker.client.group_offsets import GroupOffsets, Member
+from kbroker.client.consumer_groups import ConsumerGroup, GroupMember
+from kbroker.model import TopicPartition
 from kbroker.pipeline.lag.cluster_look import ClusterLook, PartitionLook
 from kbroker.pipeline.lag.lag_figures import group_figures, partition_figures, standings
 from kbroker.pipeline.lag.record_times import Times
@@ -21,12 +20,13 @@ def partition(end: int | None = 100, start: int = 0, recent: int | None = 40) ->
     )
 
 
-def group(name: str, committed: dict[TopicPartition, int | None]) -> GroupOffsets:
-    return GroupOffsets(name=name, state="Stable", member_count=1, committed=committed, owners={})
+def group(name: str, committed: dict[TopicPartition, int | None]) -> ConsumerGroup:
+    member = GroupMember(member_id="m", client_id="c", host="/h")
+    return ConsumerGroup(name=name, state="Stable", members=(member,), committed=committed)
 
 
 def look(
-    *groups: GroupOffsets,
+    *groups: ConsumerGroup,
     partitions: dict[TopicPartition, PartitionLook] | None = None,
     times: Times | None = None,
     taken_ms: int = NOW_MS,
@@ -158,8 +158,8 @@ def test_a_group_that_went_back_has_no_rate() -> None:
 
 
 def test_who_owns_a_partition_is_told() -> None:
-    owner = Member(member_id="m", client_id="c", host="/h")
-    found = look(replace(group("g", {P0: 1}), owners={P0: owner}))
+    owner = GroupMember(member_id="m", client_id="c", host="/h", partitions=(P0,))
+    found = look(replace(group("g", {P0: 1}), members=(owner,)))
 
     (row,) = group_figures(found, None)
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from kbroker.client.cluster_links import TopicView
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.sources import kafka_source
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 
-def described(*names: str, internal: str = "__consumer_offsets") -> list[dict[str, object]]:
-    return [
-        {
-            "name": name,
-            "is_internal": name == internal,
-            "partitions": [{"partition_index": 0}, {"partition_index": 1}],
-        }
-        for name in names
-    ]
+def view(name: str, code: ErrorCode = ErrorCode.NONE) -> TopicView:
+    return TopicView(
+        name=name,
+        code=code,
+        topic_id=UUID(int=ord(name[0])),
+        is_internal=name == "__consumer_offsets",
+        leaders={0: 1, 1: 1},
+    )
 
 
 def test_options_of_a_person_win_over_ours() -> None:
@@ -50,17 +51,31 @@ def test_the_identity_does_not_depend_on_the_order_of_topics() -> None:
     assert one.describe() == other.describe() == "kafka h:1 topics a,b"
 
 
-class AdminOfFew:
-    """A client of a cluster with two empty partitions of each topic."""
+class FewTopics:
+    """A cluster with two empty partitions of each topic."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, object]]:
-        return described(*self._names)
+    def topics(self, _names: list[str] | None) -> list[TopicView]:
+        return [view(name) for name in self._names]
 
-    def list_partition_offsets(self, wanted: Iterable[Any], isolation_level: object) -> Any:
-        return {partition: SimpleNamespace(offset=0) for partition in wanted}
+    def ask(self, _node_id: int, request: ListOffsetsRequest) -> Any:
+        answer = ListOffsetsResponse
+        return answer(
+            topics=[
+                answer.ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        answer.ListOffsetsPartitionResponse(
+                            partition_index=each.partition_index, offset=0
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
 
 
 @pytest.fixture
@@ -70,8 +85,8 @@ def topics() -> tuple[str, ...]:
 
 @pytest.fixture
 def few(topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    admin = AdminOfFew(*topics)
-    monkeypatch.setattr(kafka_source, "admin_client", lambda *_, **__: nullcontext(admin))
+    cluster = FewTopics(*topics)
+    monkeypatch.setattr(kafka_source, "cluster_links", lambda _: nullcontext(cluster))
 
 
 @pytest.mark.parametrize("topics", [("banana", "a", "__consumer_offsets")])
@@ -108,47 +123,41 @@ def test_a_pattern_that_nothing_matches_is_told() -> None:
         KafkaSource(bootstrap="h:1", pattern="x.*").latest()
 
 
-class AdminOfMany:
-    """A client of a cluster with the topics a, b and c; notes what was asked."""
+class ManyTopics:
+    """A cluster with the topics a, b and c; notes what was asked."""
 
     def __init__(self) -> None:
         self.asked: list[object] = []
 
-    def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, object]]:
-        self.asked.append(topics)
-        wanted = ["a", "b", "c"] if topics is None else topics
-        return [
-            {
-                **described(name)[0],
-                "error_code": 0 if name in "abc" else 3,
-                "topic_id": f"id-{name}",
-            }
-            for name in wanted
-        ]
+    def topics(self, names: list[str] | None) -> list[TopicView]:
+        self.asked.append(names)
+        wanted = ["a", "b", "c"] if names is None else names
+        gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return [view(name, ErrorCode.NONE if name in "abc" else gone) for name in wanted]
 
 
 @pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> AdminOfMany:
-    made = AdminOfMany()
-    monkeypatch.setattr(kafka_source, "admin_client", lambda *_, **__: nullcontext(made))
+def many(monkeypatch: pytest.MonkeyPatch) -> ManyTopics:
+    made = ManyTopics()
+    monkeypatch.setattr(kafka_source, "cluster_links", lambda _: nullcontext(made))
     return made
 
 
-def test_only_the_topics_that_were_chosen_are_asked_for(many: AdminOfMany) -> None:
+def test_only_the_topics_that_were_chosen_are_asked_for(many: ManyTopics) -> None:
     ids = KafkaSource(bootstrap="h:1", topics=("b", "a", "b")).topic_ids()
 
-    assert ids == {"a": "id-a", "b": "id-b"}
+    assert ids == {name: str(view(name).topic_id) for name in "ab"}
     assert many.asked == [["a", "b"]]
 
 
-def test_a_pattern_asks_for_all_topics(many: AdminOfMany) -> None:
+def test_a_pattern_asks_for_all_topics(many: ManyTopics) -> None:
     ids = KafkaSource(bootstrap="h:1", pattern="[bc]").topic_ids()
 
-    assert ids == {"b": "id-b", "c": "id-c"}
+    assert ids == {name: str(view(name).topic_id) for name in "bc"}
     assert many.asked == [None]
 
 
-def test_a_topic_that_the_cluster_answers_with_an_error_is_not_there(many: AdminOfMany) -> None:
+def test_a_topic_that_the_cluster_answers_with_an_error_is_not_there(many: ManyTopics) -> None:
     with pytest.raises(PipelineError, match=r"h:1 has no topic gone\. `kbroker topic list`"):
         KafkaSource(bootstrap="h:1", topics=("a", "gone")).topic_ids()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kbroker.client.raw_fetch import RawFetch
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.cluster_evidence import look
 from kbroker.pipeline.archive.evidence.hole_reasons import holes_with_reasons
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
-from kbroker.pipeline.archive.raw_fetch import RawFetch
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
     CONTROL_BIT,

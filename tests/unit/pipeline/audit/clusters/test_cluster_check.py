@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.client.group_offsets import GroupOffsets
+from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.clusters.cluster_check import OtherSides, SeenLog, check_cluster
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
@@ -15,9 +15,7 @@ Told = list[tuple[str, str, int | None]]
 def cluster(
     start: int | None, end: int = 0, committed: int | None = None, group_id: str = "g"
 ) -> ClusterOffsets:
-    group = GroupOffsets(
-        name=group_id, state="Empty", member_count=0, owners={}, committed={T0: committed}
-    )
+    group = ConsumerGroup(name=group_id, state="Empty", committed={T0: committed})
     return ClusterOffsets(
         bootstrap="c:9092",
         partitions={} if start is None else {T0: OffsetRange(start, end)},

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.client.connection import ClientError, check_reachable
+from kbroker.client.addresses import check_reachable
+from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
 
 
