@@ -44,6 +44,7 @@ from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.turns import turn
 from kbroker.unserved import Unserved
 
 Result = Response | NoResponse
@@ -104,9 +105,12 @@ class RequestContext:
         return self.header.client_id
 
     async def take(self, size_bytes: int) -> Share:
-        """Take memory for an answer of so many bytes; returns when it is there."""
+        """Take memory for an answer of so many bytes; returns when it is there, and when it is this
+        answer's turn to begin: hundreds may be let in at once.
+        """
         share = self.services.room.share()
         await share.take(size_bytes)
+        await turn()
         return share
 
     def unserved(
@@ -176,4 +180,5 @@ class LargeContext(RequestContext):
     async def take(self, size_bytes: int) -> Share:
         """Take so much beside what is taken already."""
         await self.share.take(self.share.size_bytes + size_bytes)
+        await turn()
         return self.share

@@ -74,7 +74,6 @@ async def _write(
     size_bytes: int,
 ) -> None:
     others_bytes = memory.size_bytes - size_bytes
-    await turn()  # the first part, too: thousands may be let in at once
     check_is_there(ctx)
     async for part in parts:
         entries.add(part, going_on=entries.depth if isinstance(part, Rest) else 0)

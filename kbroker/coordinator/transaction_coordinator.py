@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from typing import Protocol
 
 from kbroker.clock import Clock, Timer
@@ -279,7 +280,8 @@ class TransactionCoordinator:
         longer_than_ms: int = -1,
     ) -> tuple[TransactionStore, Callable[[KeptTransaction], bool], list[str]]:
         """Return, for ListTransactions, the transactional ids of this broker, which may be very
-        many, a function that finds those that pass the filters, and unknown names of states.
+        many, a function that finds those that pass the filters, and unknown names of states, of
+        which `states` may have very many, each once.
 
         Empty filters and a duration below 0 let all pass.
         KafkaError: COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
@@ -287,7 +289,7 @@ class TransactionCoordinator:
         self._check_active()
         if self._runtime.is_loading():
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        wanted = {_STATES[name] for name in states if name in _STATES}
+        wanted = {state for name, state in _STATES.items() if name in states}
         begun_before_ms = self._now_ms() - longer_than_ms
 
         def passes(kept: KeptTransaction) -> bool:
@@ -298,8 +300,7 @@ class TransactionCoordinator:
                 and (longer_than_ms < 0 or each.start_ms < begun_before_ms)
             )
 
-        unknown = [name for name in dict.fromkeys(states) if name not in _STATES]
-        return self.store, passes, unknown
+        return self.store, passes, list(filterfalse(_STATES.__contains__, states))
 
     def _check_active(self) -> None:
         if not self._is_active:

@@ -57,6 +57,7 @@ _TOPICS = 1_500  # of ten partitions
 _GROUPS = 1_000
 _IDS = 600  # transactional ids, and producers of one partition
 _MEMBER_BYTES = 800_000
+_SESSION_MS = 1_800_000  # nobody sends heartbeats, and all lines together take longer than minutes
 _RECORD_BYTES = 900_000
 _RECORDS = 20
 _NOT_READ_ANY_MORE = struct.pack("ii", 1, 0)  # closed, it says so; else it may only send no more
@@ -137,8 +138,8 @@ class Teller:
         joined = self.ask(
             JoinGroupRequest(
                 group_id="members",
-                session_timeout_ms=300_000,
-                rebalance_timeout_ms=300_000,
+                session_timeout_ms=_SESSION_MS,
+                rebalance_timeout_ms=_SESSION_MS,
                 protocol_type="consumer",
                 protocols=[protocol],
             ),

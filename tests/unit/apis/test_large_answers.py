@@ -21,7 +21,7 @@ from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, Des
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
 from kbroker.slices import slices
-from kbroker.turns import ENTRIES
+from kbroker.turns import ENTRIES, turns
 from tests.fakes.requests.recording_replier import request_of
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4
@@ -102,6 +102,18 @@ async def test_many_that_are_not_read_are_begun_as_there_is_memory_for_them(call
         answers.clear()
         await asyncio.sleep(0)
     assert teller.begun == 500
+
+
+async def test_those_that_get_their_memory_at_once_begin_in_turns_of_their_own(call: Any) -> None:
+    async def begun() -> int:
+        ctx = RequestContext(request_of(KEY, VERSION, b"").header, call.connection, call.services)
+        memory = await ctx.take(GROUP_BYTES)
+        assert memory.size_bytes == GROUP_BYTES
+        return turns().given
+
+    turns_of = await asyncio.gather(*(begun() for _ in range(10)))
+
+    assert len(set(turns_of)) == 10
 
 
 async def test_an_answer_holds_what_its_bytes_take_until_it_has_left(call: Any) -> None:
