@@ -148,7 +148,7 @@ class _Rows:
         if rows is None:
             if len(self._shared) >= _KINDS_SHARED:
                 self._shared.clear()
-            rows = self._shared[key] = []
+            rows = []
             entries = select(view(self._config), resource.configuration_keys)
             for some in slices(entries, _SETTINGS_PER_TURN):
                 if rows:
@@ -156,6 +156,7 @@ class _Rows:
                 for entry in some:
                     rows.append(_row(self._request, entry))
                     keep_encoded(rows[-1], self._ctx.api_version)
+            self._shared[key] = rows
         return rows
 
     async def _view(self, resource: Resource) -> tuple[View, object]:

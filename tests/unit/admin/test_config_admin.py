@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from kbroker.admin.config_changes import apply_operations
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -188,6 +189,15 @@ async def test_settings_that_were_set_before_count_towards_those_of_a_resource(
     assert await alter(broker, change(BROKER, "0", (MANY[0][0], DELETE, None))) is None
     assert await alter(broker, one_more) is None
     assert await broker.configs.replace([change(BROKER, "0", *MANY)], False) == [None]
+
+
+def test_more_settings_than_that_which_were_stored_before_can_be_reduced() -> None:
+    stored = {f"no.such{number}": "1" for number in range(1_500)}
+    deleted = IncrementalAlterConfigsRequest.AlterableConfig(
+        name="no.such0", config_operation=DELETE, value=None
+    )
+
+    assert len(apply_operations([deleted], stored, lambda name: None)) == 1_499
 
 
 async def test_lists_are_appended_to_and_subtracted_from(broker: FakeBroker) -> None:
