@@ -21,7 +21,7 @@ _WIDEST = 100
 
 
 def topics() -> dict[str, HelpTopic]:
-    """All topics by name; raises CommandError where the page is missing."""
+    """All topics by name; raises CommandError if the page is missing."""
     for place in _PLACES:
         if place.is_file():
             return help_topics(place.read_text(encoding="utf-8"))

@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
-    """True where `header_problems` has nothing to say: most batches, in one expression."""
+    """True if `header_problems` has nothing to say: most batches, in one expression."""
     base_offset, delta, count = header.base_offset, header.last_offset_delta, header.record_count
     return (
         base_offset >= segment_base_offset

@@ -21,7 +21,7 @@ class Damage(NamedTuple):
 def sound_after(
     file_system: FileSystem, path: str, base_offset: int, damage: Damage, index: bytes
 ) -> int | None:
-    """The position of the next intact batch; None where there is none. `index` is the content of
+    """The position of the next intact batch; None if there is none. `index` is the content of
     the offset index, which may be wrong. Raises StorageError.
     """
     whole = len(index) - len(index) % OFFSET_INDEX_ENTRY.size

@@ -14,7 +14,7 @@ OFFLINE = "a broker takes the whole data directory offline when it meets this"
 
 
 def is_forbidden(error: Exception) -> bool:
-    """True where nothing is known of the file: this user may not read it."""
+    """True if nothing is known of the file: this user may not read it."""
     return isinstance(error, StorageError | OSError) and error.errno in (EACCES, EPERM)
 
 

@@ -15,7 +15,7 @@ _NEVER = 2**63
 
 
 class EpochCheck:
-    """`entries` are those of the file; None where there is no file, or none that can be read."""
+    """`entries` are those of the file; None if there is no file, or none that can be read."""
 
     def __init__(self, entries: Sequence[EpochEntry] | None, log_start_offset: int = 0) -> None:
         self._log_start_offset = log_start_offset  # what is before it has lost its entries
@@ -38,7 +38,7 @@ class EpochCheck:
             yield Problem(FindingCode.EPOCHS_ORDER, "an epoch or a start offset is negative")
 
     def is_expected(self, epoch: int, last_offset: int) -> bool:
-        """True where the batch is in the same entry as one that was fine before."""
+        """True if the batch is in the same entry as one that was fine before."""
         return epoch == self._fine_epoch and last_offset < self._fine_until
 
     def batch(self, header: BatchHeader) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ class FindingKind(StrEnum):
 
     worst: Severity  # a place or a reason may make a finding milder
     meaning: str
-    advice: str  # empty where the place of what was found decides
+    advice: str  # empty if the place of what was found decides
 
     def __new__(cls, code: str, worst: Severity, meaning: str, advice: str = "") -> Self:
         """A kind, and what is said of it."""
@@ -99,5 +99,5 @@ class Findings:
 
     @property
     def worst(self) -> Severity | None:
-        """The worst severity found; None where nothing was."""
+        """The worst severity found; None if nothing was."""
         return max((finding.severity for finding in self._kept), default=None)

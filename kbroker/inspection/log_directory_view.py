@@ -56,7 +56,7 @@ _NO_START = (
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """What the data directory says of one partition; None where it says nothing."""
+    """What the data directory says of one partition; None if it says nothing."""
 
     was_clean: bool = False
     recovery_point: int | None = None
@@ -75,14 +75,14 @@ class PartitionView:
         return max(self.gapless_from, self.cleaner_offset or 0)
 
     def is_cut_before(self, base_offset: int) -> bool:
-        """True where the next start takes a gap before the segment at `base_offset` for records
+        """True if the next start takes a gap before the segment at `base_offset` for records
         that a power loss took.
         """
         gaps_up_to = self.gaps_up_to
         return gaps_up_to is not None and base_offset > max(gaps_up_to, self.recovery_point or 0)
 
     def is_recovered(self, next_base_offset: int | None) -> bool:
-        """True where the next start reads the whole of a segment, and mends it: the one with the
+        """True if the next start reads the whole of a segment, and mends it: the one with the
         recovery point and all after it. None: no segment follows.
         """
         if self.was_clean:
@@ -106,7 +106,7 @@ class LogDirectoryView:
 
     @property
     def is_used(self) -> bool:
-        """True where a broker has been here."""
+        """True if a broker has been here."""
         return bool(self.partitions or self.moved or self.meta or self.offsets)
 
     def of(self, topic_partition: TopicPartition) -> PartitionView:

@@ -94,7 +94,7 @@ class CheckOptions:
 
     @property
     def waits(self) -> bool:
-        """True where a broker may be running."""
+        """True if a broker may be running."""
         return self.pause is not _nothing
 
 

@@ -46,7 +46,7 @@ _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 @dataclass(frozen=True, slots=True)
 class CheckedLog:
-    """What a check of a partition directory saw. Offsets are None where there is no segment."""
+    """What a check of a partition directory saw. Offsets are None if there is no segment."""
 
     totals: CheckTotals
     topic_id: UUID | None = None
@@ -74,7 +74,7 @@ class PartitionCheck:
         self._topic_id: UUID | None = None
 
     def run(self) -> CheckedLog:
-        """Check everything. Raises StorageError where the directory cannot be read."""
+        """Check everything. Raises StorageError if the directory cannot be read."""
         files = sort_files(self._file_system.list(self._directory))
         self._names(files)
         self._metadata()

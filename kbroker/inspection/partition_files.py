@@ -41,7 +41,7 @@ class PartitionFiles:
 
     @property
     def has_segments(self) -> bool:
-        """True where there is any segment."""
+        """True if there is any segment."""
         return bool(self.base_offsets)
 
 

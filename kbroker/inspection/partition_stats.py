@@ -89,7 +89,7 @@ def partition_stats(
     file_system: FileSystem, directory: str, topic_partition: TopicPartition
 ) -> LogStats | None:
     """Read the headers of all batches of a partition, again where a running broker deletes or
-    cleans segments meanwhile; None where it deletes the partition. Raises StorageError.
+    cleans segments meanwhile; None if it deletes the partition. Raises StorageError.
     """
     for skips_gone in (False, False, True):
         try:

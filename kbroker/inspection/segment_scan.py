@@ -48,7 +48,7 @@ class ScannedBatch(NamedTuple):
 
     position: int
     header: BatchHeader
-    is_intact: bool  # its CRC is right; True where CRCs are not checked
+    is_intact: bool  # its CRC is right; True if CRCs are not checked
 
 
 class SegmentScan:

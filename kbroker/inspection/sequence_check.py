@@ -56,7 +56,7 @@ class SequenceCheck:
 
     @property
     def has_producers(self) -> bool:
-        """True where `knows` would make a difference."""
+        """True if `knows` would make a difference."""
         return bool(self._producers)
 
     def marker(self, header: BatchHeader) -> Problem | None:

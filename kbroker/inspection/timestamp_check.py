@@ -32,7 +32,7 @@ class TimestampCheck:
         self._oldest_fine = NO_TIMESTAMP
 
     def is_plain(self, header: BatchHeader) -> bool:
-        """True where `batch` has nothing to say and nothing to note."""
+        """True if `batch` has nothing to say and nothing to note."""
         return (
             self._oldest_fine <= header.max_timestamp <= self._newest
             and NO_TIMESTAMP <= header.base_timestamp <= header.max_timestamp

@@ -84,7 +84,7 @@ class TransactionCheck:
 
     @property
     def lacks_entries(self) -> bool:
-        """True where this segment has aborted transactions without an entry."""
+        """True if this segment has aborted transactions without an entry."""
         return bool(self._missing)
 
     def came_later(self, entries: list[AbortedTxn]) -> None:

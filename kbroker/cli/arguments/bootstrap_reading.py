@@ -31,7 +31,7 @@ CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
 
 
 def bootstrap_of(ctx: click.Context) -> Bootstrap:
-    """Address and settings that this call gives; the address is empty where there is none."""
+    """Address and settings that this call gives; the address is empty if there is none."""
     given = _known(dict(ctx.params["command_property"]), "-X")
     saved = _read(ctx.params["command_config"])
     settings = _settings(saved | given)
@@ -87,7 +87,7 @@ def _check_variable(address: str) -> None:
 
 
 def _read(file: str | None) -> dict[str, str]:
-    """The properties of a file; none where there is no file."""
+    """The properties of a file; none if there is no file."""
     if not file:
         return {}
     try:

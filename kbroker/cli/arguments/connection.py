@@ -39,7 +39,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class CommandError(click.ClickException):
-    """One sentence on standard error; `code` is the exit code of the contract, `trouble` where more
+    """One sentence on standard error; `code` is the exit code of the contract, `trouble` if more
     is said.
     """
 

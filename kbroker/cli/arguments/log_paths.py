@@ -26,7 +26,7 @@ def storage_errors() -> Iterator[None]:
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:
-    """Tell which kind of directory this is; UsageError where it holds no log."""
+    """Tell which kind of directory this is; UsageError if it holds no log."""
     try:
         with storage_errors():
             return log_paths.log_directory(file_system, named(path))

@@ -47,7 +47,7 @@ def no_such_partition(place: TopicPartition, count: int) -> str:
 
 def refuse(failures: Sequence[str], trouble: Trouble | None = None) -> None:
     """End with one `Error:` line per failure, where more is said of them, and exit code 1; nothing
-    where there is none.
+    if there is none.
     """
     if not failures:
         return

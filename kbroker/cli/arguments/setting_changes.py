@@ -56,7 +56,7 @@ def changed(
 ) -> list[str]:
     """Change settings and say so; returns a sentence for each resource that was refused.
 
-    Raises OSError where a broker does not answer.
+    Raises OSError if a broker does not answer.
     """
     changes = [
         AlterableConfig(name=name, config_operation=operation, value=value)
@@ -112,7 +112,7 @@ def _mistake(
 
 
 def _read_only(resource: Resource, names: Iterable[str]) -> str | None:
-    """Say what to do about a setting that no running broker takes; None where that is not it."""
+    """Say what to do about a setting that no running broker takes; None if that is not it."""
     from kbroker.config.kafka_config import config_key
 
     if resource.type is not ResourceType.BROKER:

@@ -15,7 +15,7 @@ from kbroker.model import TopicPartition
 
 
 def existing_topic(cluster: ClusterLinks, name: str) -> TopicView:
-    """The topic of this name. CommandError where there is none.
+    """The topic of this name. CommandError if there is none.
 
     Raises ClientError, OSError.
     """
@@ -27,7 +27,7 @@ def existing_topic(cluster: ClusterLinks, name: str) -> TopicView:
 
 
 def check_partitions(view: TopicView, partitions: Collection[int]) -> None:
-    """CommandError where the topic has not all of these."""
+    """CommandError if the topic has not all of these."""
     unknown = sorted(set(partitions) - set(view.leaders))
     if unknown:
         place = TopicPartition(view.name, unknown[0])
@@ -40,7 +40,7 @@ def names_of_topics(cluster: ClusterLinks) -> list[str]:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of whole names. UsageError where it is none."""
+    """A pattern of whole names. UsageError if it is none."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -59,7 +59,7 @@ def matching(cluster: ClusterLinks, pattern: re.Pattern[str]) -> list[TopicView]
 def chosen(
     cluster: ClusterLinks, names: Sequence[str], pattern: re.Pattern[str] | None
 ) -> list[TopicView]:
-    """The topics of these names and those that match. CommandError where a name, or the pattern,
+    """The topics of these names and those that match. CommandError if a name, or the pattern,
     stands for none.
 
     Raises ClientError, OSError.

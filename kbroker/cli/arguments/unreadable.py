@@ -27,7 +27,7 @@ class Unreadable:
             self._say(sentence)
 
     def refuse_if_any(self) -> None:
-        """CommandError where there was one."""
+        """CommandError if there was one."""
         if self._count:
             batches = counted(self._count, "batch")
             raise CommandError(f"{batches} could not be read", ExitCode.ITEM_FAILED)

@@ -29,7 +29,7 @@ from kbroker.protocol.messages.metadata import MetadataResponse
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drain:
     """Moves to begin are `targets`, those that have begun before `leaving`; `failures` says
-    which replicas have to stay, `trouble` where more is said of that.
+    which replicas have to stay, `trouble` if more is said of that.
     """
 
     replicas: Replicas

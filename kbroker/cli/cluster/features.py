@@ -46,7 +46,7 @@ def features(
     bootstrap: str, output: str, sets: Sequence[str], downgrade: bool, dry_run: bool
 ) -> None:
     """Print one line per feature: the levels that all brokers support, and the one that the cluster
-    has settled on, 0 where it has on none. With a higher EPOCH levels are newer.
+    has settled on, 0 if it has on none. With a higher EPOCH levels are newer.
 
     With --set the cluster settles on another level, as with kafka-features.sh. Clients that know
     what comes with it begin to use it when they connect the next time. Every broker has to support
@@ -106,7 +106,7 @@ def _settle(
     downgrade: bool,
     dry_run: bool,
 ) -> None:
-    """Change the levels that are different, all or none where that can be told before."""
+    """Change the levels that are different, all or none if that can be told before."""
     mistakes = [_mistake(found, name, level, downgrade) for name, level in wanted.items()]
     refuse([mistake for mistake in mistakes if mistake is not None])
     if dry_run and not found.can_validate:
@@ -140,7 +140,7 @@ def _settle(
 
 
 def _mistake(found: ClusterFeatures, name: str, level: int, downgrade: bool) -> str | None:
-    """Why the cluster would refuse a level, and what to do; None where it may take it."""
+    """Why the cluster would refuse a level, and what to do; None if it may take it."""
     if name not in found.names():
         return f"no such feature: {name} (brokers have {named(found.names()) or 'none'})"
     before = found.levels.get(name, 0)

@@ -64,7 +64,7 @@ def wait_for_moves(
     """Wait until none of these partitions moves; returns a sentence for each that has not come to
     its target.
 
-    Ctrl-C ends the wait alone, and a line says so. Raises OSError, KafkaError, ClientError where
+    Ctrl-C ends the wait alone, and a line says so. Raises OSError, KafkaError, ClientError if
     the controller has not answered for a while.
     """
     try:

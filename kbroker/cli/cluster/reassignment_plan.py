@@ -18,7 +18,7 @@ _EXAMPLE = '{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}'
 def read_plan(path: str) -> dict[TopicPartition, tuple[int, ...]]:
     """The replicas of each partition in the file.
 
-    Raises UsageError where it has none.
+    Raises UsageError if it has none.
     """
     try:
         plan = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -71,7 +71,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 
 
 def check_replicas(where: str, replicas: list[int]) -> None:
-    """Raises ValueError where no partition can have these replicas."""
+    """Raises ValueError if no partition can have these replicas."""
     if not replicas:
         raise ValueError(f"{where}: it needs one broker at least")
     twice = sorted({broker for broker in replicas if replicas.count(broker) > 1})

@@ -38,11 +38,11 @@ class Place:
     committed: int | None
     start: int
     end: int
-    at_moment: int | None  # the offset of the target's moment; -1 where no record is as late
+    at_moment: int | None  # the offset of the target's moment; -1 if no record is as late
 
 
 def parse_target(text: str, now_ms: int) -> Target:
-    """Return the target that `--to` names. Raises UsageError where it makes no sense."""
+    """Return the target that `--to` names. Raises UsageError if it makes no sense."""
     if text in _ENDS:
         return Target(moment=_ENDS[text])
     if text.startswith(_FROM_FILE):
@@ -121,7 +121,7 @@ def new_offset(place: Place, target: Target, partition: TopicPartition) -> int |
 
 
 def wanted_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
-    """The offset that the target asks for, also where the partition does not have it; None where it
+    """The offset that the target asks for, also where the partition does not have it; None if it
     moves what is committed, and nothing is, and where the offset of its moment was not told.
     """
     if target.of_file is not None:

@@ -52,7 +52,7 @@ class _Entity(NamedTuple):
 
 
 def entity_of(given: Given) -> _Entity:
-    """Return whose settings are meant. ToolError where several options say it."""
+    """Return whose settings are meant. ToolError if several options say it."""
     for others in (("entity-type",), ("entity-name", "entity-default")):
         chosen = [name for name in (*_SHORT, _DEFAULTS, *others) if given.has(name)]
         if len(chosen) > 1:
@@ -98,7 +98,7 @@ def _run(given: Given) -> int:
 
 
 def changes_of(given: Given) -> list[AlterableConfig]:
-    """Return what settings are to be. ToolError where nothing is to change."""
+    """Return what settings are to be. ToolError if nothing is to change."""
     added = [text for texts in given.all("add-config") for text in _COMMA.split(texts)]
     settings = pairs("add-config", (text.strip() for text in added))
     changes = [

@@ -49,7 +49,7 @@ def _run(given: Given) -> int:
 
 
 def choice_of(given: Given, own: Mapping[str, str]) -> Choice:
-    """Return what is read; `own`: properties of a consumer that say so, too. ToolError where the
+    """Return what is read; `own`: properties of a consumer that say so, too. ToolError if the
     options contradict each other.
     """
     topic, pattern = given.one("topic"), given.one("include", "whitelist")

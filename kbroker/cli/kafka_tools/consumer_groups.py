@@ -104,7 +104,7 @@ def _describe(links: ClusterLinks, given: Given) -> None:
 
 
 def _table_of(given: Given) -> Callable[[ClusterLinks, ConsumerGroup], str]:
-    """Return what prints a group. ToolError where several are asked for."""
+    """Return what prints a group. ToolError if several are asked for."""
     kinds = [name for name in ("offsets", "members", "state") if given.has(name)]
     if len(kinds) > 1:
         raise ToolError(f"Only one of {', '.join(f'--{kind}' for kind in kinds)} can be given")
@@ -243,7 +243,7 @@ def _commit(links: ClusterLinks, name: str, rows: Sequence[dict[str, object]]) -
 
 
 def target_of(given: Given, now_ms: int) -> Target:
-    """Return where a reset goes. ToolError where no option says it, or several do."""
+    """Return where a reset goes. ToolError if no option says it, or several do."""
     scenario = given.action(*_SCENARIOS)
     if scenario == "to-earliest":
         return Target(moment=EARLIEST)
@@ -274,7 +274,7 @@ def _before(text: str, now_ms: int) -> int | None:
 
 
 def names_of(given: Given, all_names: Callable[[], list[str]]) -> list[str]:
-    """Return the groups that are meant. ToolError where none is, or both some and all are."""
+    """Return the groups that are meant. ToolError if none is, or both some and all are."""
     found = given.all("group")
     if bool(found) == given.has("all-groups"):
         raise ToolError("Exactly one of --group and --all-groups must be given")

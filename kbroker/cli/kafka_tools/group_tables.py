@@ -32,7 +32,7 @@ def offsets_table(
     ends: Mapping[TopicPartition, int],
     epochs: Mapping[TopicPartition, int] | None = None,
 ) -> str:
-    """Return the partitions of a group; nothing where it has none, and no members. `epochs`: to be
+    """Return the partitions of a group; nothing if it has none, and no members. `epochs`: to be
     shown, too, of the leaders under which offsets were committed; a negative one is not known.
     """
     owners = group.owners

@@ -52,9 +52,9 @@ class Given:
         return [value for name in names for value in self.values.get(name, ())]
 
     def one(self, *names: str) -> str | None:
-        """The value of an option that has several names; None where it was not given.
+        """The value of an option that has several names; None if it was not given.
 
-        Raises ToolError where it was given twice.
+        Raises ToolError if it was given twice.
         """
         found = self.all(*names)
         if len(found) > 1:
@@ -64,7 +64,7 @@ class Given:
         return found[0] if found else None
 
     def needed(self, *names: str) -> str:
-        """As `one`; ToolError where it was not given."""
+        """As `one`; ToolError if it was not given."""
         found = self.one(*names)
         if found is None:
             raise ToolError(f'Missing required argument "[{names[0]}]"')
@@ -79,7 +79,7 @@ class Given:
             raise ToolError(f"Cannot parse argument '{found}' of option {name}") from error
 
     def action(self, *names: str) -> str:
-        """Which one of these was given. ToolError where it was none, or more."""
+        """Which one of these was given. ToolError if it was none, or more."""
         given = [name for name in names if name in self.values]
         if len(given) != 1:
             *others, last = (f"--{name}" for name in names)
@@ -89,7 +89,7 @@ class Given:
         return given[0]
 
     def address(self) -> str:
-        """Where the cluster is. ToolError where it was not given."""
+        """Where the cluster is. ToolError if it was not given."""
         found = self.one("bootstrap-server", "broker-list")
         if not found:
             raise ToolError("--bootstrap-server must be specified")
@@ -164,7 +164,7 @@ def _check_actions(known: Mapping[str, Option], values: Mapping[str, object]) ->
 
 
 def _values(name: str, option: Option, value: str | None, rest: list[str]) -> list[str]:
-    """The value of an option, which may be the next of the `rest`; none where it takes none."""
+    """The value of an option, which may be the next of the `rest`; none if it takes none."""
     if option.value is None:
         if value is not None:
             raise ToolError(f"--{name} takes no value")

@@ -94,7 +94,7 @@ def _alter(links: ClusterLinks, given: Given) -> None:
 
 
 def _replicas(given: Given) -> list[list[int]]:
-    """The brokers of each partition, as `0:1,1:2` says them; none where they are not said."""
+    """The brokers of each partition, as `0:1,1:2` says them; none if they are not said."""
     found = []
     for number, text in enumerate((given.one("replica-assignment") or "").split(",")):
         words = [word.strip() for word in text.split(":")]

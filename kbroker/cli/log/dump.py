@@ -168,7 +168,7 @@ def _check_decodable(segments: Sequence[SegmentFile]) -> None:
 def _may_hold(
     segment: SegmentFile, segments: Sequence[SegmentFile], first: int | None, last: int | None
 ) -> bool:
-    """False where the names of the segments say that no wanted offset lies in this one."""
+    """False if the names of the segments say that no wanted offset lies in this one."""
     base_offset = offset_of(os.path.basename(segment.path)) or 0
     if last is not None and base_offset > last:
         return False

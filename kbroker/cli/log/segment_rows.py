@@ -65,14 +65,14 @@ class DumpOptions:
     broken: int = field(default=0, init=False)
 
     def wants(self, batch: ScannedBatch) -> bool:
-        """True where any offset of the batch is asked for."""
+        """True if any offset of the batch is asked for."""
         header = batch.header
         if self.first_offset is not None and header.last_offset < self.first_offset:
             return False
         return self.last_offset is None or header.base_offset <= self.last_offset
 
     def wants_offset(self, offset: int) -> bool:
-        """True where this offset is asked for."""
+        """True if this offset is asked for."""
         if self.first_offset is not None and offset < self.first_offset:
             return False
         return self.last_offset is None or offset <= self.last_offset
@@ -135,7 +135,7 @@ def _batches(
 
 
 def _behind_tail(file_system: FileSystem, scan: SegmentScan, next_offset: int) -> int | None:
-    """Where batches go on behind what ended a scan; None where they do not."""
+    """Where batches go on behind what ended a scan; None if they do not."""
     if scan.tail is None or scan.tail.kind is TailKind.ZEROS:
         return None
     with closing(file_system.open(scan.path, read_only=True)) as file:

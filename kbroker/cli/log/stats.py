@@ -112,7 +112,7 @@ def _row(entry: LogStats, *, by_topic: bool) -> dict[str, Any]:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    """`gzip` where there is but one, else `gzip:300 none:120`."""
+    """`gzip` if there is but one, else `gzip:300 none:120`."""
     if len(counts) == 1:
         return next(iter(counts))
     return " ".join(f"{name}:{count}" for name, count in counts.items())

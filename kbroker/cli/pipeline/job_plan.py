@@ -22,7 +22,7 @@ _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "recor
 
 
 def print_plan(job: StreamJob, options: StreamOptions) -> None:
-    """Print the plan; raises PipelineError where the job could not run. Nothing is written."""
+    """Print the plan; raises PipelineError if the job could not run. Nothing is written."""
     record = job.checkpoint.read(job.identity)
     rows = _partition_rows(job, record)
     settings = setting_rows(click.get_current_context())

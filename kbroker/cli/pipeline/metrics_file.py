@@ -24,8 +24,8 @@ from kbroker.pipeline.spark_job.batch import BatchReport
 class MetricsFile:
     """Opened for each line, so that it may be moved away while the job runs.
 
-    Raises CommandError where it cannot be written, at once and not after the first batch, and
-    PipelineError where it no longer can.
+    Raises CommandError if it cannot be written, at once and not after the first batch, and
+    PipelineError if it no longer can.
     """
 
     def __init__(self, path: Path, name: str) -> None:

@@ -185,8 +185,8 @@ class MirrorRun:
         return self._metrics(job, job_id, before, results, seconds)
 
     def _make(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """The topic, or partitions that it lacks. ClientError where the target refuses for now,
-        CommandError where it does for good.
+        """The topic, or partitions that it lacks. ClientError if the target refuses for now,
+        CommandError if it does for good.
         """
         if change.is_new:
             failures = made_topics(
@@ -205,13 +205,13 @@ class MirrorRun:
         refuse_topics(failures)
 
     def _set(self, writers: ClusterLinks, change: TopicChange) -> None:
-        """Settings of a topic that was there. CommandError where the target refuses."""
+        """Settings of a topic that was there. CommandError if the target refuses."""
         if not change.is_new and (change.sets or change.removes):
             resource = Resource(ResourceType.TOPIC, change.name)
             refuse(changed(writers, [resource], sets=change.sets, deletes=change.removes))
 
     def _take(self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult]) -> None:
-        """Count what was done. PipelineError where a partition could not go on, for good or in the
+        """Count what was done. PipelineError if a partition could not go on, for good or in the
         only round.
         """
         for task, result in zip(tasks, results, strict=True):

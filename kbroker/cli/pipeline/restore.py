@@ -168,7 +168,7 @@ class _Call:
 
 
 def _check_target(ctx: click.Context, bootstrap: Bootstrap | None, data: str | None) -> None:
-    """Raises UsageError where it is not one, or options are for the other."""
+    """Raises UsageError if it is not one, or options are for the other."""
     if bootstrap and data is not None:
         raise click.UsageError(
             "give --bootstrap HOST:PORT to write into topics, or --data DIR to make a data "
@@ -195,7 +195,7 @@ def _check_times(start_ms: int | None, end_ms: int | None) -> None:
 
 
 def _renamed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """New names by topic. Raises UsageError where one has two: each record is written once."""
+    """New names by topic. Raises UsageError if one has two: each record is written once."""
     found: dict[str, str] = {}
     for topic, name in pairs:
         other = found.setdefault(topic, name)

@@ -148,7 +148,7 @@ class DirectoryRun:
 
 
 def _check_apart(checkpoint: str, data: str) -> None:
-    """PipelineError where one lies in the other: both are directories of their own."""
+    """PipelineError if one lies in the other: both are directories of their own."""
     places = [os.path.realpath(path) for path in (checkpoint, data)]
     if os.path.commonpath(places) in places:
         raise PipelineError(

@@ -104,7 +104,7 @@ def _check_kafka_options(given: Iterable[str]) -> None:
 
 
 def check_choice(topics: Sequence[str], pattern: str | None) -> None:
-    """Raises UsageError where it is not said, or said twice, which topics are meant."""
+    """Raises UsageError if it is not said, or said twice, which topics are meant."""
     if topics and pattern:
         raise click.UsageError("--topics and --pattern exclude each other")
     if not topics and not pattern:

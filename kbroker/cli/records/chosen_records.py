@@ -131,7 +131,7 @@ class Choice:
         return self.isolation == COMMITTED
 
     def check(self) -> None:
-        """UsageError where the options contradict each other."""
+        """UsageError if the options contradict each other."""
         if not self.names and self.pattern is None:
             raise click.UsageError("name a topic, or give --pattern")
         if self.follow and self.end is not None:
@@ -153,7 +153,7 @@ class Choice:
             )
 
     def views(self, cluster: ClusterLinks) -> list[TopicView]:
-        """The topics as they are. CommandError where one is not there."""
+        """The topics as they are. CommandError if one is not there."""
         views = chosen(cluster, self.names, self.pattern)
         for view in views:
             check_partitions(view, self.partitions)

@@ -96,7 +96,7 @@ class GroupRecords:
 
     def batches(self, *, follow: bool) -> Batches:
         """Records as they come; without `follow`, until every partition has reached the end it had
-        at first. Raises ClientError where the brokers stay away or a topic is deleted, and it does
+        at first. Raises ClientError if the brokers stay away or a topic is deleted, and it does
         not follow.
         """
         consumer = self._consumer
@@ -147,7 +147,7 @@ class GroupRecords:
         yield from records_of(found, self._tell_unreadable)
 
     def _poll(self, *, follow: bool) -> Mapping[LibraryPartition, Sequence[Any]]:
-        """Records that came; none where the library gave up on the brokers, and it follows."""
+        """Records that came; none if the library gave up on the brokers, and it follows."""
         try:
             found: dict[LibraryPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=_POLL_MS)
         except _CANNOT_READ:

@@ -13,7 +13,7 @@ from kbroker.cli.shown.output import counted, say
 def lines_to_first_record(source: LineSource, form: LineForm) -> list[bytes]:
     """Wait for a line that is a record, and return what was read up to there.
 
-    CommandError where a line before it is neither that nor empty.
+    CommandError if a line before it is neither that nor empty.
     """
     read: list[bytes] = []
     while not source.is_ended:

@@ -62,7 +62,7 @@ class LineSource:
         return lines
 
     def unread(self) -> str | None:
-        """Words about the rest of the stream, for a sentence about lines that were read; None where
+        """Words about the rest of the stream, for a sentence about lines that were read; None if
         there is no rest. A byte of a pipe is taken for it: `read` is over then.
         """
         if self.is_ended or os.isatty(self._descriptor):

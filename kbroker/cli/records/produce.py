@@ -178,7 +178,7 @@ def _write(
 
 
 def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
-    """UsageError where options contradict each other."""
+    """UsageError if options contradict each other."""
     given = [name for name, value in values.items() if value not in (None, False, ())]
     if is_json and given:
         raise click.UsageError(f"{given[0]} and --input jsonl exclude each other: each row says it")
@@ -203,7 +203,7 @@ def _stamp(text: str | None) -> Callable[[], int]:
 
 
 def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
-    """Have the topic made where the broker does so. CommandError where it is not."""
+    """Have the topic made where the broker does so. CommandError if it is not."""
     view = cluster.ready_topic(topic, creates=True)
     if view is None and _creates_topics(cluster):
         raise CommandError(
@@ -283,7 +283,7 @@ def _copy(
 ) -> None:
     """Send what is read, until it ends. `stamp` tells the time of records from now on, in Unix ms.
 
-    ClientError where a record takes too long.
+    ClientError if a record takes too long.
     """
     if reader.holds_lines:
         _put(reader, sender, stamp(), report)

@@ -44,7 +44,7 @@ _ENDS = {"start": START, "end": END, "earliest": START, "latest": END}  # ours, 
 
 
 def parse_place(option: str, text: str) -> Place:
-    """The value of an option as a place. UsageError where it is none."""
+    """The value of an option as a place. UsageError if it is none."""
     if text in _ENDS:
         return _ENDS[text]
     if text.isascii() and text.isdecimal():
@@ -82,7 +82,7 @@ def offsets_at(
 
 
 def check_start(place: Place, starts: dict[TopicPartition, int]) -> None:
-    """Tell of an offset to begin at that no partition has. CommandError where all end before it."""
+    """Tell of an offset to begin at that no partition has. CommandError if all end before it."""
     if place.kind is not Kind.OFFSET or not starts:
         return
     if all(at < place.number for at in starts.values()):

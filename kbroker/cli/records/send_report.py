@@ -29,7 +29,7 @@ class SendReport:
 
     @contextmanager
     def watched(self, unread: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-        """Around the sending: CommandError where records were not written; where it is
+        """Around the sending: CommandError if records were not written; where it is
         interrupted, how many were. `unread` says what was not even read.
         """
         try:

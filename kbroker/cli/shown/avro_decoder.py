@@ -18,7 +18,7 @@ _FRAME_BYTES = 5
 
 
 def avro_decoder(schema_text: bytes) -> Callable[[bytes], Any]:
-    """A decoder by the schema in JSON. ValueError where it is none."""
+    """A decoder by the schema in JSON. ValueError if it is none."""
     try:
         schema = fastavro.parse_schema(json.loads(schema_text))
     except Exception as error:  # the library has many kinds

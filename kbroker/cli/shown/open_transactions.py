@@ -42,7 +42,7 @@ def held_in_topic(
 
 
 def tell_open(held: Mapping[TopicPartition, int]) -> None:
-    """Say at which offsets of partitions the first open transactions begin; nothing where there is
+    """Say at which offsets of partitions the first open transactions begin; nothing if there is
     none.
     """
     if held:

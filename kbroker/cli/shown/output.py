@@ -156,7 +156,7 @@ def plain(text: str, *, keeps: str = "\n\t") -> str:
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal that standard output is; None where it is none."""
+    """Columns of the terminal that standard output is; None if it is none."""
     from shutil import get_terminal_size  # a broker prints no table
 
     return get_terminal_size().columns if sys.stdout.isatty() else None

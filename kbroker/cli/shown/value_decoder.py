@@ -18,7 +18,7 @@ from kbroker.cli.shown.record_rows import json_of, json_text, text_of
 from kbroker.cli.usage_errors import none_of
 
 Decoder = Callable[[bytes], Any]
-"""What JSON holds, of bytes. ValueError where they are something else."""
+"""What JSON holds, of bytes. ValueError if they are something else."""
 
 DECODERS = "utf-8|int|hex|base64|json|avro:FILE.avsc"
 _INT_SIZES = (1, 2, 4, 8)
@@ -60,7 +60,7 @@ class ValueForm:
         return self.text(data).decode("utf-8", "replace")
 
     def reason(self, data: bytes | None) -> str | None:
-        """Why it cannot be decoded; None where it can."""
+        """Why it cannot be decoded; None if it can."""
         if self._decode is None or data is None:
             return None
         try:

@@ -103,7 +103,7 @@ def made_topics(
 ) -> list[Refusal]:
     """Make topics and say so; returns those that were refused.
 
-    Raises ClientError and OSError where no controller answers.
+    Raises ClientError and OSError if no controller answers.
     """
     failures = []
     for result in create_topics(
@@ -203,7 +203,7 @@ def alter(
 def grown(links: ClusterLinks, name: str, partitions: int) -> list[Refusal]:
     """Add partitions to a topic and say so; returns why that was refused, if it was.
 
-    Raises ClientError and OSError where no controller answers.
+    Raises ClientError and OSError if no controller answers.
     """
     result = grow_topic(links, name, partitions)
     if result.error_code != ErrorCode.NONE:
@@ -232,7 +232,7 @@ def deletion_refusal(result: Any) -> str:
 
 
 def _said(result: Any, waits: str) -> str:
-    """Return what a controller said, in words where it gave its code alone; `waits` where that is
+    """Return what a controller said, in words where it gave its code alone; `waits` if that is
     REQUEST_TIMED_OUT.
     """
     code = ErrorCode(result.error_code)

@@ -181,7 +181,7 @@ def _topic_row(topic: Described, figures: Figures) -> dict[str, Any]:
 
 
 def _sum(figures: Sequence[int | None]) -> int | None:
-    """None where one of them is not known."""
+    """None if one of them is not known."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) if len(known) == len(figures) else None
 

@@ -170,7 +170,7 @@ def _make(
     target: str,
     configs: Mapping[str, str],
 ) -> None:
-    """Make the target as the source is. CommandError where that is refused."""
+    """Make the target as the source is. CommandError if that is refused."""
     resource = Resource(ResourceType.TOPIC, view.name)
     settings = own_settings(describe_configs(readers, [resource])[resource])
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
@@ -180,7 +180,7 @@ def _make(
 
 
 def _check_partitions(view: TopicView, target: TopicView) -> None:
-    """CommandError where the target has not all partitions of the source."""
+    """CommandError if the target has not all partitions of the source."""
     if not set(view.leaders) <= set(target.leaders):
         raise CommandError(
             f"{target.name} has {counted(len(target.leaders), 'partition')}, {view.name} has "

@@ -136,7 +136,7 @@ def _given(
 def _marker(
     links: ClusterLinks, place: TopicPartition, leader: int, given: int | Given
 ) -> AbortMarker:
-    """The marker that ends the transaction. CommandError where there is none."""
+    """The marker that ends the transaction. CommandError if there is none."""
     try:
         there = _open(links, place, leader)
     except KafkaError as error:
@@ -191,7 +191,7 @@ def _others(there: list[OpenTransaction]) -> str:
 
 
 def _check_is_hanging(links: ClusterLinks, marker: AbortMarker) -> None:
-    """CommandError where a coordinator will end it, or nobody knows whether one will."""
+    """CommandError if a coordinator will end it, or nobody knows whether one will."""
     try:
         owner = owner_of(links, marker.place, marker.producer_id)
     except ClientError as error:

@@ -10,7 +10,7 @@ from kbroker.client.transactions import listed_transactions
 
 
 def abort_id(bootstrap: str, name: str) -> None:
-    """Abort it, and say what became of it. CommandError where nobody uses the id, or its partitions
+    """Abort it, and say what became of it. CommandError if nobody uses the id, or its partitions
     cannot be told.
     """
     with cluster_links(bootstrap) as links:

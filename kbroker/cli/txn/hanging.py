@@ -113,7 +113,7 @@ def _sentence(found: Search, failures: Sequence[str]) -> str:
 def _partitions(
     links: ClusterLinks, names: Sequence[str], numbers: Sequence[int], broker: int | None
 ) -> dict[TopicPartition, int]:
-    """The leader of each partition to search. CommandError where one is not there."""
+    """The leader of each partition to search. CommandError if one is not there."""
     described = links.describe(None)
     online = {each.node_id for each in described.brokers}
     topics = {str(topic.name): topic for topic in described.topics}
