@@ -38,4 +38,4 @@ class Timer(Protocol):
 
 
 class ClockWithTimer(Clock, Timer, Protocol):
-    """What a whole broker is given."""
+    """The clock and the timer of a whole broker."""

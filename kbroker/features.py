@@ -38,7 +38,7 @@ SUPPORTED_FEATURES = supported_features(HIGHEST_LEVELS)
 def unsupported_levels(
     levels: Mapping[str, int], supported: tuple[SupportedFeature, ...]
 ) -> list[str]:
-    """Those of the cluster's features whose level is outside of what is supported, by name."""
+    """Return the cluster's features whose level is outside of what is supported, by name."""
     ranges = {feature.name: feature for feature in supported}
     return sorted(
         name

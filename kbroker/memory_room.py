@@ -22,7 +22,7 @@ FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
 
 
 class Share:
-    """What one request takes: from when it is read until its answer has left."""
+    """The memory that one request takes, from when it is read until its answer has left."""
 
     __slots__ = ("__weakref__", "_room", "size_bytes")
 
@@ -69,7 +69,7 @@ class Share:
             raise
 
     async def _move(self, room: MemoryRoom, size_bytes: int) -> None:
-        """It keeps what it has until there is room for more."""
+        """Keep what it has until there is room for more."""
         more = room.share()
         await more.take(size_bytes)
         self.give_back()
@@ -78,15 +78,15 @@ class Share:
         more.give_back()
 
     def wait_no_more(self) -> None:
-        """It does not take more; what it was let in with goes with it."""
+        """Take no more; what it was let in with goes with it."""
         self._room.leave_line(self)
 
     def hold(self, size_bytes: int) -> None:
-        """It takes so much whether that fits or not: the memory is taken already."""
+        """Take so much whether that fits or not: the memory is taken already."""
         self._room.count(self, size_bytes)
 
     def give_back(self) -> None:
-        """It takes nothing any more, and waits for nothing."""
+        """Take nothing any more, and wait for nothing."""
         self._room.leave(self)
 
     def __del__(self) -> None:
@@ -125,7 +125,7 @@ class MemoryRoom:
         return Share(self)
 
     def change(self, share: Share, size_bytes: int) -> bool:
-        """See `Share.take_now`."""
+        """Give a share as much as it takes now, if there is room (`Share.take_now`)."""
         more = size_bytes - share.size_bytes
         if more > 0 and not (
             self._is_oldest(id(share)) or (self._fits(more) and not self._waiting)
@@ -135,7 +135,7 @@ class MemoryRoom:
         return True
 
     def count(self, share: Share, size_bytes: int) -> None:
-        """See `Share.hold`."""
+        """Count what a share takes anyway (`Share.hold`)."""
         more = size_bytes - share.size_bytes
         self._holders.setdefault(id(share))
         self.taken_bytes += more
@@ -149,11 +149,11 @@ class MemoryRoom:
         self.most_bytes = self.taken_bytes
 
     def stand_in_line(self, share: Share, size_bytes: int, granted: Callable[[], bool]) -> None:
-        """See `Share.wait`."""
+        """Let a share wait for its turn (`Share.wait`)."""
         self._waiting[id(share)] = _Waiting(share, size_bytes, granted)
 
     def leave_line(self, share: Share) -> None:
-        """See `Share.wait_no_more`."""
+        """Take a share out of the line (`Share.wait_no_more`)."""
         if self._waiting.pop(id(share), None):
             self._let_in()
 
@@ -179,7 +179,7 @@ class MemoryRoom:
                 self.count(share, size_bytes)
 
     def _next(self) -> _Waiting | None:
-        """Who is let in now: the first in line if it fits, else the oldest."""
+        """Return the share to let in: the first in line if it fits, else the oldest."""
         if not self._waiting:
             return None
         first = next(iter(self._waiting.values()))

@@ -96,7 +96,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """Who leads a partition and who is in sync, as in the partition's state znode."""
+    """The leader of a partition and its in-sync replicas, as in the partition's state znode."""
 
     leader: int
     leader_epoch: int

@@ -1,7 +1,7 @@
-"""Which lines of a log are written, where clients decide how often there is cause for one.
+"""Decides which lines of a log are written, if clients decide how often there is cause for one.
 
-Pure. Law: the first of a kind and name is told; like ones within the next minute are left out and
-counted. Of one kind only so many names are told in a minute, so that a log is bounded whatever
+Pure. Law: the first of a kind and name is written; like ones within the next minute are left out
+and counted. Of one kind only so many names are told in a minute, so that a log is bounded whatever
 clients send; so is the memory, which forgets first what came longest ago.
 """
 
@@ -25,7 +25,7 @@ class _Told:
 
 
 class ToldLines:
-    """What was told when, and how many like it were not. Owned by the event loop."""
+    """The lines written lately, and how many like them were not. Owned by the event loop."""
 
     __slots__ = ("_kept",)
 

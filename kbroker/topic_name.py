@@ -1,4 +1,4 @@
-"""What a topic may be called: names become directory names. Pure."""
+"""The names that a topic may have: they become directory names. Pure."""
 
 from __future__ import annotations
 

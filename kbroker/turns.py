@@ -15,7 +15,7 @@ ENTRIES = 256  # of a request; a few milliseconds
 
 
 class Turns:
-    """Who waits for a turn of one loop, in their order."""
+    """The line of those that wait for a turn of one loop."""
 
     __slots__ = ("_is_going", "_loop", "_waiting", "given")
 

@@ -1,4 +1,4 @@
-"""What clients ask for and this broker does not serve, and what their users can do about it.
+"""Requests of clients that this broker does not serve, and what their users can do about it.
 
 Law: one sentence each, without its beginning, which differs: the log begins it with the client, an
 answer with the broker.

@@ -29,14 +29,22 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/admin/",
     "kbroker/apis/",
+    "kbroker/cli/arguments/",
+    "kbroker/cli/kafka_tools/",
+    "kbroker/cli/log/",
+    "kbroker/cli/records/",
+    "kbroker/cli/shown/",
+    "kbroker/cli/txn/",
     "kbroker/config/",
     "kbroker/controller/",
     "kbroker/coordinator/",
+    "kbroker/inspection/",
     "kbroker/network/",
     "kbroker/peers/",
     "kbroker/protocol/",
     "kbroker/record/",
     "kbroker/server/",
+    "kbroker/testing/",
     "kbroker/zk/",
 )
 

@@ -80,7 +80,7 @@ class _CommandLine(LazyGroup):
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
+        """Run the subcommand, and end quietly if its reader has gone."""
         with _quiet_ends():
             return super().invoke(ctx)
 

@@ -73,7 +73,7 @@ def help_topics(page: str) -> dict[str, HelpTopic]:
 
 
 def topics_about(topics: Iterable[HelpTopic], words: Sequence[str]) -> list[HelpTopic]:
-    """Those whose name has all these words, or else that explain a sentence with them."""
+    """Return topics whose name has all these words, or else that explain a sentence with them."""
     wanted = {word.lower() for word in words}
     all_topics = list(topics)
     return [topic for topic in all_topics if wanted <= set(topic.name.split("-"))] or [

@@ -1,5 +1,5 @@
-"""What can be wrong with one batch: its header, and with a deep look its records. Values in, words
-out.
+"""The faults that one batch can have: in its header, and with a deep look its records. Values in,
+words out.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
 
 
 class Unpacked:
-    """What a walk over the records of a batch saw, as far as it came."""
+    """The findings of a walk over the records of a batch, as far as it came."""
 
     def __init__(self) -> None:
         self.size_bytes = 0

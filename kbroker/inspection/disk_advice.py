@@ -1,4 +1,4 @@
-"""What to do when the disk refuses to read a file: it may be broken, or only forbidden to this
+"""Advice for when the disk refuses to read a file: it may be broken, or only forbidden to this
 user.
 """
 

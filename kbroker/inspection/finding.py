@@ -1,4 +1,4 @@
-"""What is wrong with a file of a log directory, how bad it is, and what comes of it. Values only.
+"""Faults of a file of a log directory, how bad they are, and what comes of them. Values only.
 
 error    data is at risk: records are lost, unreadable, or would be served wrongly
 warning  the next start of a broker repairs it

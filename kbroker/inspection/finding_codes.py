@@ -1,4 +1,4 @@
-"""What can be wrong with a log directory: one table for commands, audit and pages. The codes of
+"""The faults that a log directory can have: one table for commands, audit and pages. The codes of
 archives and clusters are in `kbroker.pipeline.finding_codes`.
 """
 

@@ -56,7 +56,7 @@ _NO_START = (
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """What the data directory says of one partition; None if it says nothing."""
+    """The checkpoints' word on one partition; None if they have none."""
 
     was_clean: bool = False
     recovery_point: int | None = None

@@ -17,7 +17,7 @@ from kbroker.model import TopicPartition
 
 
 class NotALogError(Exception):
-    """There is no log at a path; the message is one sentence that says so."""
+    """Raised if there is no log at a path; the message is one sentence that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DataDirectory:
         return self.view.path
 
     def partitions(self) -> list[PartitionDirectory]:
-        """Its partitions, by name."""
+        """Return the partitions, by name."""
         found = []
         for name in self.view.partitions:
             topic_partition = parse_directory_name(name)

@@ -81,7 +81,7 @@ class BatchWatcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """How to check."""
+    """The depth of a check, and who watches it."""
 
     is_deep: bool = False  # unpack batches and walk their records
     now_ms: int | None = None  # None: no timestamp is in the future
@@ -134,7 +134,7 @@ class Gaps:
     first: Gap | None = None
 
     def add(self, gap: Gap) -> None:
-        """Note a gap."""
+        """Note a gap, or count it if there are many."""
         self.count += 1
         self.offsets += gap.last_offset - gap.first_offset + 1
         if self.first is None:

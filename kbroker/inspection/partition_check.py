@@ -46,7 +46,7 @@ _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 @dataclass(frozen=True, slots=True)
 class CheckedLog:
-    """What a check of a partition directory saw. Offsets are None if there is no segment."""
+    """The results of a check of a partition directory. Offsets are None if there is no segment."""
 
     totals: CheckTotals
     topic_id: UUID | None = None

@@ -1,4 +1,4 @@
-"""What a log is made of, by the headers of its batches: nothing is unpacked, no CRC looked at."""
+"""Figures of a log by the headers of its batches: nothing is unpacked, no CRC looked at."""
 
 from __future__ import annotations
 

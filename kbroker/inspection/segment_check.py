@@ -257,7 +257,7 @@ class SegmentCheck:
         walk.last_offset = last_offset
 
     def _look_at_producer(self, batch: ScannedBatch) -> None:
-        """Its sequences, and the time that it says."""
+        """Look at the sequences of the batch's producer, and at its time."""
         walk, header = self._walk, batch.header
         if header.producer_id >= 0:
             self._sequence_problem(batch, walk.sequences.batch(header))

@@ -35,7 +35,7 @@ class TailKind(Enum):
 
 
 class Tail(NamedTuple):
-    """What is left at the end of a file that is not a whole batch."""
+    """The rest at the end of a file that is not a whole batch."""
 
     kind: TailKind
     position: int

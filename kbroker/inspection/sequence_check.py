@@ -26,7 +26,7 @@ _NOT_NEXT = "of producer {} (epoch {}) follows sequence {}, which offset {} hold
 
 
 class _Producer:
-    """What the log showed of a producer last."""
+    """The last that the log showed of a producer."""
 
     __slots__ = ("epoch", "last_offset", "next_sequence", "timestamp")
 

@@ -27,7 +27,7 @@ _PAUSE_S = 0.01
 
 
 class Run:
-    """What the controller holds while its workers run tests."""
+    """The broker that the controller holds while its workers run tests."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir()

@@ -1,1 +1,3 @@
-"""What commands take and check alike: addresses, names, times, settings, and their refusals."""
+"""Arguments that commands take and check alike: addresses, names, times, settings, and their
+refusals.
+"""

@@ -1,5 +1,5 @@
-"""What a command that reads records says of batches that cannot be read: it names them and goes on,
-and its exit code tells that some are missing.
+"""Batches that cannot be read: a command that reads records names them and goes on, and its exit
+code says that some are missing.
 """
 
 from __future__ import annotations

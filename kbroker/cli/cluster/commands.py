@@ -131,7 +131,7 @@ def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int
 def _moves(
     links: ClusterLinks, controller_id: int
 ) -> dict[TopicPartition, ReplicaAssignment] | None:
-    """Those under way; None if no controller answers, or, and a line says why, where it does
+    """Return the moves under way; None if no controller answers or, and a line says why, if it does
     not tell.
     """
     if controller_id == NO_CONTROLLER or controller_id in links.silent:

@@ -98,8 +98,8 @@ def reset(
 
 
 class Plan(NamedTuple):
-    """What a reset would do: rows with `topic`, `partition`, `new_offset` and more, a sentence for
-    each partition that stays, and where more is said of these.
+    """The plan of a reset: rows with `topic`, `partition`, `new_offset` and more, a sentence for
+    each partition that stays, and the section that says more.
     """
 
     rows: list[dict[str, Any]]
@@ -165,8 +165,8 @@ def _in_file(
     offsets: Mapping[TopicPartition, int],
     wanted: Mapping[str, frozenset[int]],
 ) -> set[TopicPartition]:
-    """Those of which the file gives an offset. It need not have all of a whole topic: others are
-    said; it refuses what was named by number, and a topic of which the file has nothing.
+    """Return the partitions with an offset in the file. It need not have all of a whole topic:
+    others are said; it refuses what was named by number, and a topic of which the file has nothing.
     """
     found = places & set(offsets)
     absent = sorted(places - found)

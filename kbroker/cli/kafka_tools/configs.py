@@ -45,7 +45,7 @@ _DEFAULTS = "broker-defaults"
 
 
 class _Entity(NamedTuple):
-    """Whose settings; no `name`: of all of them, an empty one: the defaults of all brokers."""
+    """The owner of settings. No `name`: all of them; an empty one: the defaults of brokers."""
 
     kind: _Kind
     name: str | None

@@ -64,7 +64,7 @@ def members_table(group: ConsumerGroup) -> str:
 
 
 def verbose_members_table(group: ConsumerGroup) -> str:
-    """As `members_table`, with what each of them reads."""
+    """Return the members of a group, with what each of them reads."""
     heads, rows = _members(group)
     more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT".ljust(20))
     given = (_assignment(member.partitions) for member in group.members)

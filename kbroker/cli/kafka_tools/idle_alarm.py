@@ -33,7 +33,7 @@ class IdleAlarm:
             signal.setitimer(signal.ITIMER_REAL, 0 if is_over else self._idle_s)
 
     def stop(self) -> None:
-        """It does not ring any more."""
+        """Let the alarm ring no more."""
         if self._idle_s is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
 

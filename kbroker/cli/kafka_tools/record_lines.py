@@ -45,8 +45,8 @@ Shown = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineForm:
-    """What a line has: `flags` and `texts` by the names of Kafka's properties; `shown`: what turns
-    a key, a value or a header's value into text, by the name of its deserializer.
+    """The parts of a line: `flags` and `texts` by the names of Kafka's properties; `shown`: what
+    turns a key, a value or a header's value into text, by the name of its deserializer.
     """
 
     flags: Mapping[str, bool]
@@ -108,7 +108,7 @@ class RecordLines:
         self.next_offsets: dict[TopicPartition, int] = {}
 
     def print(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        """See `Printer`."""
+        """Print records of a partition, each as a line."""
         self._stream.write(b"".join(self._line(place, record) for record in records))
         self._stream.flush()
         self.printed += len(records)

@@ -1,5 +1,5 @@
-"""What a tool of Kafka is here: a table of the options that are served, and how a command line is
-read by it.
+"""Tools of Kafka as tables of the options that are served, and how a command line is read by such a
+table.
 
 Law: an option that is not in the table is refused by its name, because the script that gives it
 relies on it; so is one that does not belong to the action. A deletion that ignored what narrows it
@@ -64,14 +64,14 @@ class Given:
         return found[0] if found else None
 
     def needed(self, *names: str) -> str:
-        """As `one`; ToolError if it was not given."""
+        """Return the value of an option that must be given. ToolError if it was not."""
         found = self.one(*names)
         if found is None:
             raise ToolError(f'Missing required argument "[{names[0]}]"')
         return found
 
     def number(self, name: str) -> int | None:
-        """As `one`, for a number."""
+        """Return the value of an option that is a number, or None."""
         found = self.one(name)
         try:
             return None if found is None else int(found)
@@ -79,7 +79,7 @@ class Given:
             raise ToolError(f"Cannot parse argument '{found}' of option {name}") from error
 
     def action(self, *names: str) -> str:
-        """Which one of these was given. ToolError if it was none, or more."""
+        """Return which one of these was given. ToolError if it was none, or more."""
         given = [name for name in names if name in self.values]
         if len(given) != 1:
             *others, last = (f"--{name}" for name in names)

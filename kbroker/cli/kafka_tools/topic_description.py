@@ -18,7 +18,7 @@ OVERRIDES = "topics-with-overrides"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which partitions are shown: `keeps` is given one, and how many in-sync replicas it needs."""
+    """The partitions to show: `keeps` is given one, and how many in-sync replicas it needs."""
 
     help: str
     keeps: Callable[[Any, int], bool]

@@ -123,7 +123,7 @@ def _delete(links: ClusterLinks, given: Given) -> None:
 
 
 def _chosen(links: ClusterLinks, given: Given) -> Sequence[Described]:
-    """Those that `--topic`, a list of patterns of whole names, stands for, by name."""
+    """Return the topics that `--topic`, a list of patterns of whole names, stands for, by name."""
     pattern = given.one("topic")
     try:
         wanted = re.compile(".*" if pattern is None else pattern.replace(",", "|"))

@@ -90,7 +90,7 @@ def _versioned(kind: type[Message], value: bytes | None) -> Any:
 
 
 def _fields(struct: Struct, version: int) -> dict[str, Any]:
-    """Those of this version; tagged ones are left out while they have their default."""
+    """Return the fields of this version; tagged ones are left out while they have their default."""
     found = {}
     for field in field_specs(type(struct)):
         value = getattr(struct, field.name)

@@ -56,7 +56,7 @@ RECORD_ROW_COLUMNS = RECORD_COLUMNS
 
 @dataclass(slots=True)
 class DumpOptions:
-    """Which batches to show, and how; `broken` counts what could not be shown."""
+    """The batches to show, and how; `broken` counts what could not be shown."""
 
     first_offset: int | None = None  # inclusive, as `last_offset`
     last_offset: int | None = None

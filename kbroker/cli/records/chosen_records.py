@@ -1,4 +1,4 @@
-"""Which records a reader wants, and how they are read and printed: for `kbroker consume`, and for
+"""The records that a reader wants, how they are read and printed: for `kbroker consume`, and for
 whoever prints them in another form.
 
 Of a group the client library reads, for it knows how to be a member; else the project's own fetcher
@@ -114,7 +114,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """What to read."""
+    """The topics, partitions and ends of what to read."""
 
     names: Sequence[str]
     pattern: re.Pattern[str] | None
@@ -166,7 +166,7 @@ class Choice:
         ends: Ends,
         tell_unreadable: Callable[[str], None],
     ) -> Batches:
-        """Their records."""
+        """Yield the records of these topics."""
         starts = self._offsets(cluster, views, self.start)
         check_start(self.start, starts)
         if not self.follow:

@@ -224,7 +224,7 @@ class GroupRecords:
             self._tell(f"a broker of {bootstrap} answers again")
 
     def _look_at_topics(self, *, follow: bool) -> None:
-        """Which of them are deleted, by what the library has learnt: it says nothing of them."""
+        """Find deleted topics by what the library has learnt, as it does not report them."""
         cluster = self._consumer._cluster
         there = {name for name in self._topics if cluster.partitions_for_topic(name)}
         for topic in sorted(self._there - there - self._deleted):
@@ -279,7 +279,7 @@ class _Handover(AsyncConsumerRebalanceListener):  # type: ignore[misc]
         self._forget()  # a member loses all or none
 
     async def on_partitions_assigned(self, assigned: Iterable[LibraryPartition]) -> None:
-        """It reads on where the group is."""
+        """Read on from where the group is."""
 
 
 def _commits(offsets: Mapping[TopicPartition, int]) -> dict[LibraryPartition, OffsetAndMetadata]:

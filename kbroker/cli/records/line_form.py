@@ -71,7 +71,7 @@ class ValueLines:
         self._spread, self._key, self._has_nulls = spread, key, has_nulls
 
     def place(self, lines: Sequence[bytes], now_ms: int) -> tuple[list[Part], list[BadLine]]:
-        """See `LineForm`; each line is a record."""
+        """Place lines, each of which is a record."""
         values = [line or None for line in lines] if self._has_nulls else lines
         bodies = bodies_of_values(values, self._key)
         return [Part(self._spread.of_key(self._key), bodies)] if bodies else [], []
@@ -94,7 +94,7 @@ class KeyedLines:
         self._spread, self._separator, self._has_nulls = spread, separator, has_nulls
 
     def place(self, lines: Sequence[bytes], now_ms: int) -> tuple[list[Part], list[BadLine]]:
-        """See `LineForm`; a line without separator is none."""
+        """Place lines; a line without a separator is not a record."""
         separator = self._separator
         bad: list[BadLine] = []
         fields = [line.partition(separator) for line in lines]
@@ -129,7 +129,7 @@ class JsonLines:
         self._spread = spread
 
     def place(self, lines: Sequence[bytes], now_ms: int) -> tuple[list[Part], list[BadLine]]:
-        """See `LineForm`."""
+        """Place lines that are rows in JSON."""
         bad: list[BadLine] = []
         bodies: defaultdict[int, list[bytes]] = defaultdict(list)
         times: defaultdict[int, list[int]] = defaultdict(list)

@@ -235,7 +235,7 @@ def _creates_topics(cluster: ClusterLinks) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lines:
-    """What the options say of lines."""
+    """The form of lines, as the options give it."""
 
     is_json: bool
     key: bytes | None

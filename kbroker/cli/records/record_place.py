@@ -22,7 +22,7 @@ _EXAMPLES = f"start, end, an offset, a number of last records such as -100, {MOM
 
 
 class Kind(Enum):
-    """What the number of a place means."""
+    """The meaning of a place's number."""
 
     START = auto()
     END = auto()

@@ -1,1 +1,1 @@
-"""What a terminal or a program sees: tables, lines, formats, progress."""
+"""Output for a terminal or a program: tables, lines, formats, progress."""

@@ -31,7 +31,7 @@ def held_back(
 def held_in_topic(
     links: ClusterLinks, view: TopicView, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """As `held_back`, of the partitions of one topic that `ends` has, for who reads no further.
+    """Return what `held_back` does, for the partitions of one topic and a reader that ends there.
 
     Raises OSError, KafkaError, ClientError.
     """

@@ -22,8 +22,8 @@ _CSV_HEAD = ",".join(RECORD_COLUMNS) + "\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintForm:
-    """What is printed: `output` is table (values only), json, jsonl or csv; `text` with verbs goes
-    before it.
+    """The form of what is printed: `output` is table (values only), json, jsonl or csv; `text` with
+    verbs goes before it.
     """
 
     output: str = "table"

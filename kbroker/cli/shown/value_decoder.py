@@ -1,4 +1,4 @@
-"""What keys and values are read as: `--key-decoder` and `--value-decoder`.
+"""Decoders of keys and values: `--key-decoder` and `--value-decoder`.
 
 Law: null is null whatever the decoder, and a value that cannot be decoded is printed as without a
 decoder, and counted, so that one foreign record does not end the reading.

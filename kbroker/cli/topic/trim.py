@@ -34,7 +34,9 @@ _PLACE = ("topic", "partition", "start_offset", "end_offset")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What `--before` says: an offset, a time in Unix ms, or (both None) the end."""
+    """The end that `--before` names: an offset, a time in Unix ms, or (both None) the end of the
+    partition.
+    """
 
     offset: int | None = None
     at_ms: int | None = None

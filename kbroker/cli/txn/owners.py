@@ -28,7 +28,9 @@ def owned_sentences(owned: Sequence[OwnedTransaction], now_ms: int) -> list[str]
 def unowned_sentences(
     unowned: Sequence[OpenTransaction], now_ms: int, hangs_after_s: float
 ) -> list[str]:
-    """As `owned_sentences`, for those that will hang if they stay as they are."""
+    """Return sentences as `owned_sentences` does, for transactions that will hang if they stay as
+    they are.
+    """
     oldest_first = sorted(unowned, key=lambda each: each.last_timestamp_ms)
     told = [
         f"producer {each.producer_id} has an open transaction in {each.place} at offset "
