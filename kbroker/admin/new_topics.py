@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from kbroker.admin.replica_assignment import Spread, assign_replicas, shared_assignments
+from kbroker.admin.replica_assignment import SpreadStart, assign_replicas, shared_assignments
 from kbroker.admin.topic_validation import (
     MetricNames,
     validate_assignment,
@@ -81,7 +81,7 @@ class NewTopics:
     def spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
         """Replicas by partition, over the registered brokers. Raises KafkaError."""
         count = max(len(self.racks), 1)
-        spread = Spread(self.rng.randrange(count), self.rng.randrange(count))
+        spread = SpreadStart(self.rng.randrange(count), self.rng.randrange(count))
         return assign_replicas(self.racks, partitions, factor, spread)
 
     def add(

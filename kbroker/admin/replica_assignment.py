@@ -1,8 +1,8 @@
 """Kafka's spreading of a new topic's partitions over brokers, with and without racks.
 
-Pure: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread
-over the others, leaders evenly over all brokers, and with racks each partition over as many racks
-as it has replicas.
+Pure: the random start comes in as `SpreadStart`. Aims: the replicas of a broker's partitions are
+spread over the others, leaders evenly over all brokers, and with racks each partition over as many
+racks as it has replicas.
 
 The first replica of partition p sits on broker (start + p) of the list; the others follow it at a
 distance that grows by one each time the partitions have gone round the list once.
@@ -22,7 +22,7 @@ MAX_PARTITIONS_IN_ALL = 200_000  # of all topics in a request; Kafka 4 has 10,00
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Spread:
+class SpreadStart:
     """The start of spreading: the first leader's index, and the first distance of the next
     replica.
     """
@@ -35,7 +35,7 @@ def assign_replicas(
     brokers: Mapping[int, str | None],
     partitions: int,
     replication_factor: int,
-    spread: Spread,
+    spread: SpreadStart,
     first_partition: int = 0,
 ) -> dict[int, list[int]]:
     """Replicas by partition number; `brokers` maps ids to racks.
@@ -112,7 +112,7 @@ def _assign(
     racks: Mapping[int, str],
     partitions: range,
     replication_factor: int,
-    spread: Spread,
+    spread: SpreadStart,
     first_partition: int,
 ) -> dict[int, list[int]]:
     count = len(order)

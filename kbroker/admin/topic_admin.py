@@ -30,7 +30,7 @@ from kbroker.admin.new_topics import (
 from kbroker.admin.replica_assignment import (
     MAX_PARTITIONS_AT_ONCE,
     MAX_PARTITIONS_IN_ALL,
-    Spread,
+    SpreadStart,
     assign_replicas,
     check_partitions_at_once,
     shared_assignments,
@@ -41,7 +41,7 @@ from kbroker.admin.topic_validation import (
     validate_increase,
     validate_topic_name,
 )
-from kbroker.admin.tree_unavailable import controller_refusal
+from kbroker.admin.tree_unavailable import not_controller_refusal
 from kbroker.config.config_view import ConfigEntry, describe_topic
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.protocol_version import gives_topic_ids
@@ -131,7 +131,7 @@ class TopicAdmin:
         except TreeUnavailableError as error:
             for result in results:
                 if result.error is ErrorCode.NONE:
-                    result.refuse(controller_refusal(error))
+                    result.refuse(not_controller_refusal(error))
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -172,7 +172,7 @@ class TopicAdmin:
                     raise refusal  # a topic in the list is already being deleted
         except TreeUnavailableError as error:
             for result in wanted:
-                result.refuse(controller_refusal(error))
+                result.refuse(not_controller_refusal(error))
         await self._wait(wanted, self._is_gone, timeout_ms)
         deleted = [result.name for result in wanted if result.error is ErrorCode.NONE]
         with suppress(TimeoutError, TreeUnavailableError):
@@ -208,7 +208,7 @@ class TopicAdmin:
             except KafkaError as error:
                 result.refuse(error)
             except TreeUnavailableError as error:
-                result.refuse(controller_refusal(error))
+                result.refuse(not_controller_refusal(error))
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -435,7 +435,7 @@ class TopicAdmin:
         # Start from the topic's first partition, so that old and new partitions spread as one.
         ids = sorted(brokers)
         start = next((i for i, b in enumerate(ids) if first and b >= first[0]), 0)
-        spread = Spread(start, start)
+        spread = SpreadStart(start, start)
         return assign_replicas(brokers, topic.count - existing, len(first), spread, existing)
 
     # ---- waiting

@@ -30,7 +30,7 @@ def tree_refusal(error: TreeUnavailableError) -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)  # every client tries this again
 
 
-def controller_refusal(error: TreeUnavailableError) -> KafkaError:
+def not_controller_refusal(error: TreeUnavailableError) -> KafkaError:
     """The answer to a request that only a controller can work."""
     if isinstance(error, TreeStorageError):
         return tree_refusal(error)

@@ -17,7 +17,7 @@ from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.declaration import Struct, field_specs
 from kbroker.protocol.error_response import CODE_FIELDS
-from kbroker.protocol.part_encoder import Run
+from kbroker.protocol.part_encoder import EncodedRun
 
 LOOKED_AT_MAX = 1_000  # entries of an answer: a tenth of a millisecond
 _FEW = 32  # entries of an array, as nearly every answer has
@@ -153,7 +153,7 @@ def look_for_codes(struct: type[Struct]) -> Callable[[Any], object]:
             return True
         for entries_of, look_below in arrays:
             entries = entries_of(entry)
-            if isinstance(entries, Run):  # whoever wrote the others has logged them
+            if isinstance(entries, EncodedRun):  # whoever wrote the others has logged them
                 entries = entries.added
             if entries and (len(entries) > _FEW or any(map(look_below, entries))):
                 return True
@@ -192,7 +192,7 @@ def _refused(
         yield Refused(what, topic, code, getattr(entry, shape.message) if shape.message else None)
     for array, struct in shape.arrays:
         entries = getattr(entry, array) or ()
-        if isinstance(entries, Run):  # whoever wrote the others has logged them
+        if isinstance(entries, EncodedRun):  # whoever wrote the others has logged them
             entries = entries.added
         entries = entries[: left[0]]
         left[0] -= len(entries)

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.protocol.part_decoder import Part, parts_of
+from kbroker.protocol.part_decoder import MessagePart, parts_of
 from kbroker.protocol.part_encoder import ArrayInParts, encode_runs
 from kbroker.protocol.request import Piece
 from kbroker.protocol.schema import Message, field_specs
@@ -140,7 +140,7 @@ class RequestInParts:
                     self.twice.add(name)
             self.rest, self.end = part.message, part.end
 
-    async def parts(self) -> AsyncIterator[Part]:
+    async def parts(self) -> AsyncIterator[MessagePart]:
         """Each is a request of its own; a refusal goes through them again."""
         self.twice.all_added()
         array = self._source[2][0]
@@ -149,10 +149,10 @@ class RequestInParts:
             part = copy.copy(self.rest)
             setattr(part, array, getattr(message, array))
             if self._parts.again is Again.ANSWERED or self._leave_out(part) or is_first:
-                yield Part(part, going_on, end)
+                yield MessagePart(part, going_on, end)
             is_first = False
 
-    async def _read(self, most: int) -> AsyncIterator[Part]:
+    async def _read(self, most: int) -> AsyncIterator[MessagePart]:
         """Others have their turn after each part, and within large ones."""
         for part in parts_of(*self._source, most):
             if part is not None:

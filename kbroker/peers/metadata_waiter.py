@@ -13,7 +13,7 @@ from uuid import UUID
 from kbroker.model import TopicPartition
 
 
-class PartitionView(Protocol):
+class CachedPartition(Protocol):
     """One partition as the metadata cache shows it."""
 
     leader: int
@@ -26,7 +26,7 @@ class MetadataView(Protocol):
         """True if the topic exists."""
         ...
 
-    def partition_state(self, topic_partition: TopicPartition) -> PartitionView | None:
+    def partition_state(self, topic_partition: TopicPartition) -> CachedPartition | None:
         """The partition, None if it does not exist."""
         ...
 

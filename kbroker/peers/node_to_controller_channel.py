@@ -47,7 +47,7 @@ class PeerClient(Protocol):
     def close(self) -> None: ...
 
 
-class Seat(Protocol):
+class ControllerView(Protocol):
     """The channel's view of this broker's own KafkaController."""
 
     @property
@@ -72,7 +72,7 @@ class NodeToControllerChannel:
     def __init__(
         self,
         broker_id: int,
-        seat: Seat,
+        seat: ControllerView,
         live_broker: Callable[[int], Broker | None],
         open_client: Callable[[Broker], PeerClient],
     ) -> None:

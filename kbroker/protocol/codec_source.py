@@ -33,7 +33,7 @@ FIXED_SIZES = {
 }
 
 
-class Source:
+class PythonSource:
     """Lines of one function, and the values it refers to by name."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:

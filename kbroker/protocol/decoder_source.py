@@ -17,7 +17,7 @@ from kbroker.protocol import primitives
 from kbroker.protocol.codec_source import (
     FIXED_FORMATS,
     FIXED_SIZES,
-    Source,
+    PythonSource,
     fields_of_version,
     smallest_element,
 )
@@ -36,7 +36,7 @@ class DecoderSource:
         self._version = version
         self._flexible = flexible
         name = f"{cls.__name__} v{version}"
-        self._source = Source(
+        self._source = PythonSource(
             {
                 "out_of_bytes": (IndexError, struct.error),
                 "ends_early": partial(primitives.ends_early, name),

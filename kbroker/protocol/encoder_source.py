@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbroker.protocol import primitives
-from kbroker.protocol.codec_source import FIXED_FORMATS, Source, fields_of_version
+from kbroker.protocol.codec_source import FIXED_FORMATS, PythonSource, fields_of_version
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 
 
@@ -23,7 +23,7 @@ class EncoderSource:
         self._cls = cls
         self._version = version
         self._flexible = flexible
-        self._source = Source(
+        self._source = PythonSource(
             {"uvarint": primitives.write_uvarint, "short": primitives.UVARINT_BYTES}
         )
         self._run: list[

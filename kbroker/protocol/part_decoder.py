@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 """The arrays that are read in parts: of the message, of the structs in it, and so on."""
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """Some entries of a message. The first one may continue the last entry of the part before:
     `going_on` says on how many levels of the path.
     """
@@ -41,12 +41,12 @@ class Part(NamedTuple):
     end: int  # offset of the byte after it
 
 
-_decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[Part | None]]] = {}
+_decoders: dict[tuple[type[Message], int, Path], Callable[..., Iterator[MessagePart | None]]] = {}
 
 
 def parts_of(
     cls: type[Message], version: int, path: Path, frame: memoryview, offset: int, most: int
-) -> Iterator[Part | None]:
+) -> Iterator[MessagePart | None]:
     """Yield the message in parts of `most` entries, counted on all levels; None after as many
     elements that do not make a part yet.
 
@@ -76,7 +76,7 @@ class _PartDecoderSource(DecoderSource):
         self._path = path
         self._levels: list[_Level] = []
         self._beside = 0  # arrays that are not of the path around the place being written
-        self._source.namespace |= {"copied": copy.copy, "Part": Part}
+        self._source.namespace |= {"copied": copy.copy, "Part": MessagePart}
 
     def build(self) -> Any:
         """Write the source of the function, and compile it."""

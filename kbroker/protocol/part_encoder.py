@@ -1,8 +1,8 @@
 """Writes large answers, and puts them together from the answers of parts: what is answered is bytes
 at once, so that its objects do not pile up.
 
-An array may hold a `Run` in place of structs: what was written of it before, with the number of its
-elements.
+An array may hold an `EncodedRun` in place of structs: the bytes written before, with the number of
+their elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMES = (
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
 
-class Run(list[Any]):
+class EncodedRun(list[Any]):
     """An array of which `count` elements are written; more may be added to it."""
 
     def __init__(self, pieces: list[Piece], count: int, version: int) -> None:
@@ -86,7 +86,7 @@ class ArrayInParts:
         """Add the entries of a part; its first entry continues the last one here on `going_on`
         levels.
         """
-        if isinstance(entries, Run):
+        if isinstance(entries, EncodedRun):
             self._add_run(entries)
             return
         start = 0
@@ -97,18 +97,18 @@ class ArrayInParts:
             self._close()
             self._last = entry
 
-    def _add_run(self, run: Run) -> None:
+    def _add_run(self, run: EncodedRun) -> None:
         self._close()
         self._count += len(run) - len(run.added)
         for piece in run.pieces:
             self._write(piece)
         self.add(run.added)
 
-    def run(self) -> Run:
+    def run(self) -> EncodedRun:
         """The array as a run; nothing is added to it afterwards."""
         self._close()
         self._cut()
-        return Run(self._pieces, self._count, self._version)
+        return EncodedRun(self._pieces, self._count, self._version)
 
     def _rest_of_last(self) -> ArrayInParts:
         if self._rest is None:

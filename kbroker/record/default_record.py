@@ -19,7 +19,6 @@ Bytes = bytes | bytearray | memoryview
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
-_FREED_AT_ONCE: Final = 4096
 _MASKS: Final = {5: 2**32 - 1, 10: 2**64 - 1}  # by the largest size of a varint, in bytes
 
 
@@ -198,11 +197,3 @@ def _write_bytes(out: bytearray, value: bytes | None) -> None:
         return
     write_varint(out, len(value))
     out += value
-
-
-def let_go(entries: list[Record]) -> None:
-    """Empty a list that is needed no more, in slices: hundreds of thousands of records freed in one
-    go hold the interpreter for tens of milliseconds.
-    """
-    while entries:
-        del entries[-_FREED_AT_ONCE:]

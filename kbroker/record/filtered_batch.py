@@ -47,18 +47,18 @@ class Chosen:
     has_tombstones: bool
 
 
-def batch_to_filter(header: BatchHeader, batch: Bytes) -> WholeBatch | StreamedBatch:
+def batch_to_filter(header: BatchHeader, batch: Bytes) -> HeldBatch | StreamedBatch:
     """The batch, ready to be asked for its keys. KafkaError if it cannot be read."""
     if header.record_count <= WHOLE_RECORDS:
         try:
-            return WholeBatch(header, bytes(payload(header, batch, 0, WHOLE_BYTES)))
+            return HeldBatch(header, bytes(payload(header, batch, 0, WHOLE_BYTES)))
         except KafkaError as error:
             if error.code != ErrorCode.MESSAGE_TOO_LARGE:
                 raise
     return StreamedBatch(header, batch)
 
 
-class WholeBatch:
+class HeldBatch:
     """A batch whose records are held; used once."""
 
     def __init__(self, header: BatchHeader, plain: bytes) -> None:

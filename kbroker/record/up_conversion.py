@@ -20,7 +20,7 @@ _DELTAS_AT_ONCE: Final = 64  # deltas whose varints share all bytes after the fi
 _varint = lru_cache(maxsize=4096)(varint_bytes)
 
 
-def record_pieces(
+def up_converted_pieces(
     messages: OldMessages, count: int, base_timestamp: int
 ) -> Iterator[bytes | bytearray]:
     """The first `count` messages, walked before, as records."""

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
-from kbroker.zk.embedded.tree_journal import CorruptTreeError, decode_entries, decode_snapshot
+from kbroker.zk.embedded.tree_journal import CorruptTreeError, decode_entries, decode_tree_snapshot
 from kbroker.zk.tree import TreeError
 from tests.fakes.trees.memory_tree_files import FixedClock, MemoryTreeFiles
 
@@ -107,7 +107,7 @@ def test_a_snapshot_with_the_journal_it_replaced_is_the_same_tree(steps: list[St
 def test_any_bytes_give_transactions_or_a_named_refusal(data: bytes) -> None:
     assert list(decode_entries(b"KBTJ\x00\x00\x00\x01" + data)) == []
     with pytest.raises(CorruptTreeError, match=r"tree\.snapshot"):
-        decode_snapshot(data)
+        decode_tree_snapshot(data)
 
 
 def test_a_flipped_bit_in_a_snapshot_is_found() -> None:
@@ -116,7 +116,7 @@ def test_a_flipped_bit_in_a_snapshot_is_found() -> None:
     snapshot = bytearray(files.snapshot()["tree.snapshot"])
     snapshot[-1] ^= 1
     with pytest.raises(CorruptTreeError, match="checksum"):
-        decode_snapshot(bytes(snapshot))
+        decode_tree_snapshot(bytes(snapshot))
 
 
 def test_a_journal_damaged_in_the_middle_is_kept_and_its_head_applied() -> None:

@@ -57,7 +57,7 @@ from kbroker.record.record_batch import (
 )
 from kbroker.record.record_stream import Pace
 from kbroker.record.stream_walk import walk_stream
-from kbroker.record.up_conversion import record_pieces
+from kbroker.record.up_conversion import up_converted_pieces
 
 _LEAST_MESSAGE_BYTES = 26
 _EVER = -(2**63), 2**63 - 1
@@ -267,7 +267,7 @@ def _as_batch(
         max_timestamp=newest,
         record_count=walked.record_count,
     )
-    pieces = record_pieces(messages, walked.record_count, header.base_timestamp)
+    pieces = up_converted_pieces(messages, walked.record_count, header.base_timestamp)
     bounded = bounded_pieces(pieces, most_unpacked_bytes(codec, rules.max_message_bytes))
     batch = join_pieces(header, bounded, rules.compression_level)
     if len(batch) > rules.max_message_bytes:

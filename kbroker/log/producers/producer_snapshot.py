@@ -36,17 +36,13 @@ class SnapshotError(Exception):
     """A snapshot file that cannot be trusted."""
 
 
-def encode_snapshot(entries: Collection[ProducerStateEntry]) -> bytes:
-    """The bytes of a snapshot file."""
-    return _whole(len(entries), [encode_rows(entries)])
-
-
 def encode_rows(entries: Iterable[ProducerStateEntry]) -> bytes:
     """The part of a snapshot file that is about these producers."""
     return b"".join([_encode_entry(entry) for entry in entries])
 
 
-def _whole(count: int, rows: Iterable[bytes]) -> bytes:
+def encode_snapshot(count: int, rows: Iterable[bytes]) -> bytes:
+    """The bytes of a snapshot file of this many producers."""
     body = b"".join((_COUNT.pack(count), *rows))
     return _HEADER.pack(SNAPSHOT_VERSION, crc32c(body)) + body
 
@@ -94,7 +90,7 @@ class ProducerSnapshots:
         """The same, of so many producers that are encoded."""
         path = self._path(offset)
         try:
-            self._file_system.write_bytes(path, _whole(count, rows), sync=False)
+            self._file_system.write_bytes(path, encode_snapshot(count, rows), sync=False)
         except StorageError as error:
             if error.is_out_of_space:
                 self.delete(offset)  # half of one helps nobody

@@ -81,7 +81,7 @@ class Znode:
         )
 
 
-class Transaction:
+class AppliedTransaction:
     """The outcome of an applied transaction: results for the caller, events for watches, and the
     way back.
     """
@@ -125,12 +125,14 @@ class DataTree:
             raise NoNodeError(path)
         return node
 
-    def apply(self, ops: Sequence[Op], zxid: int, now_ms: int, session_id: int) -> Transaction:
+    def apply(
+        self, ops: Sequence[Op], zxid: int, now_ms: int, session_id: int
+    ) -> AppliedTransaction:
         """Apply all operations in order.
 
         If one fails, take back the others and raise its error.
         """
-        done = Transaction()
+        done = AppliedTransaction()
         try:
             for index, op in enumerate(ops):
                 try:
@@ -156,7 +158,7 @@ class DataTree:
                 )
 
     def _apply_one(
-        self, op: Op, done: Transaction, zxid: int, now_ms: int, session_id: int
+        self, op: Op, done: AppliedTransaction, zxid: int, now_ms: int, session_id: int
     ) -> None:
         if isinstance(op, CreateOp):
             path = self._create(op, done, zxid, now_ms, session_id)
@@ -180,7 +182,7 @@ class DataTree:
         return node
 
     def _create(
-        self, op: CreateOp, done: Transaction, zxid: int, now_ms: int, session_id: int
+        self, op: CreateOp, done: AppliedTransaction, zxid: int, now_ms: int, session_id: int
     ) -> str:
         path = op.path
         parent_path, _, name = path.rpartition("/")
@@ -215,7 +217,7 @@ class DataTree:
         if owner:
             self._disown(owner, path)
 
-    def _set(self, op: SetOp, done: Transaction, zxid: int, now_ms: int) -> Stat:
+    def _set(self, op: SetOp, done: AppliedTransaction, zxid: int, now_ms: int) -> Stat:
         node = self._check(op)
         before = (node.data, node.mzxid, node.mtime, node.version)
         node.data, node.mzxid, node.mtime, node.version = op.data, zxid, now_ms, node.version + 1
@@ -227,7 +229,7 @@ class DataTree:
         done.events.append(WatchEvent(EventType.DATA_CHANGED, op.path))
         return node.stat()
 
-    def _delete(self, op: DeleteOp, done: Transaction) -> None:
+    def _delete(self, op: DeleteOp, done: AppliedTransaction) -> None:
         node = self._check(op)
         if node.children:
             raise NotEmptyError(op.path)

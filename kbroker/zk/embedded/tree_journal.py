@@ -147,7 +147,7 @@ class TreeJournal:
         """
         try:
             snapshot = self._files.read(SNAPSHOT_NAME)
-            tree, zxid = decode_snapshot(snapshot) if snapshot is not None else (DataTree(), 0)
+            tree, zxid = decode_tree_snapshot(snapshot) if snapshot is not None else (DataTree(), 0)
             data = self._files.read(JOURNAL_NAME)
             if data is None and snapshot is not None:
                 raise CorruptTreeError(
@@ -203,7 +203,7 @@ class TreeJournal:
         assert self._file is not None
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._size_bytes)
         try:
-            self._write_snapshot(encode_snapshot(tree, zxid))
+            self._write_snapshot(encode_tree_snapshot(tree, zxid))
             self._file.truncate(len(_JOURNAL_HEADER))
         except OSError as error:
             raise _refused(error) from error
@@ -348,7 +348,7 @@ def _has_whole_frame(data: bytes, start: int) -> bool:
     return False
 
 
-def encode_snapshot(tree: DataTree, zxid: int) -> bytes:
+def encode_tree_snapshot(tree: DataTree, zxid: int) -> bytes:
     """The whole tree as one file."""
     parts: list[bytes] = []
     count = 0
@@ -383,7 +383,7 @@ def encode_snapshot(tree: DataTree, zxid: int) -> bytes:
     return b"".join((_SNAPSHOT_MAGIC, _CRC.pack(crc32(body, crc32(head))), head, body))
 
 
-def decode_snapshot(data: bytes) -> tuple[DataTree, int]:
+def decode_tree_snapshot(data: bytes) -> tuple[DataTree, int]:
     """The tree of a snapshot file and its zxid. Raises CorruptTreeError."""
     start = len(_SNAPSHOT_MAGIC)
     if not data.startswith(_SNAPSHOT_MAGIC) or len(data) < start + _SNAPSHOT.size:

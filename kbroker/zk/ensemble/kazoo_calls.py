@@ -112,10 +112,10 @@ class KazooCalls:
 
     def write(self, ops: Sequence[Op]) -> Call:
         """Make a transaction. Raises NodeTooLargeError."""
-        requests.check_size(ops, self.chroot)
+        requests.check_request_size(ops, self.chroot)
         return Call(
             ops[0].path,
-            requests.write_request(ops, self.chroot),
+            requests.transaction_request(ops, self.chroot),
             partial(self._results, ops),
             self._loop.create_future(),
             ops,

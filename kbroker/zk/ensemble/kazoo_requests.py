@@ -189,7 +189,7 @@ def sync_request(path: str) -> Request:
     return Sync(path)
 
 
-def write_request(ops: Sequence[Op], prefix: str) -> Request:
+def transaction_request(ops: Sequence[Op], prefix: str) -> Request:
     """One operation, or a transaction of several; `prefix` is the chroot."""
     requests = [_operation(op, prefix) for op in ops]
     if len(requests) > 1 or isinstance(ops[0], CheckOp):
@@ -197,7 +197,7 @@ def write_request(ops: Sequence[Op], prefix: str) -> Request:
     return requests[0]
 
 
-def check_size(ops: Sequence[Op], prefix: str) -> None:
+def check_request_size(ops: Sequence[Op], prefix: str) -> None:
     """Raise NodeTooLargeError for a request that a server would not take."""
     for index, op in enumerate(ops):
         if isinstance(op, CreateOp | SetOp) and len(op.data or b"") > MAX_NODE_BYTES:

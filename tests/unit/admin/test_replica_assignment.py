@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.admin.replica_assignment import (
-    Spread,
+    SpreadStart,
     alternate_racks,
     assign_replicas,
     shared_assignments,
@@ -19,7 +19,7 @@ from kbroker.errors import ErrorCode, KafkaError
 
 def test_without_racks_the_example_of_kafkas_documentation_comes_out() -> None:
     brokers = dict.fromkeys(range(5))
-    assignment = assign_replicas(brokers, 10, 3, Spread(0, 0))
+    assignment = assign_replicas(brokers, 10, 3, SpreadStart(0, 0))
     assert list(assignment.values()) == [
         [0, 1, 2],
         [1, 2, 3],
@@ -44,7 +44,7 @@ def test_with_racks_every_partition_is_in_every_rack_and_leaders_are_even(
     partitions: int, start: int, shift: int
 ) -> None:
     brokers = {0: "a", 1: "c", 2: "c", 3: "b", 4: "b", 5: "a"}
-    assignment = assign_replicas(brokers, partitions, 3, Spread(start, shift))
+    assignment = assign_replicas(brokers, partitions, 3, SpreadStart(start, shift))
     assert all({brokers[b] for b in r} == {"a", "b", "c"} for r in assignment.values())
     leaders = Counter(replicas[0] for replicas in assignment.values())
     assert max(leaders.values()) - min(leaders.get(b, 0) for b in brokers) <= 1
@@ -58,7 +58,7 @@ def test_replicas_of_a_partition_are_on_different_brokers(
     choices: list[list[str | None]] = [[None], ["a"], ["a", "b"]]
     racks = data.draw(st.sampled_from(choices))
     known = {b: racks[b % len(racks)] for b in range(brokers)}
-    spread = Spread(data.draw(st.integers(0, brokers - 1)), data.draw(st.integers(0, 5)))
+    spread = SpreadStart(data.draw(st.integers(0, brokers - 1)), data.draw(st.integers(0, 5)))
     assignment = assign_replicas(known, partitions, factor, spread, first)
     assert list(assignment) == list(range(first, first + partitions))
     assert all(len(set(replicas)) == factor for replicas in assignment.values())
@@ -66,7 +66,7 @@ def test_replicas_of_a_partition_are_on_different_brokers(
 
 def test_brokers_without_rack_share_one_where_others_have_racks() -> None:
     brokers = {0: "a", 1: None, 2: "a", 3: None}
-    assignment = assign_replicas(brokers, 8, 2, Spread(0, 0))
+    assignment = assign_replicas(brokers, 8, 2, SpreadStart(0, 0))
     leaders = sorted(replicas[0] for replicas in assignment.values())
     assert leaders == [0, 0, 1, 1, 2, 2, 3, 3]
     assert all(
@@ -77,12 +77,12 @@ def test_brokers_without_rack_share_one_where_others_have_racks() -> None:
 
 def test_a_topic_too_large_for_any_cluster_is_refused_before_it_is_spread() -> None:
     with pytest.raises(KafkaError) as raised:
-        assign_replicas({1: None}, 2**31 - 1, 1, Spread(0, 0))
+        assign_replicas({1: None}, 2**31 - 1, 1, SpreadStart(0, 0))
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
 
 
 def test_partitions_with_the_same_replicas_share_one_assignment() -> None:
-    layout = assign_replicas(dict.fromkeys(range(3)), 1_000, 2, Spread(0, 0))
+    layout = assign_replicas(dict.fromkeys(range(3)), 1_000, 2, SpreadStart(0, 0))
 
     made = shared_assignments(dict(reversed(layout.items())))
 

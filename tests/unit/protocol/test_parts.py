@@ -11,7 +11,7 @@ import pytest
 from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from kbroker.protocol.part_decoder import MOST_BESIDE, MOST_BESIDE_IN_ALL, Part, parts_of
+from kbroker.protocol.part_decoder import MOST_BESIDE, MOST_BESIDE_IN_ALL, MessagePart, parts_of
 from kbroker.protocol.part_encoder import ArrayInParts, encode_runs
 
 VERSION = 8
@@ -60,11 +60,11 @@ def answer_to(request: OffsetFetchRequest) -> OffsetFetchResponse:
     )
 
 
-def read(data: bytes, most: int) -> Iterator[Part]:
+def read(data: bytes, most: int) -> Iterator[MessagePart]:
     return (part for part in steps(data, PATH, most) if part is not None)
 
 
-def steps(data: bytes, path: tuple[str, ...], most: int) -> Iterator[Part | None]:
+def steps(data: bytes, path: tuple[str, ...], most: int) -> Iterator[MessagePart | None]:
     return parts_of(OffsetFetchRequest, VERSION, path, memoryview(data), 0, most)
 
 

@@ -13,7 +13,7 @@ from kbroker.record import filtered_batch
 from kbroker.record.batch_filter import RecordSpan
 from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, SNAPPY, ZSTD, plain_pieces
 from kbroker.record.default_record import Record, write_record
-from kbroker.record.filtered_batch import StreamedBatch, WholeBatch, batch_to_filter
+from kbroker.record.filtered_batch import HeldBatch, StreamedBatch, batch_to_filter
 from kbroker.record.record_batch import (
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
@@ -56,7 +56,7 @@ def test_a_streamed_batch_becomes_what_a_held_one_becomes(
     batch = batch_of(compression=codec, flags=flags)
     header = read_header(batch)
     held, streamed = batch_to_filter(header, batch), StreamedBatch(header, batch)
-    assert isinstance(held, WholeBatch)
+    assert isinstance(held, HeldBatch)
 
     assert [span[:3] for spans in streamed.spans() for span in spans] == [
         span[:3] for spans in held.spans() for span in spans

@@ -21,7 +21,7 @@ from kbroker.record.message_stream import MessageStream, WalkedMessages
 from kbroker.record.old_messages import OldMessages
 from kbroker.record.piece_stream import PieceStream
 from kbroker.record.record_batch import BatchOptions, join_pieces, unsealed_header
-from kbroker.record.up_conversion import record_pieces
+from kbroker.record.up_conversion import up_converted_pieces
 
 MANY = [
     Record(
@@ -90,7 +90,7 @@ def test_messages_go_up_alike_wherever_pieces_end(
         max_timestamp=newest,
         record_count=200,
     )
-    batch = join_pieces(header, record_pieces(messages, 200, first))
+    batch = join_pieces(header, up_converted_pieces(messages, 200, first))
 
     placed = [as_stored(r, magic)._replace(offset=5 + r.offset) for r in MANY]
     assert batch == record_batch.build(placed, base_offset=5)
@@ -162,7 +162,7 @@ def test_what_follows_a_value_is_dropped(size: int) -> None:
     found = [record.value for record in stream_of(plain, 1, size).records(3)]
 
     assert found == [b"v" * 290, None, b"vvv"]
-    body = b"".join(record_pieces(messages, 3, 0))
+    body = b"".join(up_converted_pieces(messages, 3, 0))
     assert body.count(b"v") == 293
 
 
@@ -184,7 +184,7 @@ def test_a_message_larger_than_any_piece_is_passed_over_in_little_memory(
     messages = OldMessages.wrapped(read_any_header(message), message)
 
     walked = messages.walk(checks_crc=True)
-    written = sum(map(len, record_pieces(messages, 2, 10)))
+    written = sum(map(len, up_converted_pieces(messages, 2, 10)))
 
     assert (walked.record_count, walked.keyless) == (2, 1)
     assert walked.longest_bytes > 20 * PIECE_BYTES

@@ -10,7 +10,6 @@ from threading import Event
 import pytest
 
 from kbroker.record.codecs.payload import PIECE_BYTES
-from kbroker.record.default_record import Record, let_go
 from kbroker.record.record_stream import Pace
 from kbroker.replication.long_work import LANE_PIECES, PROCESS_TURN, LongWork
 
@@ -58,15 +57,6 @@ async def test_garbage_is_collected_again_after_it_failed() -> None:
         await LongWork().run(fail, None)
 
     assert gc.isenabled()
-
-
-@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 10_000])
-def test_a_list_that_is_let_go_is_empty(count: int) -> None:
-    entries = [Record(offset, 0, None, b"v") for offset in range(count)]
-
-    let_go(entries)
-
-    assert entries == []
 
 
 @pytest.mark.parametrize(

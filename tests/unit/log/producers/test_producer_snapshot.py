@@ -11,6 +11,7 @@ from kbroker.log.producers.producer_snapshot import (
     ProducerSnapshots,
     SnapshotError,
     decode_snapshot,
+    encode_rows,
     encode_snapshot,
 )
 from kbroker.log.producers.producer_state import BatchMetadata, ProducerStateEntry
@@ -22,9 +23,13 @@ OPEN_TRANSACTION = bytes.fromhex(
 )
 
 
+def encoded(entries: list[ProducerStateEntry]) -> bytes:
+    return encode_snapshot(len(entries), [encode_rows(entries)])
+
+
 def test_no_producers_make_ten_bytes() -> None:
-    assert len(encode_snapshot([])) == 10
-    assert decode_snapshot(encode_snapshot([])) == []
+    assert len(encoded([])) == 10
+    assert decode_snapshot(encoded([])) == []
 
 
 def test_a_snapshot_of_kafka_is_read_and_written_again_byte_for_byte() -> None:
@@ -34,7 +39,7 @@ def test_a_snapshot_of_kafka_is_read_and_written_again_byte_for_byte() -> None:
     assert (entry.producer_id, entry.producer_epoch, entry.coordinator_epoch) == (3, 0, -1)
     assert entry.batches == [BatchMetadata(0, 7, 0, 7, 1_700_000_000_007)]
     assert entry.current_txn_first_offset == 0
-    assert encode_snapshot(entries) == OPEN_TRANSACTION
+    assert encoded(entries) == OPEN_TRANSACTION
 
 
 def test_a_producer_known_by_a_marker_alone_round_trips() -> None:
@@ -42,7 +47,7 @@ def test_a_producer_known_by_a_marker_alone_round_trips() -> None:
     entry.coordinator_epoch = 2
     entry.last_timestamp = 77
 
-    again = decode_snapshot(encode_snapshot([entry]))[0]
+    again = decode_snapshot(encoded([entry]))[0]
 
     assert (again.producer_epoch, again.coordinator_epoch, again.last_timestamp) == (4, 2, 77)
     assert (again.batches, again.last_sequence, again.current_txn_first_offset) == ([], -1, None)

@@ -23,8 +23,8 @@ from kbroker.zk.tree import (
 
 
 def test_one_operation_is_a_request_and_several_are_a_transaction() -> None:
-    create = requests.write_request((CreateOp("/a", None, ephemeral=True),), "/kafka")
-    several = requests.write_request(
+    create = requests.transaction_request((CreateOp("/a", None, ephemeral=True),), "/kafka")
+    several = requests.transaction_request(
         (
             CheckOp("/", 1),
             SetOp("/a", b"x", 2),
@@ -43,7 +43,7 @@ def test_one_operation_is_a_request_and_several_are_a_transaction() -> None:
             Create("/kafka/c", b"", OPEN_ACL_UNSAFE, 2),
         ]
     )
-    assert isinstance(requests.write_request((CheckOp("/a", 1),), ""), Transaction)
+    assert isinstance(requests.transaction_request((CheckOp("/a", 1),), ""), Transaction)
 
 
 def test_a_refused_transaction_raises_the_first_error_with_its_place() -> None:
@@ -84,14 +84,14 @@ def test_a_refusal_of_another_kind_says_which() -> None:
 
 
 def test_a_request_that_a_server_would_drop_is_refused() -> None:
-    requests.check_size((CreateOp("/a", bytes(1_048_000)),), "/kafka")
+    requests.check_request_size((CreateOp("/a", bytes(1_048_000)),), "/kafka")
     with pytest.raises(NodeTooLargeError, match=r"^/a$"):
-        requests.check_size((CreateOp("/a", bytes(1_048_001)),), "")
+        requests.check_request_size((CreateOp("/a", bytes(1_048_001)),), "")
     with pytest.raises(NodeTooLargeError, match=r"^/b$") as refusal:
-        requests.check_size((SetOp("/a", bytes(1000)), SetOp("/b", bytes(1_047_999))), "")
+        requests.check_request_size((SetOp("/a", bytes(1000)), SetOp("/b", bytes(1_047_999))), "")
     assert refusal.value.op_index == 1
     with pytest.raises(NodeTooLargeError):
-        requests.check_size([DeleteOp("/" + "p" * 1000)] * 1000, "")
+        requests.check_request_size([DeleteOp("/" + "p" * 1000)] * 1000, "")
 
 
 def test_watches_are_set_in_requests_of_bounded_size() -> None:
