@@ -25,7 +25,7 @@ from kbroker.zk.tree import SessionState, TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 ConfigHandler = Callable[[str, Mapping[str, str]], None]  # (entity name, its overrides)
 
@@ -116,7 +116,7 @@ class DynamicConfigManager:
                 try:
                     await self._apply_next()
                 except TreeUnavailableError as error:
-                    log.warning("changed settings cannot be read now: %r", error)
+                    _log.warning("changed settings cannot be read now: %r", error)
                     await asyncio.sleep(RETRY_BACKOFF_S)
 
     async def _apply_next(self) -> None:
@@ -135,7 +135,7 @@ class DynamicConfigManager:
         except TreeUnavailableError:
             raise
         except Exception:
-            log.exception("settings of %s cannot be applied", entity_path)
+            _log.exception("settings of %s cannot be applied", entity_path)
         self._changed.popleft()
 
     async def _read_again(self) -> None:
@@ -171,4 +171,4 @@ class DynamicConfigManager:
                 handler(entity, overrides)
             except ConfigError as error:
                 # Not written by a broker; as in Kafka, no reason not to start.
-                log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)
+                _log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)

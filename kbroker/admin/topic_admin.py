@@ -66,7 +66,7 @@ from kbroker.zk.tree import (
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
 # A deleted topic leaves the metadata first, and the tree when its replicas are gone. Until then its
@@ -343,7 +343,7 @@ class TopicAdmin:
                 self._tell_operator(name, error)
                 return error.code
             except TreeUnavailableError as error:
-                log.warning("topic %s cannot be created now: %s", name, error)
+                _log.warning("topic %s cannot be created now: %s", name, error)
                 return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
         if self._is_led(result):
             return ErrorCode.NONE
@@ -368,14 +368,14 @@ class TopicAdmin:
             result.num_partitions = UNKNOWN_COUNT
         else:
             if wanted.note is not None:
-                log.warning("%s", wanted.note)
+                _log.warning("%s", wanted.note)
 
     def _tell_operator(self, name: str, error: KafkaError) -> None:
         """Log once what no client can repair."""
         if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.message != self._told:
             self._told = error.message
             setting = _FACTOR_SETTINGS.get(name, "default.replication.factor")
-            log.warning("topic %s is not created: %s See %s", name, error.message, setting)
+            _log.warning("topic %s is not created: %s See %s", name, error.message, setting)
 
     # ---- growing
 

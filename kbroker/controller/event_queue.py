@@ -20,7 +20,7 @@ from typing import Any
 from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode, KafkaError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class EventQueue:
@@ -115,6 +115,6 @@ def not_controller() -> KafkaError:
 def _fail(event: Event, answer: asyncio.Future[Any] | None, error: Exception) -> None:
     if answer is None:
         if not isinstance(error, KafkaError):
-            log.error("event %.500s failed", event, exc_info=error)
+            _log.error("event %.500s failed", event, exc_info=error)
     elif not answer.done():
         answer.set_exception(error)

@@ -58,7 +58,7 @@ from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
 LEAVE_TIMEOUT_S = 1.0  # a stop waits this long for the tree
@@ -263,15 +263,15 @@ class KafkaController:
         except ControllerMovedError as error:
             await self._on_moved(error)
         except TreeUnavailableError as error:
-            log.warning("event %.500s failed, the cluster will be read again: %r", event, error)
+            _log.warning("event %.500s failed, the cluster will be read again: %r", event, error)
             self.read_anew()
         except Exception:
-            log.exception("event %.500s failed, reading the cluster again", event)
+            _log.exception("event %.500s failed, reading the cluster again", event)
             self.read_anew()
         raise not_controller()
 
     async def _on_moved(self, error: ControllerMovedError) -> None:
-        log.info("no longer controller: %s", error)
+        _log.info("no longer controller: %s", error)
         await self._resign()
         self.queue.put(events.Reelect())  # the seat may be empty by now
 
@@ -279,9 +279,9 @@ class KafkaController:
         if isinstance(error, ZnodeFormatError):
             self._zk.report(error)
         elif isinstance(error, TreeError):
-            log.warning("%s failed and will be tried again: %r", event, error)
+            _log.warning("%s failed and will be tried again: %r", event, error)
         else:
-            log.error("%s failed and will be tried again", event, exc_info=error)
+            _log.error("%s failed and will be tried again", event, exc_info=error)
         self._retry_later(event)
 
     def _retry_later(self, event: Event, delay_s: float | None = None) -> None:
@@ -333,7 +333,7 @@ class KafkaController:
 
     async def _on_session_resumed(self, event: events.SessionResumed) -> None:
         if self._reign is not None and not await self._elector.holds(self._reign.seat):
-            log.info("another broker has become controller meanwhile")
+            _log.info("another broker has become controller meanwhile")
             await self._resign()
         self._set_connected(True)
         await self._on_seat_change(event)
@@ -350,7 +350,7 @@ class KafkaController:
         if self._reign is not None:
             if holder == self._settings.broker_id:
                 return
-            log.info("no longer controller: /controller names %d", holder)
+            _log.info("no longer controller: /controller names %d", holder)
             await self._resign()
         if await self._elector.clear_own_node():
             seat = await self._elector.elect()
@@ -359,19 +359,19 @@ class KafkaController:
 
     async def _on_fenced(self, event: events.ControllerFenced) -> None:
         if self._reign is not None and self._reign.seat.epoch == event.controller_epoch:
-            log.warning("a broker knows a newer controller than epoch %d", event.controller_epoch)
+            _log.warning("a broker knows a newer controller than epoch %d", event.controller_epoch)
             await self._resign()
             self._retry_later(events.Reelect(), GIVE_UP_BACKOFF_S)
 
     async def _take_over(self, seat: Seat) -> None:
-        log.info("controller with epoch %d", seat.epoch)
+        _log.info("controller with epoch %d", seat.epoch)
         self._reign = _Reign(seat, self._changes_of(seat))
         try:
             await self._reign.changes.start()
         except ControllerMovedError:
             raise
         except EpochTooLowError as error:
-            log.warning("epoch %d is not the highest: %s", seat.epoch, error)
+            _log.warning("epoch %d is not the highest: %s", seat.epoch, error)
             self._elector.outdo(error.epoch)
             await self._resign()
             await self._leave_seat(seat)
@@ -381,7 +381,7 @@ class KafkaController:
             is_lost = isinstance(error, TreeUnavailableError)  # the session: nobody's fault
             level, trace = (logging.WARNING, None) if is_lost else (logging.ERROR, error)
             broker_id = self._settings.broker_id
-            log.log(
+            _log.log(
                 level, "broker %d cannot be controller now: %r", broker_id, error, exc_info=trace
             )
             await self._give_up(seat)
@@ -424,7 +424,7 @@ class KafkaController:
         except EpochTooLowError as error:
             raise ControllerMovedError(str(error)) from error
         except Exception:
-            log.exception("broker %d cannot go on as controller", self._settings.broker_id)
+            _log.exception("broker %d cannot go on as controller", self._settings.broker_id)
             await self._give_up(reign.seat)
             return
         reign.is_doubtful = False

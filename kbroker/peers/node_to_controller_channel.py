@@ -19,7 +19,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import Broker
 from kbroker.protocol.schema import Message
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.1
 LOOK_INTERVAL_S = 0.1  # how soon a change of controllers is noticed while one is being asked
@@ -112,7 +112,7 @@ class NodeToControllerChannel:
                         raise
                 except OSError as error:  # TimeoutError too
                     lost = error
-                    log.debug("controller %d gave no answer: %r", target.broker_id, error)
+                    _log.debug("controller %d gave no answer: %r", target.broker_id, error)
             if loop.time() + RETRY_BACKOFF_S >= deadline:
                 raise self._unanswered(timeout_ms, lost)
             await asyncio.sleep(RETRY_BACKOFF_S)
@@ -128,7 +128,7 @@ class NodeToControllerChannel:
             message = f"No controller could be asked within {asked_s:g} s. Ask again."
             return KafkaError(ErrorCode.NOT_CONTROLLER, message)
         controller_id = self._seat.controller_id
-        log.warning("controller %d gave no answer within %g s: %r", controller_id, asked_s, lost)
+        _log.warning("controller %d gave no answer within %g s: %r", controller_id, asked_s, lost)
         message = f"The controller gave no answer within {asked_s:g} s. Look, or ask again."
         return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
 

@@ -22,7 +22,7 @@ from kbroker.model import Broker
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.turns import turn
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 ResponseHandler = Callable[[int, ControlRequest, ControlResponse], None]
 RETRY_BACKOFF_S = 0.1  # Kafka's; doubled while nothing gets through
@@ -97,7 +97,7 @@ class ControllerChannelManager:
         for broker_id, request in requests:
             sender = self._senders.get(broker_id)
             if sender is None:
-                log.warning("no channel to broker %d, request dropped", broker_id)
+                _log.warning("no channel to broker %d, request dropped", broker_id)
             else:
                 sender.put(request)
 
@@ -180,7 +180,7 @@ class _Sender:
                     await turn()
             except Exception:
                 # Another try cannot help: the broker or we cannot make sense of it.
-                log.exception("request to broker %d failed", self.broker.broker_id)
+                _log.exception("request to broker %d failed", self.broker.broker_id)
 
     async def _deliver_next(self) -> tuple[ControlRequest, ControlResponse] | None:
         """Send the first of the queue until it is answered. If the broker cannot be reached, the
@@ -198,7 +198,7 @@ class _Sender:
                 self._report(error, failures)
             else:
                 if failures:
-                    log.info("broker %d can be reached again", self.broker.broker_id)
+                    _log.info("broker %d can be reached again", self.broker.broker_id)
                 return None if self._is_superseded else (request, response)
             finally:
                 self._in_flight = None
@@ -212,4 +212,4 @@ class _Sender:
         """One line at the first failure, and again when their number has doubled."""
         if failures & (failures - 1) == 0:
             level = logging.INFO if self.is_ending else logging.WARNING
-            log.log(level, "broker %d cannot be reached: %r", self.broker.broker_id, error)
+            _log.log(level, "broker %d cannot be reached: %r", self.broker.broker_id, error)

@@ -20,7 +20,7 @@ from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, Leader
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _USABLE = (ErrorCode.NONE, ErrorCode.STALE_CONTROLLER_EPOCH)  # codes of a partition
 
@@ -36,7 +36,7 @@ def event_of_response(
     if response.error_code != ErrorCode.NONE:
         # STALE_BROKER_EPOCH: the broker has registered again, and will get everything again.
         kind, code = type(request).__name__, ErrorCode(response.error_code).name
-        log.warning("broker %d refused %s: %s", broker_id, kind, code)
+        _log.warning("broker %d refused %s: %s", broker_id, kind, code)
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
         return _leader_and_isr_outcome(broker_id, request, response)
     if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
@@ -55,7 +55,7 @@ def _leader_and_isr_outcome(
         elif code in _USABLE:
             online.add(partition)
         else:
-            log.debug("broker %d: %s: %s", broker_id, partition, ErrorCode(code).name)
+            _log.debug("broker %d: %s: %s", broker_id, partition, ErrorCode(code).name)
     if not offline and not online:
         return None
     return events.LeaderAndIsrResponseReceived(

@@ -25,7 +25,7 @@ from kbroker.controller.state_machines.reassignment_phases import (
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, LeaderAndIsr, TopicPartition
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class AlterPartitions:
@@ -40,7 +40,7 @@ class AlterPartitions:
         """Write the changes that are allowed, and send them to all brokers."""
         broker = self._context.live_brokers.get(event.broker_id)
         if broker is None or broker.epoch != event.broker_epoch:
-            log.info(
+            _log.info(
                 "ISR change of broker %d with epoch %d refused", event.broker_id, event.broker_epoch
             )
             return AlterPartitionResult(ErrorCode.STALE_BROKER_EPOCH, {})

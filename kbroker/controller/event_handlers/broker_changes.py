@@ -25,7 +25,7 @@ from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class BrokerChanges:
@@ -76,14 +76,14 @@ class BrokerChanges:
             await self._states.channels.remove_broker(broker_id)
             del known[broker_id]
         if gone:
-            log.info("brokers gone: %s", gone)
+            _log.info("brokers gone: %s", gone)
             self._forget_past(gone)
             await self._on_failure(gone)
         for broker_id in come:
             known[broker_id] = found[broker_id]
             self._states.channels.add_broker(found[broker_id])
         if come:
-            log.info("brokers new: %s", come)
+            _log.info("brokers new: %s", come)
             await self._on_startup(come)
         for broker_id in found.keys() & known.keys():
             self._update(found[broker_id])
@@ -100,7 +100,7 @@ class BrokerChanges:
     def _update(self, broker: Broker) -> None:
         """Announce other end points, or another rack, of the same registration."""
         if self._context.live_brokers[broker.broker_id] != broker:
-            log.info("broker %d has changed: %s", broker.broker_id, broker)
+            _log.info("broker %d has changed: %s", broker.broker_id, broker)
             self._context.live_brokers[broker.broker_id] = broker
             self._states.channels.update_broker(broker)
             self._states.send_metadata(self._context.live_brokers)
@@ -170,7 +170,7 @@ class BrokerChanges:
         watch = self._watches.log_dir_events
         paths, broker_ids = await self._notifications.log_dir_events(watch)
         if broker_ids:
-            log.info("log directories changed on brokers %s", sorted(broker_ids))
+            _log.info("log directories changed on brokers %s", sorted(broker_ids))
             replicas = self._context.replicas_on(broker_ids)
             topics = {replica.topic_partition.topic for replica in replicas}
             deleting = {topic for topic in topics if self._context.is_queued_for_deletion(topic)}
@@ -196,10 +196,10 @@ class BrokerChanges:
         ]
         context.replicas_on_failed_dirs = (failed_before | set(failed)) - set(mended)
         if failed:
-            log.warning("broker %d cannot use %d replicas", event.broker_id, len(failed))
+            _log.warning("broker %d cannot use %d replicas", event.broker_id, len(failed))
             await self._replicas_failed(sorted(failed))
         if mended:
-            log.info("broker %d can use %d replicas again", event.broker_id, len(mended))
+            _log.info("broker %d can use %d replicas again", event.broker_id, len(mended))
             await self.replicas_work(sorted(mended))
 
     # ---- controlled shutdown

@@ -20,7 +20,7 @@ from kbroker.controller.state_machines.unseen_returns import most_advanced
 from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.model import TopicPartition
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FIRST_LOOK_AFTER_S = 0.1
 LOOK_AGAIN_AFTER_S = 0.5
@@ -82,11 +82,11 @@ class DoubtfulElections:
         isr = self._context.leadership[partition].leader_and_isr.isr
         if ends.keys().isdisjoint(isr):  # only these can know what was committed
             leader = next(b for b in isr if self._is_online(partition, b))
-            log.warning("%s: %d leads, which does not tell how far it reaches", partition, leader)
+            _log.warning("%s: %d leads, which does not tell how far it reaches", partition, leader)
             return Elected(leader, (leader,))
         elected = most_advanced(replicas, isr, ends)
         told = ", ".join(f"{b}: {e.end_offset} of epoch {e.epoch}" for b, e in sorted(ends.items()))
-        log.warning("%s: %d leads; the logs end at %s", partition, elected.leader, told)
+        _log.warning("%s: %d leads; the logs end at %s", partition, elected.leader, told)
         return elected
 
     def _still_waiting(self) -> list[TopicPartition]:
@@ -106,7 +106,7 @@ class DoubtfulElections:
             del self._since_s[partition]
         begun = sorted(context.in_doubt - self._since_s.keys())
         if begun:
-            log.warning(
+            _log.warning(
                 "all in sync have lost what their machines' memory held: asking up to %g s how far "
                 "the logs of %d partitions reach: %.500s",
                 WAIT_S,

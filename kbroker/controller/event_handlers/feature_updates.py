@@ -20,7 +20,7 @@ from kbroker.zk.nodes.features import VERSION, FeatureZnode, ZkFeatures
 from kbroker.zk.tree import BadVersionError, NoNodeError
 from kbroker.zk.znode_json import ZnodeFormatError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class FeatureUpdates:
@@ -62,7 +62,7 @@ class FeatureUpdates:
             try:
                 epoch = await self._stored.write(after, node.epoch, self._context.epoch_version)
             except (BadVersionError, NoNodeError) as error:
-                log.warning("something else changed the features meanwhile: %r", error)
+                _log.warning("something else changed the features meanwhile: %r", error)
         if epoch is None:
             refusals = {name: refusal or update_failed() for name, refusal in refusals.items()}
         return FeatureUpdateResult(refusals, epoch)

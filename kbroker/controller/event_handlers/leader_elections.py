@@ -32,7 +32,7 @@ from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.zk.nodes.zk_admin_requests import ZkAdminRequests
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FIRST_BALANCE_AFTER_S = 5.0
 _STRATEGIES = {
@@ -102,7 +102,7 @@ class LeaderElections:
         """Give leaderships back to brokers that have lost too many."""
         percentage = self._settings.imbalance_per_broker_percentage
         for broker_id, partitions in unbalanced_partitions(self._context, percentage).items():
-            log.info("broker %d is to lead %d partitions again", broker_id, len(partitions))
+            _log.info("broker %d is to lead %d partitions again", broker_id, len(partitions))
             await self._states.partitions_online(partitions, ElectionStrategy.PREFERRED)
         if self._settings.check_interval_s is not None:
             self._balance_after(self._settings.check_interval_s)
@@ -113,7 +113,7 @@ class LeaderElections:
             return
         for partition, result in (await self._elect(wanted, ElectionType.PREFERRED)).items():
             if isinstance(result, KafkaError):
-                log.info("no preferred leader elected for %s: %s", partition, result)
+                _log.info("no preferred leader elected for %s: %s", partition, result)
         await self._requests.delete_preferred_election(self._context.epoch_version)
 
     async def _elect(

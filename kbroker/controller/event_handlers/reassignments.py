@@ -33,7 +33,7 @@ from kbroker.zk.nodes.zk_admin_requests import ZkAdminRequests
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_utils import ControllerMovedError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Reassignments:
@@ -55,7 +55,7 @@ class Reassignments:
         """Finish dropping replicas that a controller left when it died in the middle of a move."""
         for partition, broker_ids in sorted(leftovers(self._context).items()):
             if not self._is_going(partition):
-                log.info("%s was moved away from %s, and they are in sync", partition, broker_ids)
+                _log.info("%s was moved away from %s, and they are in sync", partition, broker_ids)
                 await self._drop_replicas(partition, broker_ids)
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
@@ -139,7 +139,7 @@ class Reassignments:
         answers |= await self._begin(moves)
         refused = {p: error for p, error in answers.items() if error is not None}
         for partition, refusal in refused.items():
-            log.warning("%s is not moved to %s: %s", partition, wanted[partition], refusal)
+            _log.warning("%s is not moved to %s: %s", partition, wanted[partition], refusal)
         if refused or not wanted:
             await self._remove_from_request(refused)
         return answers.keys() - refused.keys()
@@ -208,7 +208,7 @@ class Reassignments:
             raise
         except Exception:
             # One partition that cannot move must not keep the others from moving.
-            log.exception("reassignment of %s failed", partition)
+            _log.exception("reassignment of %s failed", partition)
             return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return None
 
@@ -230,7 +230,7 @@ class Reassignments:
         before = self._context.assignment(partition)
         if before == assignment:
             return
-        log.info("reassignment of %s: %s", partition, assignment)
+        _log.info("reassignment of %s: %s", partition, assignment)
         await self._write_assignment(partition, assignment)
         self._context.assignments[partition.topic][partition.partition] = assignment
         # Another reassignment was under way: replicas that it added may no longer be needed.
@@ -250,7 +250,7 @@ class Reassignments:
         await self._write_assignment(partition, assignment)
         await self._remove_from_request([partition])
         self._states.send_metadata(self._context.live_brokers, [partition])
-        log.info("reassignment of %s is complete: %s", partition, assignment.replicas)
+        _log.info("reassignment of %s is complete: %s", partition, assignment.replicas)
 
     async def _move_leader(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         known = self._context.leadership.get(partition)

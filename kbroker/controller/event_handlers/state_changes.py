@@ -41,7 +41,7 @@ from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_paths import PartitionStateWrite
 from kbroker.zk.zk_utils import ZkUtils
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 MAX_CONFLICT_RETRIES = 5
 _AT_ONCE = 1_024  # some milliseconds; all of them share their writes to the tree
@@ -171,7 +171,7 @@ class StateChanges:
         self.partitions_offline(known)
         if len(known) < len(partitions):
             unknown = sorted(set(partitions) - set(known))
-            log.error(
+            _log.error(
                 "state nodes of %d new partitions cannot be read: %.500s", len(unknown), unknown
             )
         return known
@@ -196,7 +196,7 @@ class StateChanges:
             pending = self.partitions.written(writes, versions, batch)
             if not pending:
                 return
-        log.error(
+        _log.error(
             "no leader elected for %d partitions, their state nodes keep changing: %.500s",
             len(pending),
             pending,
@@ -259,7 +259,7 @@ class StateChanges:
             raised = replace(state, leader_epoch=state.leader_epoch + 1)
             if (await self.change_states({partition: raised}))[partition] is not None:
                 return True
-        log.error("the leader epoch of %s cannot be raised", partition)
+        _log.error("the leader epoch of %s cannot be raised", partition)
         return False
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> None:

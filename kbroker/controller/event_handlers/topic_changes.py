@@ -28,7 +28,7 @@ from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_paths import TopicAssignment
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class TopicChanges:
@@ -133,7 +133,9 @@ class TopicChanges:
         try:
             await self._zk.set_topic_assignment(topic, assignment, context.epoch_version)
         except NodeTooLargeError as error:
-            log.error("topic %s stays without an id, its node would be too large: %r", topic, error)
+            _log.error(
+                "topic %s stays without an id, its node would be too large: %r", topic, error
+            )
             return False
         except NoNodeError:
             pass  # gone by now, and a watch will say so
@@ -141,7 +143,7 @@ class TopicChanges:
 
     async def _forget(self, topics: Iterable[str]) -> None:
         for topic in topics:
-            log.warning("topic %s was removed from the tree: it is no longer served", topic)
+            _log.warning("topic %s was removed from the tree: it is no longer served", topic)
             was_queued = self._context.is_queued_for_deletion(topic)
             self._states.topic_removed(topic)
             if was_queued:

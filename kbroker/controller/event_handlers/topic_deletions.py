@@ -17,7 +17,7 @@ from kbroker.controller.state_machines.topic_deletion_manager import (
 )
 from kbroker.turns import ENTRIES, turn
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _TOPICS_AT_ONCE = 64  # a millisecond, if they have few partitions
 
@@ -38,7 +38,7 @@ class TopicDeletions:
         asked = await self._zk.topic_deletions(self._watches.deletions)
         refused = {t for t in asked if t not in context.assignments or not self._manager.enabled}
         if refused:
-            log.warning(
+            _log.warning(
                 "not deleted, as unknown or not allowed (delete.topic.enable): %.500s",
                 sorted(refused),
             )
@@ -86,7 +86,7 @@ class TopicDeletions:
         before: list[DeletionStep] = []
         while steps := await self._due(topics):
             if steps == before:
-                log.error("topics cannot be deleted yet, trying again: %.500s", steps)
+                _log.error("topics cannot be deleted yet, trying again: %.500s", steps)
                 return
             for number, some in enumerate(self._together(steps)):
                 if number:
@@ -165,4 +165,4 @@ class TopicDeletions:
         await self._zk.delete_topics(partitions, context.epoch_version)
         for topic in topics:
             context.remove_topic(topic)
-            log.info("topic %s is deleted", topic)
+            _log.info("topic %s is deleted", topic)

@@ -18,7 +18,7 @@ from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ZkUtils
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 WRITE_BACKOFF_S = 1.0
 UNMADE_RETRY_S = 5.0  # between two attempts to make, or delete, logs for which that failed
@@ -79,6 +79,6 @@ class LogDirEvents:
             try:
                 await self._notifications.propagate_log_dir_event(self._broker_id)
             except TreeError as error:
-                log.debug("log directory event not written: %r", error)
+                _log.debug("log directory event not written: %r", error)
                 self._is_due = True
                 await asyncio.sleep(WRITE_BACKOFF_S)
