@@ -8,11 +8,12 @@ from __future__ import annotations
 from kbroker.apis.authorization import ForEach, named_group
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
-from kbroker.apis.now_or_later import NowOrLater, then
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Again, Parts
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kbroker.turns import turn
 
 _MESSAGES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "Group {} not found.",
@@ -30,23 +31,18 @@ _MESSAGES = {
     ),
     parts=Parts("groups_names", "results", key="", again=Again.LEFT_OUT),
 )
-def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> NowOrLater[DeleteGroupsResponse]:
-    """Delete each group named, once."""
+async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Delete each group named, once, and each in a turn of its own: it may have thousands of
+    offsets.
+    """
     group_ids = list(dict.fromkeys(request.groups_names))
-    outcomes = [ctx.services.groups.delete_group(group_id) for group_id in group_ids]
-    codes = [outcome for outcome in outcomes if isinstance(outcome, ErrorCode)]
-    are_there = len(codes) == len(outcomes)
-    return then(codes if are_there else _awaited(outcomes), _response, group_ids)
-
-
-async def _awaited(outcomes: list[NowOrLater[ErrorCode]]) -> list[ErrorCode]:
-    return [code if isinstance(code, ErrorCode) else await code for code in outcomes]
-
-
-def _response(codes: list[ErrorCode], group_ids: list[str]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[_result(*pair) for pair in zip(group_ids, codes, strict=True)]
-    )
+    outcomes: list[NowOrLater[ErrorCode]] = []
+    for group_id in group_ids:
+        outcomes.append(ctx.services.groups.delete_group(group_id))
+        if outcomes[-1] is not ErrorCode.GROUP_ID_NOT_FOUND:
+            await turn()
+    codes = [code if isinstance(code, ErrorCode) else await code for code in outcomes]
+    return DeleteGroupsResponse(results=list(map(_result, group_ids, codes)))
 
 
 def _result(group_id: str, error: ErrorCode) -> DeleteGroupsResponse.DeletableGroupResult:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -11,6 +13,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from kbroker.turns import turns
 from tests.fakes.brokers.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.brokers.group_caller import GroupCaller
 
@@ -99,3 +102,19 @@ def test_delete_says_for_each_group_what_came_of_it(version: int) -> None:
         ("live", ErrorCode.NON_EMPTY_GROUP),
         ("old", ErrorCode.NONE),
     ]
+
+
+def test_others_have_their_turn_after_each_group_that_is_deleted() -> None:
+    call = caller()
+    value = CommittedOffset(offset=1, commit_timestamp_ms=0)
+    names = [f"g{number}" for number in range(10)]
+    for name in names:
+        call.broker.groups.offsets.commit(Committer(name), [(TopicPartition("t", 0), value)])
+
+    async def deleted() -> int:
+        given = turns().given
+        response = await call.answer(DeleteGroupsRequest(groups_names=names), 2)
+        assert [each.error_code for each in response.results] == [ErrorCode.NONE] * 10
+        return turns().given - given
+
+    assert asyncio.run(deleted()) >= 9
