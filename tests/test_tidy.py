@@ -194,7 +194,7 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(
 NUMBERS_THAT_COUNT_NOTHING = {
     "log/segments/file_records.py": {"cuts"},
     "log/partition/leader_epoch_cache.py": {"changes"},
-    "log/partition/local_log.py": {"cuts"},
+    "log/partition/log_offsets.py": {"cuts"},
     "memory_room.py": {"taken_bytes"},
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},

@@ -166,15 +166,15 @@ class Appends:
         """Whether the answer of an append waits for followers or the disk; what has to be flushed
         is under way then.
         """
-        log = partition.log
+        offsets = partition.log.offsets
         commit = self.shared_flush
         if commit is not None and (
-            last_offset + 1 >= log.flush_due_offset or required_acks in commit.waiting_acks
+            last_offset + 1 >= offsets.flush_due_offset or required_acks in commit.waiting_acks
         ):
             must_flush = self._must_flush(partition, last_offset + 1, required_acks)
             if must_flush and required_acks:
                 return True
-        return required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= last_offset
+        return required_acks == REQUIRED_ACKS_ALL and offsets.high_watermark <= last_offset
 
     def _wake_readers(self, results: Results) -> None:
         for result in results:

@@ -132,7 +132,8 @@ class FetchReader:
         if not params.knows_zstd:
             _check_can_read(params, log.config)
         isolation = params.isolation
-        high_watermark = log.high_watermark  # before the read: never more than was readable
+        offsets = log.offsets
+        high_watermark = offsets.high_watermark  # before the read: never more than was readable
         found = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
         aborted = None
         if isolation is _TXN_COMMITTED:
@@ -147,7 +148,7 @@ class FetchReader:
             asked.topic_partition.partition,
             high_watermark,
             log.last_stable_offset,
-            log.log_start_offset,
+            offsets.log_start_offset,
             aborted,
             b"" if cut and not params.is_hard_limit else found.records,
         )

@@ -199,7 +199,7 @@ class Partition:
         log = self.log
         info = log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin, limit=limit)
         if self._is_alone:
-            log.update_high_watermark(log.log_end_offset)
+            log.update_high_watermark(log.offsets.log_end_offset)
         else:
             self.append_has_committed = self.maybe_increment_high_watermark(now_ms)
         return info
@@ -321,7 +321,7 @@ class Partition:
         Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
         """
         log, info = self.log, None
-        for part in parts_for(records, log.rules.segment_bytes):
+        for part in parts_for(records, log.config.segment_bytes):
             appended = log.append_as_follower(part, now_ms, leader_start_offset)
             info = appended if appended.last_offset >= 0 else info
         return info

@@ -107,7 +107,7 @@ class SharedFlush:
         log = partition.log
         if log.recovery_point >= end_offset:
             return False
-        if end_offset >= log.flush_due_offset or self._policy is FlushPolicy.ALWAYS:
+        if end_offset >= log.offsets.flush_due_offset or self._policy is FlushPolicy.ALWAYS:
             return True
         return required_acks in self.waiting_acks and partition.state.fewest_in_sync < SAFE_REPLICAS
 

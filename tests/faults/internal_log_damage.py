@@ -157,7 +157,7 @@ class Case:
                 if log is None:
                     self.problems.append("the log was not opened")
                     return
-                log.cleaned_end_offset = self._template.cleaned_end_offset  # the cleaner's doing
+                log.offsets.cleaned_to(self._template.cleaned_end_offset)  # the cleaner's doing
                 log.update_high_watermark(log.log_end_offset)
                 broker = GroupBroker(lead=False, time=VirtualTime(NOW_MS + _MONTH_MS))
                 broker.lead(DiskOffsetsLog(log))

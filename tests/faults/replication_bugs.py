@@ -17,9 +17,10 @@ from kbroker.controller.event_handlers import cluster_changes
 from kbroker.controller.state_machines import partition_state_machine
 from kbroker.coordinator.runtime.batch_append import BatchAppend
 from kbroker.errors import ErrorCode
-from kbroker.log.partition import local_log
+from kbroker.log.partition import log_producers
 from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.replication import partition as partition_module
 from kbroker.replication.delayed_produce import DelayedProduce
@@ -74,19 +75,19 @@ def cut_one_record_too_late() -> AbstractContextManager[Any]:
 
 def producers_remembered_after_a_cut() -> AbstractContextManager[Any]:
     """A log remembers batches of producers although they were cut off."""
-    return patch.object(local_log, "rewind", lambda *_, **named: named["end_offset"])
+    return patch.object(log_producers, "rewind", lambda *_, **named: named["end_offset"])
 
 
 def high_watermark_kept_after_a_cut() -> AbstractContextManager[Any]:
     """The high watermark stays where a log is cut below it."""
-    original = local_log.LocalLog._end_at
+    original = LogOffsets.end_at
 
-    def end_at(log: Any, end_offset: int) -> None:
-        before = log.high_watermark
-        original(log, end_offset)
-        log.high_watermark = before
+    def end_at(offsets: Any, end_offset: int) -> None:
+        before = offsets.high_watermark
+        original(offsets, end_offset)
+        offsets.high_watermark = before
 
-    return patch.object(local_log.LocalLog, "_end_at", end_at)
+    return patch.object(LogOffsets, "end_at", end_at)
 
 
 # ---- leaders and their fences

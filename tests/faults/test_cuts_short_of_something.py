@@ -315,7 +315,7 @@ def test_a_log_that_found_no_room_for_its_new_beginning_goes_on_when_there_is(
     logs.checkpoint_recovery_points()
     with suppress(KafkaError):
         log.append_as_leader(batch(b"refused, or the first"), 1, NOW_MS)
-    assert log.unfinished_cut or log.segments.active.base_offset <= log.log_end_offset
+    assert log.offsets.unfinished_cut or log.segments.active.base_offset <= log.log_end_offset
     disk.heal()
     with suppress(KafkaError):
         log.truncate_fully_and_start_at(start, NOW_MS)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
-from unittest.mock import PropertyMock, patch
+from unittest.mock import patch
 
 from kbroker.coordinator import transaction_coordinator
 from kbroker.coordinator.group.offsets import GroupOffsets
@@ -25,7 +25,7 @@ from kbroker.coordinator.transaction.store import TransactionStore
 from kbroker.coordinator.transaction.transaction import Transaction, TransactionState
 from kbroker.coordinator.transaction.upkeep import TransactionUpkeep
 from kbroker.errors import ErrorCode
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.segments.transaction_index import TransactionIndex
 from kbroker.model import TRANSACTION_STATE_TOPIC
@@ -259,9 +259,7 @@ def offsets_of_transactions_not_loaded() -> AbstractContextManager[Any]:
 
 def stable_offset_of_the_high_watermark() -> AbstractContextManager[Any]:
     """Open transactions hold nobody back."""
-    stable = PropertyMock()
-    stable.__get__ = lambda _, log, __=None: log.high_watermark
-    return patch.object(LocalLog, "last_stable_offset", stable)
+    return patch.object(LogOffsets, "last_stable_offset", lambda offsets, _: offsets.high_watermark)
 
 
 def aborted_transactions_cut_off() -> AbstractContextManager[Any]:

@@ -190,7 +190,7 @@ def apply_trusted(
             base_offset = header.base_offset
             last_offset = base_offset + header.last_offset_delta
             state.update(header, base_offset, last_offset, header.max_timestamp)
-    state.map_end_offset = headers[-1].next_offset
+    state.advance_to(headers[-1].next_offset)
 
 
 def _header_at(view: memoryview, position: int) -> BatchHeader | None:

@@ -40,7 +40,7 @@ class CleanerCheckpoints:
                 offsets = {}
             self._saved[directory.path] = offsets
             for log in self._logs_in(directory):
-                log.cleaned_end_offset = offsets.get(log.topic_partition)
+                log.offsets.cleaned_to(offsets.get(log.topic_partition))
 
     def save(self) -> None:
         """Write the files of directories where something changed."""

@@ -155,7 +155,7 @@ class LogCleaner:
         for log in self._logs.all_logs():
             if not log.config.is_compacted or log.failure is not None:
                 continue
-            if log.copied_up_to is not None:  # it moves to another disk: its offsets stay
+            if log.offsets.copied_up_to is not None:  # it moves to another disk: its offsets stay
                 continue
             if id(log) not in busy and log not in self._uncleanable:
                 target = self._examine(log)
@@ -167,7 +167,7 @@ class LogCleaner:
         try:
             first_dirty = first_dirty_offset(log)
             if log.cleaned_end_offset not in (None, first_dirty):
-                log.cleaned_end_offset = first_dirty
+                log.offsets.cleaned_to(first_dirty)
             return log_to_clean(log, first_dirty, self._clock.now_ms())
         except StorageError as error:
             self._disk_failed(log, error)
@@ -246,7 +246,7 @@ class LogCleaner:
     def _begin_swaps(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
         # With all names safe, a start that finds a `.cleaned` file knows of a swap undone.
         below = cleaning.job.first_uncleanable_offset
-        expect_gaps = partial(cleaning.log.expect_gaps, below)
+        expect_gaps = partial(cleaning.log.partition_directory.before_gap, below)
         self._sync_then(cleaning, lambda: self._stage(cleaning, groups), expect_gaps)
 
     def _stage(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
@@ -361,7 +361,7 @@ class LogCleaner:
             and log.cuts == cleaning.cuts
             and log.failure is None
             and log.config.is_compacted
-            and log.copied_up_to is None
+            and log.offsets.copied_up_to is None
             and self._logs.get_log(log.topic_partition) is log
         )
 
@@ -380,7 +380,7 @@ class LogCleaner:
         self._running.remove(cleaning)
         end = cleaning.end
         if isinstance(end, CleaningDone) and self._is_current(cleaning):
-            cleaning.log.cleaned_end_offset = end.end_offset
+            cleaning.log.offsets.cleaned_to(end.end_offset)
             self._checkpoints.save()
             _log_stats(cleaning, end)
             if not self._is_stopped:

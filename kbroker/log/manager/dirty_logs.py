@@ -39,7 +39,7 @@ class DirtyLogs:
             return 0
         is_due = (
             waiting >= log.config.flush_messages
-            or now_ms - log.last_flush_ms >= log.config.flush_ms
+            or now_ms - log.flushes.last_ms >= log.config.flush_ms
         )
         up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
         return self._flush(log, up_to_offset, now_ms)

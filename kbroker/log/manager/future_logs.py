@@ -115,7 +115,7 @@ class FutureLogs:
             if error is not None and pending is not None:
                 future.flush_failed(pending, error)
             elif error is not None:
-                future.failed(error)
+                future.partition_directory.failed(error)
             elif pending is not None:
                 future.complete_flush(pending, self._clock.now_ms())
             done()
@@ -137,7 +137,7 @@ class FutureLogs:
             future.flush(and_closed=True)
             _note_start(target, future, log.log_start_offset)
         except StorageError as error:
-            raise future.failed(error) from error
+            raise future.partition_directory.failed(error) from error
         replaced = f"{home.path}/{replaced_directory_name(topic_partition, future.directory)}"
         name = f"{target.path}/{log_directory_name(topic_partition)}"
         self._make_way(log, home, replaced)
@@ -145,7 +145,7 @@ class FutureLogs:
             self._file_system.rename(future.directory, name)
         except StorageError as error:
             self._undo(log, home, replaced)
-            raise future.failed(error) from error
+            raise future.partition_directory.failed(error) from error
         self._switch(log, future, target)
         self._leave(topic_partition, home)
         self._follow(log, replaced)
@@ -159,25 +159,27 @@ class FutureLogs:
         try:
             self._file_system.rename(log.directory, replaced)
         except StorageError as error:
-            raise log.failed(error) from error
+            raise log.partition_directory.failed(error) from error
         try:
             self._file_system.sync_directory(home.path)
         except StorageError as error:
             self._undo(log, home, replaced)
-            raise log.failed(error) from error
+            raise log.partition_directory.failed(error) from error
 
     def _undo(self, log: Log, home: LogDirectory, replaced: str) -> None:
         """The log goes on under its name: by the other one, a start would take it for the older."""
         try:
             self._file_system.rename(replaced, log.directory)
         except StorageError as error:
-            log.failed(StorageError(log.directory, error.operation, EIO, str(error)))
+            log.partition_directory.failed(
+                StorageError(log.directory, error.operation, EIO, str(error))
+            )
             return
         log.files.unsynced.place_changed()  # no record after this is safe without the name
         try:
             self._file_system.sync_directory(home.path)
         except StorageError as error:
-            log.failed(error)
+            log.partition_directory.failed(error)
 
     def _switch(self, log: Log, future: Log, target: LogDirectory) -> None:
         topic_partition = log.topic_partition
@@ -185,7 +187,6 @@ class FutureLogs:
         self._open.logs[topic_partition] = future
         self._open.homes[topic_partition] = target
         future.take_place_of(log)
-        log.is_deleted = True
 
     def _switched(
         self, log: Log, home: LogDirectory, target: LogDirectory, error: StorageError | None
@@ -204,7 +205,7 @@ class FutureLogs:
     def _retire(self, log: Log, home: LogDirectory) -> None:
         """Rename it to what is to be removed, and forget what checkpoints say of it."""
         path = f"{home.path}/{delete_directory_name(log.topic_partition, uuid4())}"
-        log.is_deleted = True
+        log.partition_directory.deleted()
         try:
             self._file_system.rename(log.directory, path)
         except StorageError as error:

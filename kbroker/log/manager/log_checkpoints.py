@@ -26,7 +26,6 @@ from kbroker.log.disk.format import (
 )
 from kbroker.log.manager.open_logs import OpenLogs
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_flush import recovery_point_to_note
 from kbroker.model import TopicPartition
 
 # Told the partitions whose log start could not be written.
@@ -51,7 +50,7 @@ class LogCheckpoints:
 
     def recovery_points(self) -> Iterator[None]:
         """Up to where each log is on the disk."""
-        return self._written_in_steps(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
+        return self._written_in_steps(RECOVERY_POINT_CHECKPOINT_FILE, _recovery_point_to_note)
 
     def high_watermarks(
         self, high_watermark_of: Callable[[TopicPartition], int | None]
@@ -134,7 +133,7 @@ class LogCheckpoints:
                 for file in (CLEANER_OFFSET_CHECKPOINT_FILE, REPLICATION_OFFSET_CHECKPOINT_FILE):
                     self._begun[file] += 1
                     self._directories.forget_offsets(directory, file, gone, noted)
-        self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note, noted, affected)
+        self._write(RECOVERY_POINT_CHECKPOINT_FILE, _recovery_point_to_note, noted, affected)
         self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written, affected)
 
     def _want_no_more(self, topic_partition: TopicPartition, offset: int) -> None:
@@ -241,3 +240,7 @@ class _Gathering:
             self._offsets.pop(topic_partition, None)
             self.look_at(log)
         return self._offsets
+
+
+def _recovery_point_to_note(log: Log) -> int:
+    return log.flushes.recovery_point_to_note()

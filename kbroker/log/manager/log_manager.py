@@ -285,8 +285,8 @@ class LogManager:
         """Stop cleanly: close and flush the logs, write checkpoints and markers, release all."""
         for log in self._open.online_with_futures():
             try:
-                if log.unfinished_cut is not None:
-                    log.truncate_to(log.unfinished_cut)
+                if log.offsets.unfinished_cut is not None:
+                    log.truncate_to(log.offsets.unfinished_cut)
                 log.close()
                 log.flush(and_closed=True)
             except (KafkaError, StorageError) as error:

@@ -37,7 +37,7 @@ class OpenLogs:
 
     def adopt(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         """Serve a log that lies there."""
-        log.last_flush_ms = now_ms
+        log.flushes.count_from(now_ms)
         self.logs[log.topic_partition] = log
         self.homes[log.topic_partition] = directory
 
@@ -78,16 +78,16 @@ class OpenLogs:
     def adopt_future(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
         """Let a copy grow there. Its log is not cleaned meanwhile: offsets that are copied stay."""
         topic_partition = log.topic_partition
-        log.last_flush_ms = now_ms
+        log.flushes.count_from(now_ms)
         self.futures[topic_partition] = log
         self.future_homes[topic_partition] = directory
-        self.logs[topic_partition].copied_up_to = log.log_end_offset
+        self.logs[topic_partition].offsets.copied_to(log.log_end_offset)
 
     def remove_future(self, topic_partition: TopicPartition) -> Log:
         """The copy grows no more."""
         self.last_move = object()
         if topic_partition in self.logs:
-            self.logs[topic_partition].copied_up_to = None
+            self.logs[topic_partition].offsets.copied_to(None)
         del self.future_homes[topic_partition]
         return self.futures.pop(topic_partition)
 
@@ -131,12 +131,10 @@ class OpenLogs:
         """The logs in a directory are lost with it: which they are. Copies there are given up."""
         for topic_partition, home in list(self.future_homes.items()):
             if home is directory:
-                future = self.remove_future(topic_partition)
-                future.failure = future.failure or error
+                self.remove_future(topic_partition).partition_directory.lost(error)
         lost = [tp for tp, home in self.homes.items() if home is directory]
         for topic_partition in lost:
-            log = self.logs[topic_partition]
-            log.failure = log.failure or error
+            self.logs[topic_partition].partition_directory.lost(error)
         return lost
 
     def emptiest(self, directories: Sequence[LogDirectory]) -> LogDirectory:

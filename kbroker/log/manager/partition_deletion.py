@@ -65,7 +65,7 @@ class PartitionDeletion:
             log.close_files()
             self._directories.fail(log.directory, error)
             raise
-        log.is_deleted = True
+        log.partition_directory.deleted()
         remove_at_ms = now_ms + log.config.file_delete_delay_ms
         self._renamed[log.topic_partition] = _Renamed(home, target, remove_at_ms)
         home.gone.add(log.topic_partition)

@@ -23,7 +23,6 @@ from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.write_runner import InTurn, Prepared
 from kbroker.log.manager.log_checkpoints import LogCheckpoints
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_retention import before_start
 from kbroker.model import TopicPartition
 
 _LOGS_AT_ONCE = 50
@@ -105,7 +104,7 @@ class SegmentDeletion:
     def _take_out(
         self, log: Log, count: int, now_ms: int, *, is_first: bool = True
     ) -> Prepared | None:
-        if log.failure is not None or log.is_deleted or not before_start(log):
+        if log.failure is not None or log.is_deleted or not log.expired_segments():
             return None
         try:
             renaming = log.let_go_of_expired(count, now_ms)

@@ -110,4 +110,4 @@ class SegmentRenaming:
     def _tell(self) -> None:
         for part, path in zip(self._parts, self._paths, strict=True):
             if part.path == path and self._file_system.exists(path + DELETED_SUFFIX):
-                part.path = path + DELETED_SUFFIX
+                part.renamed(path + DELETED_SUFFIX)

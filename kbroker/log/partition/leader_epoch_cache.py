@@ -71,6 +71,10 @@ class LeaderEpochCache:
         """
         return self._entries[0] if self._entries else None
 
+    def keep(self, is_kept: bool) -> None:
+        """Note epochs from now on, or none."""
+        self.is_kept = is_kept
+
     def store_in(self, store: Callable[[list[EpochEntry]], None]) -> None:
         """The file is elsewhere from now on."""
         self._store = store

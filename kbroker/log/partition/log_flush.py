@@ -9,55 +9,88 @@ from __future__ import annotations
 from errno import ENOENT
 
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.partition.log_state import PendingFlush
 
 
-def begin(
-    log: LocalLog, up_to_offset: int | None = None, *, and_closed: bool = False
-) -> PendingFlush | None:
-    """See `Log.begin_flush`."""
-    end_offset = log.log_end_offset
-    if up_to_offset is not None:
-        end_offset = min(up_to_offset, end_offset)  # a segment that has to go may begin beyond it
-    start_offset = log.recovery_point
-    if end_offset <= start_offset:
-        unsynced = log.files.unsynced
-        if not and_closed or not (unsynced.is_due or unsynced.has_new_place):
-            return None
-        start_offset = end_offset
-    return log.files.begin_flush(
-        start_offset=start_offset,
-        end_offset=end_offset,
-        epochs=log.leader_epoch_cache.changes,
-        cuts=log.cuts,
-    )
+class LogFlush:
+    """The syncs of one log."""
 
+    __slots__ = ("_directory", "_epochs", "_files", "_offsets", "last_ms")
 
-def recovery_point_to_note(log: LocalLog) -> int:
-    """The recovery point as a checkpoint may name it: recovery begins with the segment that holds
-    it, and must not leave out one whose indexes are not on the disk.
+    def __init__(self, parts: LogParts) -> None:
+        self.last_ms = 0
+        self._directory = parts.directory
+        self._offsets = parts.offsets
+        self._files = parts.files
+        self._epochs = parts.epochs
 
-    An active segment that is on the disk to its end could be closed right there.
-    """
-    files = log.files
-    first_closed = files.unsynced.first_closed_offset
-    if first_closed is not None:
-        return min(log.recovery_point, first_closed)
-    could_be_closed = files.is_active_open and log.recovery_point == log.log_end_offset
-    if could_be_closed and files.segments.active.size_bytes:
-        return log.recovery_point - 1
-    return log.recovery_point
+    def count_from(self, now_ms: int) -> None:
+        """Let `flush.ms` begin."""
+        self.last_ms = now_ms
 
+    def begin(
+        self, up_to_offset: int | None = None, *, and_closed: bool = False
+    ) -> PendingFlush | None:
+        """Return the syncs that bring all below `up_to_offset` (None: log end) to the disk, if any;
+        `and_closed`: also if only files of closed segments wait for it.
+        """
+        offsets = self._offsets
+        end_offset = offsets.log_end_offset
+        if up_to_offset is not None:
+            end_offset = min(up_to_offset, end_offset)  # a segment that goes may begin beyond it
+        start_offset = offsets.recovery_point
+        if end_offset <= start_offset:
+            unsynced = self._files.unsynced
+            if not and_closed or not (unsynced.is_due or unsynced.has_new_place):
+                return None
+            start_offset = end_offset
+        return self._files.begin_flush(
+            start_offset=start_offset,
+            end_offset=end_offset,
+            epochs=self._epochs.changes,
+            cuts=offsets.cuts,
+        )
 
-def may_begin_again(log: LocalLog, flush: PendingFlush, error: StorageError) -> bool:
-    """True where a sync failed for no fault of the disk: no descriptor was free, or files were
-    renamed or removed meanwhile by the log itself.
-    """
-    if log.failure is not None or log.is_deleted:
+    def complete(self, flush: PendingFlush, now_ms: int = 0) -> None:
+        """All of `flush` has been synced: recovery may start after its records."""
+        self.last_ms = now_ms
+        # After a cut, other records have those offsets; and the system reports a failed sync once.
+        if flush.cuts == self._offsets.cuts and self._directory.failure is None:
+            self._files.unsynced.synced(flush.marks)
+            self._offsets.flushed_to(flush.end_offset)
+
+    def failed(self, flush: PendingFlush, error: StorageError) -> bool:
+        """The sync of `flush` failed, and the log with it; True if it is to be begun again."""
+        if self._may_begin_again(flush, error):
+            return True
+        if not self._directory.is_deleted:
+            self._directory.failed(error)
         return False
-    if error.errno == ENOENT:
-        now = begin(log, flush.end_offset, and_closed=True)
-        # None: retention has taken the files, and nothing waits for a sync any more.
-        return now is None or (now.files, now.directories) != (flush.files, flush.directories)
-    return error.is_out_of_descriptors
+
+    def recovery_point_to_note(self) -> int:
+        """The recovery point as a checkpoint may name it: recovery begins with the segment that
+        holds it, and must not leave out one whose indexes are not on the disk.
+
+        An active segment that is on the disk to its end could be closed right there.
+        """
+        offsets, files = self._offsets, self._files
+        first_closed = files.unsynced.first_closed_offset
+        if first_closed is not None:
+            return min(offsets.recovery_point, first_closed)
+        could_be_closed = files.is_active_open and offsets.recovery_point == offsets.log_end_offset
+        if could_be_closed and files.segments.active.size_bytes:
+            return offsets.recovery_point - 1
+        return offsets.recovery_point
+
+    def _may_begin_again(self, flush: PendingFlush, error: StorageError) -> bool:
+        """Whether a sync failed for no fault of the disk: no descriptor was free, or files were
+        renamed or removed meanwhile by the log itself.
+        """
+        if self._directory.failure is not None or self._directory.is_deleted:
+            return False
+        if error.errno == ENOENT:
+            now = self.begin(flush.end_offset, and_closed=True)
+            # None: retention has taken the files, and nothing waits for a sync any more.
+            return now is None or (now.files, now.directories) != (flush.files, flush.directories)
+        return error.is_out_of_descriptors

@@ -57,10 +57,18 @@ class ReplayedLog(Protocol):
     """What a replay needs of a log; `segments` only where something is damaged."""
 
     segments: LogSegments
-    producer_state: ProducerStateManager
-    log_start_offset: int
-    log_end_offset: int
-    cleaned_end_offset: int | None
+
+    @property
+    def producer_state(self) -> ProducerStateManager: ...
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def cleaned_end_offset(self) -> int | None: ...
 
     def read(
         self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool

@@ -11,62 +11,36 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.segments.log_segment import LogSegment
+from kbroker.log.segments.log_segments import LogSegments
 
 Breaches = Callable[[LogSegment, int], bool]  # (segment, its end offset) -> it may go
 
 
-class RetentionBounds:
-    """Where a log starts and ends for its readers; offsets."""
-
-    __slots__ = ("high_watermark", "log_end_offset", "log_start_offset")
-
-    def __init__(self, log_start_offset: int, high_watermark: int, log_end_offset: int) -> None:
-        self.log_start_offset = log_start_offset
-        self.high_watermark = high_watermark
-        self.log_end_offset = log_end_offset
-
-
-def expire(log: LocalLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
-    """See `Log.expire_segments`; `roll` starts an empty segment where there is room."""
-    if log.unfinished_cut is not None:
-        return False
-    bounds = RetentionBounds(log.log_start_offset, log.high_watermark, log.log_end_offset)
-    count = deletable_segments(
-        list(log.segments), log.config, bounds, lambda segment: now_ms - segment.newest_ms
-    )
-    if count == len(log.segments) and not roll(now_ms):
-        count -= 1
-    if count:
-        log.maybe_increment_log_start_offset(log.segments[count].base_offset)
-    return count > 0
-
-
-def before_start(log: LocalLog) -> list[LogSegment]:
+def before_start(segments: LogSegments, log_start_offset: int) -> list[LogSegment]:
     """The segments that are before the log start as a whole, the oldest first."""
-    ends = log.segments.base_offsets[1:]
-    count = bisect_right(ends, log.log_start_offset)
-    return list(log.segments)[:count]
+    count = bisect_right(segments.base_offsets[1:], log_start_offset)
+    return list(segments)[:count]
 
 
 def deletable_segments(
     segments: Sequence[LogSegment],
     config: TopicConfig,
-    bounds: RetentionBounds,
-    age_ms: Callable[[LogSegment], int],
+    offsets: LogOffsets,
+    now_ms: int,
 ) -> int:
     """How many of the oldest segments may go under any of the topic's limits.
 
     Compacted topics without the policy `delete` lose segments only to the log start offset.
     """
-    limits: list[Breaches] = [lambda _, end_offset: end_offset <= bounds.log_start_offset]
+    limits: list[Breaches] = [lambda _, end_offset: end_offset <= offsets.log_start_offset]
     if config.is_deleted:
         if config.retention_ms >= 0:
-            limits.append(lambda segment, _: age_ms(segment) > config.retention_ms)
+            limits.append(lambda segment, _: now_ms - segment.newest_ms > config.retention_ms)
         if config.retention_bytes >= 0:
             limits.append(_above_size(segments, config.retention_bytes))
-    return max(_leading(segments, bounds, breaches) for breaches in limits)
+    return max(_leading(segments, offsets, breaches) for breaches in limits)
 
 
 def _above_size(segments: Sequence[LogSegment], retention_bytes: int) -> Breaches:
@@ -82,13 +56,13 @@ def _above_size(segments: Sequence[LogSegment], retention_bytes: int) -> Breache
     return breaches
 
 
-def _leading(segments: Sequence[LogSegment], bounds: RetentionBounds, breaches: Breaches) -> int:
+def _leading(segments: Sequence[LogSegment], offsets: LogOffsets, breaches: Breaches) -> int:
     count = 0
     last = len(segments) - 1
     for index, segment in enumerate(segments):
         is_last = index == last
-        end_offset = bounds.log_end_offset if is_last else segments[index + 1].base_offset
-        if end_offset > bounds.high_watermark or (is_last and not segment.size_bytes):
+        end_offset = offsets.log_end_offset if is_last else segments[index + 1].base_offset
+        if end_offset > offsets.high_watermark or (is_last and not segment.size_bytes):
             break
         if not breaches(segment, end_offset):
             break

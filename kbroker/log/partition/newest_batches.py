@@ -11,7 +11,7 @@ from heapq import nlargest
 from typing import Final
 
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log import Log
 from kbroker.log.partition.time_lookup import TimedBatch
 from kbroker.turns import ENTRIES
 
@@ -30,7 +30,7 @@ class NewestBatches:
         self._next_offset = 0
         self._end_offset: int | None = None  # of the log as it was when the pass began
 
-    def look(self, log: LocalLog) -> bool:
+    def look(self, log: Log) -> bool:
         """Look at some more headers; False: that was all. KafkaError(KAFKA_STORAGE_ERROR)."""
         if self._end_offset is None:
             self._end_offset = log.log_end_offset
@@ -38,7 +38,7 @@ class NewestBatches:
         try:
             ranks = list(self._slice(log, begun))
         except StorageError as error:
-            raise log.failed(error) from error
+            raise log.partition_directory.failed(error) from error
         self._found = nlargest(_MOST, self._found + [rank for rank in ranks if rank < self._after])
         return begun < self._next_offset < self._end_offset
 
@@ -46,7 +46,7 @@ class NewestBatches:
         """(time, base offset) of each."""
         return tuple((timestamp, -offset) for timestamp, offset in self._found)
 
-    def _slice(self, log: LocalLog, offset: int) -> Iterator[tuple[int, int]]:
+    def _slice(self, log: Log, offset: int) -> Iterator[tuple[int, int]]:
         """The ranks of some batches from there on."""
         count = size_bytes = 0
         for segment in log.segments.from_offset(offset):

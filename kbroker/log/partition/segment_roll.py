@@ -1,17 +1,19 @@
-"""Where a segment rolls: when the records to append belong into a new one, and what starting that
-does.
+"""When a segment rolls: whether records belong into a new one, and what starting that does.
 
 Law: a segment is left when it is full, old, or cannot say an offset any more; an empty one is never
-too old. Ages are counted in the records' own time, where they have one, so that a follower rolls
-where its leader did. (Retention rolls, too: see `log_retention`.)
+too old. Ages are counted in the records' own time, if they have one, so that a follower rolls where
+its leader did. (Retention and cuts roll, too.)
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from kbroker.log.disk.file_system import StorageError
 from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log_producers import LogProducers
+from kbroker.log.partition.partition_directory import PartitionDirectory
+from kbroker.log.partition.segment_store import SegmentStore
 from kbroker.log.segments.log_segment import LogSegment
 
 
@@ -27,7 +29,7 @@ class RollParams(NamedTuple):
 
 
 def should_roll(segment: LogSegment, params: RollParams) -> bool:
-    """True where the records belong into a new segment: size, full index, far offset, age."""
+    """Return whether the records belong into a new segment: size, full index, far offset, age."""
     # Runs for every append, so it takes its parameters apart at once and calls nothing.
     max_segment_ms, max_segment_bytes, max_timestamp, max_offset, size_bytes, now_ms = params
     size = segment.records.size_bytes
@@ -46,14 +48,32 @@ def should_roll(segment: LogSegment, params: RollParams) -> bool:
     return age_ms > max_segment_ms - segment.roll_jitter_ms
 
 
-def roll_at(log: LocalLog, base_offset: int, now_ms: int) -> LogSegment:
-    """Start the next segment at `base_offset`, unless the active one is empty and does.
-    StorageError.
-    """
-    active = log.segments.active
-    if active.base_offset == base_offset and not active.size_bytes:
-        return active
-    log.environment.before_roll(log.directory, log.topic_partition)
-    log.producer_state.map_end_offset = base_offset
-    log.begin_snapshot()
-    return log.files.roll(base_offset, now_ms)
+class SegmentRoll:
+    """Starts the segments of one log."""
+
+    __slots__ = ("_directory", "_files", "_producers")
+
+    def __init__(
+        self, directory: PartitionDirectory, files: SegmentStore, producers: LogProducers
+    ) -> None:
+        self._directory = directory
+        self._files = files
+        self._producers = producers
+
+    def start_at(self, base_offset: int, now_ms: int) -> LogSegment:
+        """Start the next segment there, unless the active one is empty and does. StorageError."""
+        active = self._files.segments.active
+        if active.base_offset == base_offset and not active.size_bytes:
+            return active
+        self._directory.before_roll()
+        self._producers.begin_segment(base_offset)
+        return self._files.roll(base_offset, now_ms)
+
+    def start_if_there_is_room(self, base_offset: int, now_ms: int) -> bool:
+        """Do that; False if there is no room. KafkaError(KAFKA_STORAGE_ERROR)."""
+        try:
+            return bool(self.start_at(base_offset, now_ms))
+        except StorageError as error:
+            if error.is_passing:
+                return False
+            raise self._directory.failed(error) from error

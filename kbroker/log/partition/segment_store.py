@@ -65,7 +65,7 @@ class SegmentStore:
         self._jitter_ms = config.segment_jitter_ms
         self._segment_config = segment_config(config)
         for segment in self.segments:
-            segment.config = self._segment_config
+            segment.use(self._segment_config)
 
     def activate(self) -> None:
         """Open the last segment for appends. Its file may be made only now: a power loss has taken
@@ -96,7 +96,7 @@ class SegmentStore:
             self._file_system, self.directory, base_offset, self._segment_config, created_ms=now_ms
         )
         if self._jitter_ms:
-            segment.roll_jitter_ms = self._draw_jitter(self._jitter_ms)
+            segment.roll_earlier_by(self._draw_jitter(self._jitter_ms))
         return segment
 
     def roll(self, base_offset: int, now_ms: int) -> LogSegment:
@@ -264,5 +264,6 @@ class SegmentStore:
         self.close_files()
         self.segments.move(self.directory, directory)
         self._doomed.move(self.directory, directory)
-        self.directory = self.snapshots.directory = directory
+        self.directory = directory
+        self.snapshots.move_to(directory)
         self.unsynced.place_changed()

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_rules import AT_ONCE_RECORDS
-from kbroker.log.partition.local_log import LocalLog
 from kbroker.log.segments.fetch_data_info import TimestampAndOffset
+from kbroker.log.segments.log_segments import LogSegments
 from kbroker.record.old_messages import OldMessages
 from kbroker.record.record_batch import MAGIC, BatchHeader, record_stream
 from kbroker.record.record_stream import Pace
@@ -48,44 +48,41 @@ class TimedBatch(NamedTuple):
         else:
             messages = OldMessages.of(header, records, pace)
             found = messages.first_at(self.timestamp, self.starting_offset)
-        return self._told(*found) if found is not None else None
+        return self._found(*found) if found is not None else None
 
-    def _told(self, timestamp: int, offset: int) -> TimestampAndOffset:
+    def _found(self, timestamp: int, offset: int) -> TimestampAndOffset:
         epoch = self.header.partition_leader_epoch
         return TimestampAndOffset(timestamp, offset, epoch if epoch >= 0 else None)
 
 
 def search(
-    log: LocalLog, timestamp_ms: int, starting_offset: int
+    segments: LogSegments, timestamp_ms: int, starting_offset: int
 ) -> TimestampAndOffset | TimedBatch | None:
     """The first record at or after a time and an offset, looked for in small batches, a few of
     them; else the batch to look into for it, after which the search goes on: a large one, or one
-    that cannot be read. None for neither.
+    that cannot be read. None if there is neither.
     """
-    batch = next_timed_batch(log, timestamp_ms, starting_offset)
+    batch = next_timed_batch(segments, timestamp_ms, starting_offset)
     for _ in range(_LOOKED_INTO_AT_ONCE):
         if batch is None or batch.takes_long:
             break
         try:
             found = batch.search()
         except KafkaError:
-            break  # whoever looks into it again tells of it
+            break  # whoever looks into it again reports it
         if found is not None:
             return found
-        batch = next_timed_batch(log, timestamp_ms, batch.header.next_offset)
+        batch = next_timed_batch(segments, timestamp_ms, batch.header.next_offset)
     return batch
 
 
-def next_timed_batch(log: LocalLog, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
+def next_timed_batch(
+    segments: LogSegments, timestamp_ms: int, starting_offset: int
+) -> TimedBatch | None:
     """The first batch with offsets from there on that mentions a record at or after a time."""
-    for segment in log.segments.from_offset(starting_offset):
+    for segment in segments.from_offset(starting_offset):
         if segment.largest_timestamp >= timestamp_ms:
             found = segment.batch_at_time(timestamp_ms, starting_offset)
             if found is not None:
                 return TimedBatch(*found, timestamp_ms, starting_offset)
     return None
-
-
-def largest_timestamp(log: LocalLog) -> int:
-    """The newest time that a segment of the log mentions; -1 for none."""
-    return max(segment.largest_timestamp for segment in log.segments)

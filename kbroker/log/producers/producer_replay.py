@@ -107,7 +107,7 @@ def replay_segments(
             if header.last_offset >= start_offset and header.producer_id >= 0:
                 batch = segment.records.read(position, header.size_bytes)
                 replay_batch(state, header, batch, None)
-    state.map_end_offset = end_offset
+    state.advance_to(end_offset)
 
 
 def rewind(

@@ -75,6 +75,10 @@ class ProducerSnapshots:
         self._file_system = file_system
         self.directory = directory
 
+    def move_to(self, directory: str) -> None:
+        """Follow a rename."""
+        self.directory = directory
+
     def offsets(self) -> list[int]:
         """Offsets of all snapshots, ascending."""
         return snapshot_offsets(self._file_system.list(self.directory))

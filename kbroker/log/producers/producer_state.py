@@ -122,6 +122,10 @@ class ProducerStateManager:
         self._unstable = UnstableTransactions()
         self._verifications: dict[int, VerificationState] = {}  # by producer id
 
+    def advance_to(self, end_offset: int) -> None:
+        """The log has been taken into account up to there, exclusive."""
+        self.map_end_offset = end_offset
+
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
         """The retained batch with the same epoch and sequence range, if there is one."""
         entry = self.producers.get(header.producer_id)

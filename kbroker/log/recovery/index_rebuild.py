@@ -50,7 +50,7 @@ def rebuild_beside(
     for index in segment.parts[1:]:
         file_system.unlink(index.path)
         places.append((index, index.path))
-        index.path += CLEANED_SUFFIX  # what a start that finds it removes
+        index.renamed(index.path + CLEANED_SUFFIX)  # what a start that finds it removes
     file_system.sync_directory(directory)
     outcome = rebuild(segment)
     for index, _ in places:
@@ -62,7 +62,7 @@ def rebuild_beside(
             file_system.sync_directory(directory)
         if file_system.exists(index.path):
             file_system.rename(index.path, place)
-        index.path = place
+        index.renamed(place)
         index.share_stem(segment.path_stem)
     file_system.sync_directory(directory)
     return outcome

@@ -174,7 +174,7 @@ class LogLoader:
         """
         _log.warning("%s ends at %d, before its recovery point", self._directory, end_offset)
         self._recovery_point = 0
-        self._producers.has_recovered = False
+        self._producers.begin_again()
         self._recovery.recover_from(0)
         return self._end_offset()
 

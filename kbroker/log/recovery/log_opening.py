@@ -40,7 +40,7 @@ def open_logs(
         try:
             log = load_log(replace(request, on_recovered=progress.meter(path)), environment)
             if request.config.is_compacted and request.cleaned_offset:
-                log.cleaned_end_offset = request.cleaned_offset
+                log.offsets.cleaned_to(request.cleaned_offset)
             return log
         except (StorageError, CheckpointError, KafkaError) as error:
             return error

@@ -36,7 +36,7 @@ class ProducerLoading:
     ) -> None:
         self.state = ProducerStateManager(topic_partition)
         self.last_snapshot_offset = 0
-        self.has_recovered = False
+        self._has_recovered = False
         self._file_system = file_system
         self._directory = directory
         self._topic_partition = topic_partition
@@ -45,14 +45,18 @@ class ProducerLoading:
         self._log_start_offset = log_start_offset
         self._expiry = expiry
 
+    def begin_again(self) -> None:
+        """Recover from the first segment on, whatever was recovered."""
+        self._has_recovered = False
+
     def begin_segment(self, base_offset: int, *, was_clean: bool) -> None:
         """Bring the state to the start of a segment that is to be recovered."""
-        if self.has_recovered and self.state.map_end_offset == base_offset:
+        if self._has_recovered and self.state.map_end_offset == base_offset:
             return
-        if not self.has_recovered and not was_clean:
+        if not self._has_recovered and not was_clean:
             # What snapshots beyond say comes from batches that may be gone: found out again.
             self._snapshots.delete_outside(0, base_offset)
-        self.has_recovered = True
+        self._has_recovered = True
         start_offset = self._log_start_offset
         if start_offset > base_offset:
             # Whether the log comes as far is not known yet: if not, it starts with its first
@@ -84,7 +88,7 @@ class ProducerLoading:
         those in the directory before any recovery.
         """
         bases = self._segments.base_offsets
-        if self.has_recovered:
+        if self._has_recovered:
             names = self._file_system.list(self._directory)
         offsets = snapshot_offsets(names)
         newest = max((o for o in offsets if o <= end_offset), default=-1)
@@ -92,7 +96,7 @@ class ProducerLoading:
             is_base = offset in bases and start_offset < offset <= end_offset
             if not is_base and (offset != newest or offset <= start_offset):
                 self._snapshots.delete(offset)
-        is_bare = not self.has_recovered and not any(o in bases or o > bases[-1] for o in offsets)
+        is_bare = not self._has_recovered and not any(o in bases or o > bases[-1] for o in offsets)
         if was_clean and is_bare:
             # No snapshot at a clean stop: the log was written by a version without producers, or
             # they were deleted. Empty ones where a later load may begin save it the whole log.
@@ -134,7 +138,7 @@ class ProducerLoading:
                 replay_segments(state, segments, offset)
             except KafkaError as error:
                 _log.warning("Producer state of %s is incomplete: %s", self._topic_partition, error)
-        state.map_end_offset = offset
+        state.advance_to(offset)
 
     def _write_snapshot(self, offset: int) -> None:
         if offset > self.last_snapshot_offset:

@@ -158,6 +158,6 @@ class SegmentRecovery:
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
             on_recovered(len(batch))
             replay_batch(producers, header, batch, transaction_index)
-            producers.map_end_offset = header.next_offset
+            producers.advance_to(header.next_offset)
 
         return on_batch

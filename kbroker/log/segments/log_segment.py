@@ -70,6 +70,10 @@ class LogSegment(SegmentFiles):
         # the end, such as the followers, ask for the same.
         self._last_read = (-1, 0, 0)
 
+    def roll_earlier_by(self, jitter_ms: int) -> None:
+        """Take this off its age."""
+        self.roll_jitter_ms = jitter_ms
+
     @property
     def largest_timestamp(self) -> int:
         """Largest timestamp of the records, -1 without any."""

@@ -113,6 +113,10 @@ class SegmentFiles:
         """Call this before the indexes are made again: they may know of records that are lost."""
         self._indexed_before = self.last_indexed_offset
 
+    def use(self, config: SegmentConfig) -> None:
+        """Go by these settings from the next append on."""
+        self.config = config
+
     def activate(self) -> None:
         """Make the files, in the sizes they have while the segment is appended to."""
         if self.config.preallocate and not self.size_bytes:
@@ -156,7 +160,7 @@ class SegmentFiles:
         """Follow a rename of the directory; descriptors must have been given back."""
         self.path_stem = new_directory + self.path_stem.removeprefix(old_directory)
         for part in self.parts:
-            part.path = new_directory + part.path.removeprefix(old_directory)
+            part.renamed(new_directory + part.path.removeprefix(old_directory))
 
     def mark_deleted(self) -> None:
         """Rename the files to `.deleted`: gone for the log, still there for slices."""
@@ -164,7 +168,7 @@ class SegmentFiles:
             target = part.path.removesuffix(DELETED_SUFFIX) + DELETED_SUFFIX
             if target != part.path and self._file_system.exists(part.path):
                 self._file_system.rename(part.path, target)
-            part.path = target
+            part.renamed(target)
 
     def delete(self) -> None:
         """Remove all files of the segment."""

@@ -23,8 +23,8 @@ class SegmentPart:
         """Where the file is, or will be."""
         return self._stem + self._ending
 
-    @path.setter
-    def path(self, path: str) -> None:
+    def renamed(self, path: str) -> None:
+        """Be elsewhere from now on."""
         self._stem = path
         self._ending = ""
 

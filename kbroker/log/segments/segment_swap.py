@@ -95,4 +95,4 @@ class SegmentSwap:
             target = part.path.removesuffix(old) + new
             if self._file_system.exists(part.path):
                 self._file_system.rename(part.path, target)
-            part.path = target
+            part.renamed(target)

@@ -74,6 +74,11 @@ class UnsyncedFiles:
         """A file was made, renamed or replaced in the partition's directory."""
         self._names += 1
 
+    def snapshot_written(self, path: str) -> None:
+        """A snapshot of the producers was made; it is newer than the others."""
+        self.snapshot = path
+        self.names_changed()
+
     def segments_removed(self) -> None:
         """Segments were taken out of the partition's directory."""
         self._names += 1

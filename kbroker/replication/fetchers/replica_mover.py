@@ -159,7 +159,7 @@ class ReplicaMover:
         Raises KafkaError: what one of their disks refused, or what cannot be copied.
         """
         now_ms = self._parts.clock.now_ms()
-        if log.unfinished_cut is not None:
+        if log.offsets.unfinished_cut is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "a cut of its log has come to no end")
         _cut(move, log, future, now_ms)
         size_bytes = 0
@@ -167,7 +167,7 @@ class ReplicaMover:
             size_bytes = _copy_slice(log, future, now_ms)
             if self._quota.limit is not None:
                 self._quota.record(size_bytes, self._parts.clock.monotonic_ms())
-        log.copied_up_to = future.log_end_offset
+        log.offsets.copied_to(future.log_end_offset)
         future.update_high_watermark(log.high_watermark)
         if future.log_start_offset < log.log_start_offset <= future.high_watermark:
             future.maybe_increment_log_start_offset(log.log_start_offset)
@@ -177,18 +177,18 @@ class ReplicaMover:
 
 def _cut(move: _Move, log: Log, future: Log, now_ms: int) -> None:
     """Leave in a copy only what its log has."""
-    if future.unfinished_cut is not None:
-        future.truncate_to(future.unfinished_cut, now_ms)
+    if future.offsets.unfinished_cut is not None:
+        future.truncate_to(future.offsets.unfinished_cut, now_ms)
     if move.is_truncating and future.log_start_offset > log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset, now_ms)  # a crash took its begin
     while move.is_truncating:
         move.is_truncating = not _part(log, future, now_ms)
-    copied_up_to = log.copied_up_to
+    copied_up_to = log.offsets.copied_up_to
     if copied_up_to is not None and copied_up_to < future.log_end_offset:
         future.truncate_to(copied_up_to, now_ms)
     if future.log_end_offset < log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset, now_ms)
-    log.copied_up_to = future.log_end_offset
+    log.offsets.copied_to(future.log_end_offset)
 
 
 def _part(log: Log, future: Log, now_ms: int) -> bool:
@@ -217,6 +217,6 @@ def _copy_slice(log: Log, future: Log, now_ms: int) -> int:
     header = read_any_header(records, 0)
     if header is not None and header.base_offset < future.log_end_offset:
         future.truncate_to(header.base_offset, now_ms)  # the log starts within a batch
-    for part in parts_for(records, future.rules.segment_bytes):
+    for part in parts_for(records, future.config.segment_bytes):
         future.append_as_follower(part, now_ms)
     return len(records)

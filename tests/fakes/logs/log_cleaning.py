@@ -28,10 +28,10 @@ def clean(
     job = cleaning_job(target, disk, limits, now_ms)
     groups: list[CleanedGroup] = []
     done = Cleaner(disk, job, lambda _: None, groups.append).clean()
-    log.expect_gaps(job.first_uncleanable_offset)
+    log.partition_directory.before_gap(job.first_uncleanable_offset)
     for group in groups:
         swap_in(log, group, now_ms=now_ms, disk=disk)
-    log.cleaned_end_offset = done.end_offset
+    log.offsets.cleaned_to(done.end_offset)
     return done
 
 

@@ -11,7 +11,6 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_retention import before_start
 from kbroker.log.partition.log_state import LogEnvironment
 from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_loader import load_log
@@ -78,7 +77,7 @@ def delete_old_segments(log: Log, now_ms: int) -> int:
     """Let go what retention lets go; how many segments."""
     if not log.expire_segments(now_ms):
         return 0
-    count = len(before_start(log))
+    count = len(log.expired_segments())
     renaming = log.let_go_of_expired(count, now_ms)
     renaming.rename()
     renaming.finish()
@@ -89,7 +88,7 @@ def remove_deleted_files(log: Log, now_ms: int) -> int:
     """Remove the files whose delay is over; of how many segments."""
     paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
     for path in paths:
-        log.environment.file_system.unlink(path)
+        log.partition_directory.environment.file_system.unlink(path)
     return sum(path.endswith(".log.deleted") for path in paths)
 
 

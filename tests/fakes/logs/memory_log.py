@@ -26,6 +26,7 @@ class MemoryLog:
 
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
         self.is_deleted = False
+        self.offsets = self
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = SimpleNamespace(

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kbroker.log.partition.local_log import LocalLog
+from kbroker.log.partition.log import Log
 from kbroker.replication.produce_validation import transactional_batch
 
 Records = TypeVar("Records", bytearray, memoryview)
 
 
-def verified(log: LocalLog, records: Records) -> Records:
+def verified(log: Log, records: Records) -> Records:
     """The records, which the log takes now; those that are of no transaction are as they were."""
     batch = transactional_batch(memoryview(records))
     if batch is not None:

@@ -187,7 +187,7 @@ def test_offsets_that_are_not_there_were_seen_by_the_cleaner_or_by_nobody(
     log = open_log(tmp_path / "log", **SMALL)
     for offset in (0, 1, 2, 3, 4, 7, 8):
         log.append_as_follower(build([Record(offset, NOW_MS, b"k", b"v")], base_offset=offset))
-    log.cleaned_end_offset = cleaned_end_offset
+    log.offsets.cleaned_to(cleaned_end_offset)
 
     found = list(LogReplay(log))
 

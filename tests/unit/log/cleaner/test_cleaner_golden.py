@@ -164,6 +164,6 @@ def test_the_second_cleaning_gives_the_batches_that_kafka_has(
     new = [time for time in cleaning_times(wanted, topic) if time > known[-1]]
     now_ms = new[0] if new else known[-1] + 40_000
     log = open_log(f"{version}-compaction-after-1", topic, tmp_path / "copy", now_ms)
-    log.cleaned_end_offset = before[-1][1].base_offset
+    log.offsets.cleaned_to(before[-1][1].base_offset)
 
     check(log, wanted, USUAL_ROUNDS, [now_ms] * 3)

@@ -194,7 +194,7 @@ def test_the_next_broker_goes_on_where_the_last_one_stopped() -> None:
 def test_a_checkpoint_beyond_the_log_end_starts_over(caplog: pytest.LogCaptureFixture) -> None:
     broker = new_broker()
     log = fill(broker, b"a", b"a")
-    log.cleaned_end_offset = 99
+    log.offsets.cleaned_to(99)
     broker.clean()
     assert broker.runner.jobs[0].first_dirty_offset == 0
     assert "which is larger than the log end offset 2" in caplog.text

@@ -215,10 +215,10 @@ def test_a_flush_that_went_well_beside_a_failed_one_proves_nothing(disk: Failing
 def test_flush_messages_says_from_where_on_appends_wait(disk: FailingFileSystem) -> None:
     log = opened(disk, flush_messages=3)
     append(log, 2)
-    before = log.flush_due_offset
+    before = log.offsets.flush_due_offset
     log.flush()
 
-    assert (before, log.flush_due_offset) == (3, 5)
+    assert (before, log.offsets.flush_due_offset) == (3, 5)
 
 
 def test_a_stop_syncs_what_it_closes(disk: FailingFileSystem) -> None:

@@ -81,12 +81,12 @@ def test_large_and_compressed_batches_are_for_a_worker_thread(
     log = open_log(tmp_path)
     send(log, *range(count), codec=codec)
 
-    batch = next_timed_batch(log, NOW_MS, 0)
+    batch = next_timed_batch(log.segments, NOW_MS, 0)
 
     assert batch is not None
     assert batch.takes_long is takes_long
     assert batch.search() == TimestampAndOffset(NOW_MS, 0, 3)
-    assert next_timed_batch(log, NOW_MS, batch.header.next_offset) is None
+    assert next_timed_batch(log.segments, NOW_MS, batch.header.next_offset) is None
 
 
 @pytest.mark.parametrize("is_found", [False, True], ids=["written here", "found at the start"])

@@ -142,7 +142,7 @@ def test_a_log_that_is_deleted_meanwhile_writes_no_more(tmp_path: Path, later: L
     (steps,) = later.waiting
     for _ in range(3):
         next(steps)
-    log.is_deleted = True
+    log.partition_directory.deleted()
 
     later.run()
 
@@ -271,7 +271,7 @@ def test_a_copy_that_is_given_up_leaves_the_producers_of_its_log_alone(
     log.roll(NOW_MS)
     steps = copy.copy_producers(log)
     next(steps)
-    copy.is_deleted = True
+    copy.partition_directory.deleted()
     assert list(steps) == []
     assert list(tmp_path.glob("copy/*.snapshot")) == []
 

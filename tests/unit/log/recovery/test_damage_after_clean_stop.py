@@ -274,7 +274,7 @@ def test_a_file_cut_between_batches_is_a_gap_although_the_cleaner_was_there(
     path.write_bytes(path.read_bytes()[: batches_left * BATCH_BYTES])
 
     log = reopened(tmp_path, recovery_point=recovery_point, was_clean=recovery_point > 0)
-    log.cleaned_end_offset = COUNT
+    log.offsets.cleaned_to(COUNT)
     gaps = [(found.offset, found.next_offset) for found in LogReplay(log) if isinstance(found, Gap)]
 
     assert gaps == [(4 + batches_left, 8)]
@@ -287,7 +287,7 @@ def test_what_the_cleaner_took_is_no_gap(tmp_path: Path) -> None:
     log.close()
 
     log = reopened(tmp_path)
-    log.cleaned_end_offset = COUNT
+    log.offsets.cleaned_to(COUNT)
 
     assert not any(isinstance(found, Gap) for found in LogReplay(log))
 

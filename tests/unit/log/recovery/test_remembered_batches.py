@@ -39,7 +39,7 @@ def plant_snapshot(log: Log, offset: int, remembered: BatchMetadata) -> None:
     """A snapshot of another life of the log, as a power loss may bring it back."""
     entry = ProducerStateEntry(PRODUCER_ID, 0)
     entry.add_batch(remembered)
-    snapshots = ProducerSnapshots(log.environment.file_system, log.directory)
+    snapshots = ProducerSnapshots(log.partition_directory.environment.file_system, log.directory)
     snapshots.write(offset, [entry])
 
 
@@ -80,7 +80,7 @@ def test_a_batch_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
     for sequence in range(4):
         append(log, sequence)
-    log.take_snapshot()
+    log.producers.take_snapshot()
 
     log.truncate_to(2, NOW_MS)
 
@@ -153,7 +153,7 @@ def test_a_snapshot_whose_content_is_lost_is_passed_over(tmp_path: Path) -> None
 def test_a_log_that_starts_elsewhere_remembers_nobody_of_before(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
     append(log, 0)
-    log.take_snapshot()
+    log.producers.take_snapshot()
     log.truncate_fully_and_start_at(10, NOW_MS)
     plant_snapshot(log, 10, BatchMetadata(1, 1, 9, 9, NOW_MS))
 

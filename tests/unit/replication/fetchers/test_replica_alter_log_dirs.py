@@ -415,7 +415,9 @@ async def test_a_failed_source_takes_the_partition_offline_and_leaves_the_copy(
     await large.alter(B)
     await asyncio.sleep(0)
     large.disk.failed.add(A)
-    partition.log.failed(StorageError(partition.log.directory, "write", errno.EIO))
+    partition.log.partition_directory.failed(
+        StorageError(partition.log.directory, "write", errno.EIO)
+    )
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -511,8 +513,8 @@ async def test_a_log_that_moves_is_not_cleaned(large: MovingBroker) -> None:
     partition = large.lead()
     await large.alter(B)
     await asyncio.sleep(0)
-    assert partition.log.copied_up_to is not None
+    assert partition.log.offsets.copied_up_to is not None
 
     await large.settle()
 
-    assert partition.log.copied_up_to is None
+    assert partition.log.offsets.copied_up_to is None

@@ -12,7 +12,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition import log_write
+from kbroker.log.partition import log_appends
 from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.partition.log import Log
 from kbroker.log.partition.segment_store import SegmentStore
@@ -34,7 +34,7 @@ from tests.fakes.logs.verified_batches import verified
 
 STEPS = [
     (LeaderEpochCache, "assign"),
-    (log_write, "should_roll"),
+    (log_appends, "should_roll"),
     (SegmentStore, "roll"),
     (LogSegment, "append"),
     (OffsetIndex, "append"),

@@ -1,0 +1,113 @@
+"""Reads of a log: by offset within an isolation level, with the aborted transactions of a range.
+
+Law: nothing here changes a log, and no batch at or beyond the bound of the isolation level is
+returned whole: a reader must not see a record that a new leader may lack, or whose transaction may
+abort.
+"""
+
+from __future__ import annotations
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition.log_parts import LogParts
+from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
+from kbroker.log.segments.transaction_index import AbortedTxn
+
+_LOG_END = FetchIsolation.LOG_END
+_TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+
+class LogReader:
+    """Reads one log."""
+
+    __slots__ = ("_directory", "_offsets", "_producers", "_segments")
+
+    def __init__(self, parts: LogParts) -> None:
+        self._directory = parts.directory
+        self._offsets = parts.offsets
+        self._segments = parts.files.segments
+        self._producers = parts.producers
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        min_one_message: bool = False,
+    ) -> FetchDataInfo:
+        """Batches from the one that holds `offset` on, out of one segment and below the bound of
+        `isolation`.
+
+        Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        """
+        try:
+            return self._read(offset, max_bytes, isolation, min_one_message)
+        except StorageError as error:
+            raise self._directory.failed(error) from error
+
+    def _read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> FetchDataInfo:
+        offsets, segments = self._offsets, self._segments
+        if not offsets.log_start_offset <= offset <= offsets.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Received request for offset {offset} for partition "
+                f"{self._directory.topic_partition}, but we only have log segments in the range "
+                f"{offsets.log_start_offset} to {offsets.log_end_offset}.",
+            )
+        bound = self._upper_bound(isolation)
+        aborted: list[AbortedTxn] | None = [] if isolation == _TXN_COMMITTED else None
+        if offset >= bound:  # most who wait begin here
+            return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
+        index = max(segments.floor_index(offset), 0)
+        last = len(segments) - 1
+        while offset < bound and index <= last:
+            segment = segments[index]
+            on_older_segment = index < last and bound >= segments[index + 1].base_offset
+            max_position = None
+            ends_later = bound < offsets.log_end_offset or offsets.unfinished_cut is not None
+            if ends_later and not on_older_segment:
+                max_position = segment.position_of(bound)
+            # Of a later segment all is wanted: damage at its begin must not be skipped.
+            found = segment.read(
+                max(offset, segment.base_offset),
+                max_bytes,
+                max_position,
+                min_one_message=min_one_message,
+            )
+            if found is not None:
+                if aborted is not None:
+                    aborted = self._aborted(index, offset, bound)
+                records, is_first_incomplete, available_bytes = found
+                return FetchDataInfo(
+                    offset, records, aborted, is_first_incomplete, available_bytes, on_older_segment
+                )
+            index += 1  # compaction left a hole at the end of the segment
+        return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
+
+    def _upper_bound(self, isolation: FetchIsolation) -> int:
+        """The offset (exclusive) up to which a reader of this level may see."""
+        if isolation == _LOG_END:
+            return self._offsets.log_end_offset
+        if isolation == _TXN_COMMITTED:
+            first_unstable_offset = self._producers.state.first_unstable_offset
+            return self._offsets.last_stable_offset(first_unstable_offset)
+        return self._offsets.high_watermark
+
+    def _aborted(self, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
+        """The aborted transactions that touch offsets from `start_offset` to the end of the segment
+        that was read.
+
+        A transaction's entry is in the segment of its marker, which may be a later one.
+        """
+        segments = self._segments
+        last = len(segments) - 1
+        end_offset = bound if index == last else min(bound, segments[index + 1].base_offset)
+        found: list[AbortedTxn] = []
+        for segment in segments.with_aborted(index):
+            entries, is_complete = segment.transaction_index.collect(start_offset, end_offset)
+            found += entries
+            if is_complete:
+                break
+        return found
