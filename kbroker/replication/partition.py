@@ -215,14 +215,14 @@ class Partition:
         append.
         """
         self._check_may_append(required_acks)
-        return self.log.prepare_append(records, self.state.leader_epoch, now_ms, origin)
+        return self.log.appends.prepare(records, self.state.leader_epoch, now_ms, origin)
 
     def append_prepared(
         self, prepared: Prepared, required_acks: int, now_ms: int
     ) -> LogAppendInfo | None:
         """As `append_records_to_leader`; None where it is to be prepared again."""
         self._check_may_append(required_acks)
-        info = self.log.append_prepared(prepared, self.state.leader_epoch, now_ms)
+        info = self.log.appends.append_prepared(prepared, self.state.leader_epoch, now_ms)
         if info is not None:
             moved = self.maybe_increment_high_watermark(now_ms)
             self.append_has_committed = moved and not self._is_alone

@@ -17,7 +17,6 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.disk.checkpoint import EpochFile
 from kbroker.log.disk.file_system import StorageError
@@ -35,7 +34,7 @@ from kbroker.log.partition.partition_directory import PartitionDirectory
 from kbroker.log.partition.segment_roll import SegmentRoll
 from kbroker.log.partition.segment_store import SegmentStore
 from kbroker.log.partition.time_lookup import TimedBatch
-from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.producers.log_append_info import LogAppendInfo
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.segments.fetch_data_info import TimestampAndOffset
 from kbroker.log.segments.log_segment import LogSegment
@@ -173,22 +172,9 @@ class Log:
             here, cuts = here.successor
         return False
 
-    def prepare_append(
-        self, records: Records, leader_epoch: int, now_ms: int, origin: AppendOrigin
-    ) -> Preparation:
-        """See `LogAppends.prepare`."""
-        return self.appends.prepare(records, leader_epoch, now_ms, origin)
-
-    def append_prepared(
-        self, prepared: Prepared, leader_epoch: int, now_ms: int
-    ) -> LogAppendInfo | None:
-        """See `LogAppends.append_prepared`."""
-        return self.appends.append_prepared(prepared, leader_epoch, now_ms)
-
     def append_as_follower(
         self, records: Records | bytes, now_ms: int = 0, leader_start_offset: int = 0
     ) -> LogAppendInfo:
-        """See `LogAppends.append_as_follower`."""
         return self.appends.append_as_follower(records, now_ms, leader_start_offset)
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
@@ -258,11 +244,9 @@ class Log:
         return True
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """See `LogTruncation.truncate_to`."""
         return self._truncation.truncate_to(offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """See `LogTruncation.truncate_fully_and_start_at`."""
         self._truncation.truncate_fully_and_start_at(offset, now_ms)
 
     def roll(self, now_ms: int) -> LogSegment:
@@ -275,15 +259,12 @@ class Log:
     def begin_flush(
         self, up_to_offset: int | None = None, *, and_closed: bool = False
     ) -> PendingFlush | None:
-        """See `LogFlush.begin`."""
         return self.flushes.begin(up_to_offset, and_closed=and_closed)
 
     def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
-        """See `LogFlush.complete`."""
         self.flushes.complete(flush, now_ms)
 
     def flush_failed(self, flush: PendingFlush, error: StorageError) -> bool:
-        """See `LogFlush.failed`."""
         return self.flushes.failed(flush, error)
 
     def flush(self, up_to_offset: int | None = None, *, and_closed: bool = False) -> None:
