@@ -44,24 +44,6 @@ from kbroker.model import TopicPartition
 class Log:
     """One partition's log. `log_start_offset` is inclusive, all other bounds are exclusive."""
 
-    __slots__ = (
-        "_roll",
-        "_truncation",
-        "append_as_leader",
-        "appends",
-        "config",
-        "files",
-        "flushes",
-        "leader_epoch_cache",
-        "offsets",
-        "partition_directory",
-        "producers",
-        "read",
-        "segments",
-        "successor",
-        "topic_partition",
-    )
-
     def __init__(
         self,
         topic_partition: TopicPartition,
