@@ -1,17 +1,15 @@
-"""Runs the transcripts beside this file: commands to a cluster of fake brokers, and what its
-controller did.
+"""Runs the transcripts in this folder: commands to a cluster of fake brokers, and what its controller
+did.
 
-A transcript has blocks of `> command` lines, each followed by what the brokers were told (sorted,
-as brokers work at the same time) and by the partition states that changed in the tree.
-KBROKER_REWRITE=1 in the environment writes the transcripts anew; the difference is to be reviewed.
+Each command is followed by what the brokers were told (sorted, as brokers work at the same time) and
+by the partition states that changed in the tree.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,31 +21,20 @@ from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.clusters.controller_cluster import ControllerCluster
+from tests.scenarios.transcript import check, played, transcripts
 
-HERE = Path(__file__).parent
 
-
-@pytest.mark.parametrize("path", sorted(HERE.glob("*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(**transcripts(__file__))
 def test_transcript(path: Path) -> None:
-    text = path.read_text()
-    played = asyncio.run(play(text))
-    if os.environ.get("KBROKER_REWRITE"):
-        path.write_text(played)
-    assert played == text
+    check(path, play)
 
 
 async def play(text: str) -> str:
     cluster = ControllerCluster()
-    lines: list[str] = []
     try:
-        for line in text.splitlines():
-            if line.startswith("#"):
-                lines.append(line)
-            elif line.startswith("> "):
-                lines += ["", line, *await do(cluster, line[2:])] if lines else [line]
+        return await played(text, partial(do, cluster))
     finally:
         await cluster.stop()
-    return "\n".join(lines) + "\n"
 
 
 async def do(cluster: ControllerCluster, command: str) -> list[str]:

@@ -1,15 +1,7 @@
-"""Runs the transcripts in this folder: each input line, then what it led to.
-
-    scenario   = lines; "#" begins a comment, blank lines part paragraphs
-    > input    = one input to the machine; effects, answers and the state follow it
-
-`KBROKER_REWRITE_SCENARIOS=1 pytest tests/scenarios/group` writes what happens now; the diff is then
-read by a person.
-"""
+"""Runs the transcripts in this folder: requests to a group, its answers, timers and appends."""
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,9 +36,7 @@ from kbroker.coordinator.runtime.effects import (
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
-
-FOLDER = Path(__file__).parent
-REWRITE = bool(os.environ.get("KBROKER_REWRITE_SCENARIOS"))
+from tests.scenarios.transcript import check, played, transcripts
 
 
 class Transcript:
@@ -65,7 +55,7 @@ class Transcript:
         self.appends: list[Append] = []
         self.out: list[str] = []
 
-    def run(self, line: str) -> list[str]:
+    async def run(self, line: str) -> list[str]:
         self.out = []
         name, *words = shlex.split(line)
         fields = dict(word.split("=", 1) for word in words if "=" in word)
@@ -217,24 +207,6 @@ def answer(response: object) -> str:
     return f"assignment={response.assignment.decode()}"  # type: ignore[attr-defined]
 
 
-def played(text: str) -> str:
-    """The transcript as it goes now: comments and inputs kept, results new."""
-    transcript = Transcript()
-    lines = []
-    for line in text.splitlines():
-        if line.startswith(("#", ">")) or not line.strip():
-            lines.append(line)
-        if line.startswith("> "):
-            lines += transcript.run(line[2:])
-    return "\n".join(lines) + "\n"
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(**transcripts(__file__))
 def test_transcript_goes_as_written(path: Path) -> None:
-    written = path.read_text()
-
-    now = played(written)
-
-    if REWRITE:
-        path.write_text(now)
-    assert now == written
+    check(path, lambda text: played(text, Transcript().run))
