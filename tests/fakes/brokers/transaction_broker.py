@@ -6,11 +6,11 @@ Partitions of __transaction_state are in memory, time stands still, and markers 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from kbroker.config.transaction_config import TransactionConfig
-from kbroker.coordinator.transaction.markers import TransactionMarkers
+from kbroker.coordinator.transaction.markers import SendMarkers, TransactionMarkers
 from kbroker.coordinator.transaction.records import (
     expired_record,
     read_transaction,
@@ -97,7 +97,8 @@ class MarkerList:
 class TransactionBroker:
     """The coordinator, with everything it talks to.
 
-    Creating __transaction_state makes this broker lead it.
+    Creating __transaction_state makes this broker lead it. `time` is a Clock and Timer, one that
+    stands still if nothing else is said; `send_markers` makes what takes the place of the list.
     """
 
     def __init__(
@@ -105,16 +106,17 @@ class TransactionBroker:
         *,
         partitions: int = 1,
         lead: bool = True,
-        time: VirtualTime | None = None,
+        time: Any = None,
         mode: Replication | None = None,
         level: int = 0,
+        send_markers: Callable[[MetadataCache], SendMarkers] | None = None,
         **settings: object,
     ) -> None:
         self.level = level  # of transaction.version
         self.config = TransactionConfig(
             **{"transaction_state_log_num_partitions": partitions, **settings}
         )
-        self.time = time or VirtualTime()
+        self.time: Any = time or VirtualTime()
         self.replicas = OffsetsReplicas(mode)
         self.metadata = MetadataCache(BROKER_ID)
         self.metadata.update(metadata_of({"t": 4}))
@@ -128,7 +130,7 @@ class TransactionBroker:
                 metadata=self.metadata,
                 topics=self,
                 producer_ids=self.ids,
-                send_markers=self.markers,
+                send_markers=send_markers(self.metadata) if send_markers else self.markers,
                 clock=self.time,
                 timer=self.time,
                 state_partitions=lambda: self.metadata.partition_count(TRANSACTION_STATE_TOPIC),
