@@ -265,7 +265,7 @@ class TransactionCluster:
     # ---- readers
 
     def read_committed(self, partition: TopicPartition) -> str:
-        """What a consumer sees that reads what is committed."""
+        """Show what a consumer that reads committed records sees."""
         log = self.brokers[self.leaders[partition][0]].log(partition)
         found = log.read(0, 1_000_000, FetchIsolation.TXN_COMMITTED, True)
         aborted = sorted(

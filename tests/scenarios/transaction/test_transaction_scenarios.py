@@ -154,7 +154,7 @@ class Transactions:
 
 
 def counted(lines: Iterable[str]) -> Iterator[str]:
-    """What is said several times in a row is shown once."""
+    """Show a line that comes several times in a row once."""
     for line, same in groupby(lines):
         times = sum(1 for _ in same)
         yield line if times == 1 else f"{line} ({times} times)"
