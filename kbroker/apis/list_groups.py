@@ -17,6 +17,8 @@ from kbroker.apis.large_requests import worked
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group_coordinator import GROUP_TYPE
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kbroker.slices import slices
 from kbroker.turns import ENTRIES
@@ -24,6 +26,7 @@ from kbroker.turns import ENTRIES
 Group = ListGroupsResponse.ListedGroup
 
 _BYTES_OF_GROUP = 64
+_KNOWN = {state.value.lower() for state in GroupState} | {GROUP_TYPE}
 
 
 @api(
@@ -42,9 +45,12 @@ def handle(ctx: RequestContext, request: ListGroupsRequest) -> NowOrLater[ListGr
 
 
 def _lower(names: list[str], lowered: set[str]) -> Iterator[None]:
-    """Case does not matter."""
+    """Case does not matter. All names that nothing here has are one: the end of 260,000 of them
+    would take a turn of 20 ms.
+    """
     for name in names:
-        lowered.add(name.lower())
+        low = name.lower()
+        lowered.add(low if low in _KNOWN else "")
         yield
 
 

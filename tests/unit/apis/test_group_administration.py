@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,33 @@ def test_list_filters() -> None:
 
     assert [group.group_id for group in by_state.groups] == ["old"]
     assert by_type.groups == []
+
+
+class Listing:
+    """Lists groups, and says how many states were asked for."""
+
+    def __init__(self, groups: Any) -> None:
+        self._groups = groups
+        self.store = groups.store
+        self.asked = 0
+
+    def list_groups(self, states: Any, *rest: Any) -> Any:
+        self.asked = max(self.asked, len(states))
+        return self._groups.list_groups(states, *rest)
+
+
+def test_of_many_names_in_a_filter_those_of_no_state_are_not_kept() -> None:
+    call = caller()
+    listing: Any = Listing(call.broker.groups)
+    call.services = replace(call.services, groups=listing)
+    names = [f"no-such-{number}" for number in range(1_000)]
+
+    nothing = call(ListGroupsRequest(states_filter=names), 4)
+    by_state = call(ListGroupsRequest(states_filter=[*names, "EMPTY"]), 4)
+
+    assert nothing.groups == []
+    assert [group.group_id for group in by_state.groups] == ["old"]
+    assert listing.asked == 2
 
 
 @pytest.mark.parametrize("version", range(4))
