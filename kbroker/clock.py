@@ -38,4 +38,4 @@ class Timer(Protocol):
 
 
 class ClockWithTimer(Clock, Timer, Protocol):
-    """The clock and the timer of a whole broker."""
+    """A clock and its timers, as a whole broker is given them."""

@@ -1,8 +1,8 @@
-"""Counters: what a broker counts and measures, each under one name, in one registry per broker.
+"""Counters and measures of a broker, each under one name, in one registry per broker.
 
-Pure. A part owns its counters and increments them where it counts (`counter.value += 1`: no call);
-what it measures is a function, called only when somebody looks. The part registers both under
-Kafka's names where Kafka has them, and under its own package's where it has not.
+Pure. A part owns its counters and increments them in place (`counter.value += 1`: no call); a
+measure is a function, called only when somebody looks. The part registers both under Kafka's names,
+or under its own package's if Kafka has none.
 """
 
 from __future__ import annotations

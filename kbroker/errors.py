@@ -153,7 +153,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """True where clients repeat the request by themselves."""
+        """True if clients repeat the request by themselves."""
         return self in _RETRIABLE
 
 
@@ -232,7 +232,7 @@ class Trouble(StrEnum):
 
 
 class ExplainedError(Exception):
-    """One sentence for a person; `trouble` is where more is said of it."""
+    """An error in one sentence for a person; `trouble` names the page section that says more."""
 
     trouble: Trouble | None = None
 
@@ -243,13 +243,13 @@ class ExplainedError(Exception):
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """Where more is said of an error; None where its sentence says it all."""
+    """The section that says more of an error; None if its sentence says everything."""
     return getattr(error, "trouble", None)
 
 
 class KafkaError(Exception):
-    """A refusal that Kafka names: answered to the client as `code`,
-    with `message` where the API has one.
+    """A refusal that Kafka names: answered to the client as `code`, with `message` if the API has
+    one.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -259,7 +259,7 @@ class KafkaError(Exception):
 
     @property
     def reason(self) -> str:
-        """The message; the name of the code where there is none."""
+        """The message, or the name of the code if there is none."""
         return self.message or self.code.name
 
 

@@ -1,9 +1,9 @@
 """Features of the cluster, and the levels of them that this broker supports (KIP-584, KIP-1022).
 
 Pure. Law: a level is listed once all that it promises is served, never before, because others rely
-on it: whoever adds a protocol raises its feature here. 0 is the state before the feature and needs
-no support; a feature at 0 is not supported at all. `metadata.version`, `kraft.version` and
-`eligible.leader.replicas.version` are levels of the metadata log and mean nothing where ZooKeeper
+on it: a change that adds a protocol raises its feature here. 0 is the state before the feature and
+needs no support; a feature at 0 is not supported at all. `metadata.version`, `kraft.version` and
+`eligible.leader.replicas.version` are levels of the metadata log and mean nothing if ZooKeeper
 keeps the metadata.
 """
 
@@ -38,7 +38,7 @@ SUPPORTED_FEATURES = supported_features(HIGHEST_LEVELS)
 def unsupported_levels(
     levels: Mapping[str, int], supported: tuple[SupportedFeature, ...]
 ) -> list[str]:
-    """Return the cluster's features whose level is outside of what is supported, by name."""
+    """The cluster's features whose level is outside the supported range, by name."""
     ranges = {feature.name: feature for feature in supported}
     return sorted(
         name

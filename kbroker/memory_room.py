@@ -22,7 +22,7 @@ FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
 
 
 class Share:
-    """The memory that one request takes, from when it is read until its answer has left."""
+    """The memory of one request, from when it is read until its answer has left."""
 
     __slots__ = ("__weakref__", "_room", "size_bytes")
 
@@ -32,21 +32,21 @@ class Share:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether others wait for what it takes."""
+        """Whether others wait for memory that this share takes."""
         return self.size_bytes > 0 and self._room.is_wanted
 
     def take_now(self, size_bytes: int) -> bool:
-        """From now on it takes so much; False, and nothing is changed, when it has to wait."""
+        """Take so much from now on; False, and nothing is changed, if it has to wait."""
         return self._room.change(self, size_bytes)
 
     def wait(self, size_bytes: int, granted: Callable[[], bool]) -> None:
-        """Stand in line for so much; `granted` is called when it is there, and says whether it is
-        still wanted. Nothing may be asked of the room in it.
+        """Stand in line for so much. `granted` is called when there is room, and says whether it is
+        still wanted; it may not ask anything of the room.
         """
         self._room.stand_in_line(self, size_bytes, granted)
 
     async def take(self, size_bytes: int) -> None:
-        """From now on it takes so much; waits until there is room for that."""
+        """Take so much from now on; waits until there is room for that."""
         larger = self._room.larger
         if larger is not None and size_bytes > SMALL_EACH_BYTES:
             await self._move(larger, size_bytes)
@@ -69,7 +69,9 @@ class Share:
             raise
 
     async def _move(self, room: MemoryRoom, size_bytes: int) -> None:
-        """Keep what it has until there is room for more."""
+        """Move to the room for larger ones, and keep the present memory until there is room
+        there.
+        """
         more = room.share()
         await more.take(size_bytes)
         self.give_back()
@@ -78,11 +80,11 @@ class Share:
         more.give_back()
 
     def wait_no_more(self) -> None:
-        """Take no more; what it was let in with goes with it."""
+        """Leave the line; memory that was granted on the way goes back with the share."""
         self._room.leave_line(self)
 
     def hold(self, size_bytes: int) -> None:
-        """Take so much whether that fits or not: the memory is taken already."""
+        """Take so much whether it fits or not: the memory is taken already."""
         self._room.count(self, size_bytes)
 
     def give_back(self) -> None:
@@ -108,11 +110,11 @@ class MemoryRoom:
         self._holders: dict[int, None] = {}  # oldest first
         self._waiting: dict[int, _Waiting] = {}  # in their order
         self.taken_bytes = 0
-        self.most_bytes = 0  # that were taken at once, since they were forgotten
+        self.most_bytes = 0  # taken at once, since `forget_most`
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for what others hold."""
+        """Whether anybody waits for memory that others hold."""
         return bool(self._waiting)
 
     @property
@@ -125,7 +127,7 @@ class MemoryRoom:
         return Share(self)
 
     def change(self, share: Share, size_bytes: int) -> bool:
-        """Give a share as much as it takes now, if there is room (`Share.take_now`)."""
+        """Let a share take this much in all; False if it has to wait."""
         more = size_bytes - share.size_bytes
         if more > 0 and not (
             self._is_oldest(id(share)) or (self._fits(more) and not self._waiting)
@@ -135,7 +137,7 @@ class MemoryRoom:
         return True
 
     def count(self, share: Share, size_bytes: int) -> None:
-        """Count what a share takes anyway (`Share.hold`)."""
+        """Count a share with this much, whether it fits or not."""
         more = size_bytes - share.size_bytes
         self._holders.setdefault(id(share))
         self.taken_bytes += more
@@ -145,20 +147,20 @@ class MemoryRoom:
             self._let_in()
 
     def forget_most(self) -> None:
-        """Count the most from what is taken now."""
+        """Measure the most from now on."""
         self.most_bytes = self.taken_bytes
 
     def stand_in_line(self, share: Share, size_bytes: int, granted: Callable[[], bool]) -> None:
-        """Let a share wait for its turn (`Share.wait`)."""
+        """Let a share wait for this much in all; `granted` as in `Share.wait`."""
         self._waiting[id(share)] = _Waiting(share, size_bytes, granted)
 
     def leave_line(self, share: Share) -> None:
-        """Take a share out of the line (`Share.wait_no_more`)."""
+        """Take a share out of the line; others may be let in."""
         if self._waiting.pop(id(share), None):
             self._let_in()
 
     def leave(self, share: Share) -> None:
-        """A share is gone."""
+        """Forget a share that is gone; others may be let in."""
         self._waiting.pop(id(share), None)
         self._holders.pop(id(share), None)
         self.taken_bytes -= share.size_bytes
@@ -179,7 +181,7 @@ class MemoryRoom:
                 self.count(share, size_bytes)
 
     def _next(self) -> _Waiting | None:
-        """Return the share to let in: the first in line if it fits, else the oldest."""
+        """The share to let in now: the first in line if it fits, else the oldest."""
         if not self._waiting:
             return None
         first = next(iter(self._waiting.values()))

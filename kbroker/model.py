@@ -75,7 +75,7 @@ class FinalizedFeatures(NamedTuple):
     """The levels that the cluster has settled on, by feature."""
 
     levels: Mapping[str, int] = {}
-    epoch: int = -1  # version of the features' znode; -1 where nothing is known
+    epoch: int = -1  # version of the features' znode; -1 if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,8 @@ class Broker:
     """A registered broker: its id, addresses, rack and features.
 
     `epoch` is the creation id (czxid) of its znode. `has_lost_memory`: it comes back from the end
-    of its machine, so what it had not synced may be gone; other brokers than ours do not tell.
+    of its machine, so records that it had not synced may be gone; only kbroker's brokers report
+    this.
     """
 
     broker_id: int
@@ -96,7 +97,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAndIsr:
-    """The leader of a partition and its in-sync replicas, as in the partition's state znode."""
+    """The leader and the in-sync replicas of a partition, as in its state znode."""
 
     leader: int
     leader_epoch: int

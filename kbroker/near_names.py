@@ -20,7 +20,7 @@ def near_names(name: str, known: Iterable[str], *, shown: int = _SHOWN) -> list[
 
 
 def did_you_mean(name: str, known: Iterable[str], *, shown: int = _SHOWN) -> str:
-    """How a sentence about an unknown name goes on; empty where no known name is near.
+    """The rest of a sentence about an unknown name; empty if no known name is near.
 
     >>> "no such topic: ordres" + did_you_mean("ordres", ["payments", "orders", "orders-eu"])
     'no such topic: ordres, did you mean orders or orders-eu?'

@@ -1,4 +1,4 @@
-"""Long lists in pieces, each of which is worked in one turn of the event loop (see `turns`)."""
+"""Long lists in pieces, one for each turn of the event loop (see `turns`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Decides which lines of a log are written, if clients decide how often there is cause for one.
 
 Pure. Law: the first of a kind and name is written; like ones within the next minute are left out
-and counted. Of one kind only so many names are told in a minute, so that a log is bounded whatever
-clients send; so is the memory, which forgets first what came longest ago.
+and counted. Of one kind only so many names are written in a minute, so that a log is bounded
+whatever clients send; so is the memory, which forgets the oldest first.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ToldLines:
         return len(self._kept)
 
     def left_out(self, kind: Hashable, name: str, now_ms: float) -> int | None:
-        """Count one: how many like it were left out before it, or None where it is left out, too.
-        `now_ms` is monotonic.
+        """Count one line. Returns how many like it were left out before it, or None if it is left
+        out, too. `now_ms` is monotonic.
 
         >>> lines = ToldLines()
         >>> [lines.left_out("tea", "green", at_ms) for at_ms in (0, 1, 2, 60_000)]

@@ -14,7 +14,7 @@ def is_valid_topic_name(name: str) -> bool:
 
 
 def topic_name_fault(name: str) -> str | None:
-    """Why a name cannot be a topic's, in Kafka's words; None where it can."""
+    """The reason why a name cannot be a topic's, in Kafka's words; None if it can."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):

@@ -15,7 +15,7 @@ ENTRIES = 256  # of a request; a few milliseconds
 
 
 class Turns:
-    """The line of those that wait for a turn of one loop."""
+    """The tasks that wait for a turn of one loop, in their order."""
 
     __slots__ = ("_is_going", "_loop", "_waiting", "given")
 

@@ -60,7 +60,7 @@ class UnservedError(ProtocolError):
     """
 
     def __init__(self, what: Unserved, client_id: str | None = None) -> None:
-        """`client_id` is what the client calls itself, where that could be read."""
+        """`client_id` is the client's own name, if it could be read."""
         super().__init__(str(what))
         self.what = what
         self.client_id = client_id

@@ -13,7 +13,7 @@ where the next segment begins, or the log ends.
                                      was moved. A gap alone is not a fault: compaction leaves gaps
     one that contradicts so          counts if what follows goes on where it ends
 
-Who may cut a log is told less by a gap: see `recoverable`.
+To recovery, which may cut a log, a gap proves less: see `recoverable`.
 
 Law: offsets in, judgements out; offsets are those of the first and last record, inclusive. For a
 message of an old format that wraps others, the header gives only the last one.

@@ -52,7 +52,7 @@ T = TypeVar("T")
 LogEnds = Mapping[TopicPartition, EpochEndOffset]
 AskLogEnds = Callable[[Broker, Sequence[TopicPartition]], Awaitable[LogEnds]]
 """Asks a broker how far its logs reach: the last leader epoch, and the end. A log that it does not
-tell of is missing in the answer. Raises nothing."""
+know is missing in the answer. Raises nothing."""
 
 
 async def nobody_tells(_broker: Broker, _partitions: Sequence[TopicPartition]) -> LogEnds:

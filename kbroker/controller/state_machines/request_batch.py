@@ -196,7 +196,7 @@ class RequestBatch:
                 yield
             deleting = context.is_queued_for_deletion(partition.topic)
             known = context.leadership.get(partition)
-            # -2 tells the broker that the topic goes for good, so no epoch is compared (KIP-570).
+            # -2 says that the topic goes for good, so no epoch is compared (KIP-570).
             epoch = (
                 _EPOCH_DURING_DELETE
                 if deleting
