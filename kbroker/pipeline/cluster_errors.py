@@ -4,12 +4,14 @@ the job.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from kbroker.client.client_error import ClientError, link_errors
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.record_sender import RecordSender
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 _T = TypeVar("_T")
@@ -33,6 +35,14 @@ def cluster_errors() -> Iterator[None]:
         is_late = error.code is ExitCode.TIMEOUT  # who does not answer cannot be reached
         code = ExitCode.CANNOT_CONNECT if is_late else error.code
         raise PipelineError(error.sentence, code, error.trouble) from error
+
+
+def finish(sender: RecordSender, what: str) -> None:
+    """Wait until all that was put is written. PipelineError if it is refused."""
+    sender.complete(time.time_ns() // 1_000_000)
+    sender.send_until(lambda: sender.is_idle)
+    if sender.refusal is not None:
+        raise PipelineError(f"{what} refuses records: {sender.refusal}")
 
 
 def while_reachable(ask: Callable[[], _T], otherwise: _T) -> _T:

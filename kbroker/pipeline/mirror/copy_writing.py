@@ -7,34 +7,29 @@ Law: the three become visible at once, where the target has transactions.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.record_sender import RecordSender, SendOptions
-from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.exactly_once import Transactions
+from kbroker.client.transactional_producer import Position
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.mirror.mirrored_records import RecordMarks
 from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, key_of
 from kbroker.pipeline.mirror.places import Beginning, PlaceNote, SourcePartition
 from kbroker.pipeline.mirror.stretches import Stretch, parted
-from kbroker.pipeline.mirror.untransacted import UntransactedCopies
-from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.restore.topics.offset_runs import written_runs
 from kbroker.record.bulk_records import body_of
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import BatchHeader
 
-PATIENCE_S = 60.0
-
 _TRANSACTION_S = 10.0
 _TRANSACTION_BYTES = 64 * 1024 * 1024  # of bodies, after which one is committed
 _NEW_S, _PAUSE_S = 5.0, 0.1
-
-AnyProducer = TransactionalProducer | UntransactedCopies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +57,21 @@ class CopyWriting:
         self,
         links: ClusterLinks,
         options: CopyOptions,
-        producer: AnyProducer,
+        transactions: Transactions,
         begun: Beginning,
     ) -> None:
-        self._options, self._producer = options, producer
+        self._options, self._transactions = options, transactions
+        self._producer = transactions.producer
         self._partition = options.source.partition
         self._marks = RecordMarks(options.source_id, options.target_id)
         self._written: list[tuple[int, int]] = []  # records and offset of each batch
-        self._sender = self._new_sender(
-            links,
-            self._partition,
+        self._sender = transactions.sender(
+            ready_topic(links, self._partition, "target"),
+            options.compression,
             lambda _, records, offset: self._written.append((records, offset)),
         )
-        self._map_sender = self._new_sender(links, OFFSETS_PARTITION, lambda *_: None)
+        map_topic = ready_topic(links, OFFSETS_PARTITION, "target")
+        self._map_sender = transactions.sender(map_topic, options.compression)
         self._start = begun.covered_offset
         self._leader_epoch = -1
         self.next_offset = begun.offset
@@ -104,7 +101,7 @@ class CopyWriting:
 
     def finish(self) -> None:
         """Wait until all that was put is written."""
-        self._finish(self._sender, self._partition)
+        finish(self._sender, f"{self._partition} of the target")
 
     def commit(self, next_offset: int) -> tuple[int, int]:
         """Make what was put and is written visible, with the place in the source; records and
@@ -113,8 +110,7 @@ class CopyWriting:
         options = self._options
         self._put_stretch(next_offset)
         note = PlaceNote(options.source.topic_id, options.target_topic, self._leader_epoch)
-        place = {self._partition: Position(next_offset, str(note))}
-        self._producer.commit(options.group, place)
+        self._transactions.commit(Position(next_offset, str(note)))
         done = len(self._offsets), self._bytes
         self._start = self.next_offset = next_offset
         self._begin()
@@ -133,7 +129,7 @@ class CopyWriting:
             end=next_offset,
             source_topic=options.source.topic_id,
             target_topic=options.target_topic,
-            runs=tuple(self._runs()),
+            runs=tuple(written_runs(self._offsets, self._written)),
         )
         bodies = [
             body_of(
@@ -145,38 +141,7 @@ class CopyWriting:
         self._producer.add_partitions([OFFSETS_PARTITION])
         now_ms = time.time_ns() // 1_000_000
         self._map_sender.put(OFFSETS_PARTITION.partition, bodies, now_ms)
-        self._finish(self._map_sender, OFFSETS_PARTITION)
-
-    def _runs(self) -> list[OffsetRun]:
-        runs: list[OffsetRun] = []
-        at = 0
-        for records, offset in sorted(self._written, key=lambda batch: batch[1]):
-            runs += runs_of(self._offsets[at : at + records], offset)
-            at += records
-        assert at == len(self._offsets), "each record was answered for"
-        return joined(runs)
-
-    def _finish(self, sender: RecordSender, partition: TopicPartition) -> None:
-        """Wait until all is written."""
-        sender.complete(time.time_ns() // 1_000_000)
-        sender.send_until(lambda: sender.is_idle)
-        if sender.refusal is not None:
-            raise PipelineError(f"{partition} of the target refuses records: {sender.refusal}")
-
-    def _new_sender(
-        self,
-        links: ClusterLinks,
-        partition: TopicPartition,
-        on_written: Callable[[int, int, int], None],
-    ) -> RecordSender:
-        options = SendOptions(
-            compression=self._options.compression,
-            headers=None,
-            patience_s=PATIENCE_S,
-            producer=self._producer.producer,
-            on_written=on_written,
-        )
-        return RecordSender(links, ready_topic(links, partition, "target"), options)
+        finish(self._map_sender, f"{OFFSETS_PARTITION} of the target")
 
 
 def ready_topic(links: ClusterLinks, partition: TopicPartition, cluster: str) -> TopicView:

@@ -1,8 +1,7 @@
 """Copies one partition from where the mirror is in it up to an end, in transactions.
 
-Law: a group of the target keeps the place in the source, in the transactions that hold the records
-and their stretch of the offset map. Whoever goes on, in this process or the next, asks it first; so
-whatever happened to a transaction, its records are there once.
+Law: the place that a group keeps (see `client.exactly_once`) is that in the source, and its
+transactions hold the stretch of the offset map, too.
 """
 
 from __future__ import annotations
@@ -11,20 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
 from kbroker.client.fetched_batches import FetchedBatch, record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
-from kbroker.client.record_sender import TransactionLostError
-from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror.copy_writing import (
-    PATIENCE_S,
-    AnyProducer,
-    CopyOptions,
-    CopyWriting,
-    ready_topic,
-)
+from kbroker.pipeline.mirror.copy_writing import CopyOptions, CopyWriting, ready_topic
 from kbroker.pipeline.mirror.places import (
     RoundOverError,
     UnreadableSourceError,
@@ -36,8 +28,6 @@ from kbroker.pipeline.mirror.source_look import id_of
 from kbroker.pipeline.mirror.untransacted import UntransactedCopies
 from kbroker.record.default_record import Record
 
-_TIMEOUT_MS = 60_000  # of a transaction that nobody ends
-_ATTEMPTS = 5  # in which nothing was committed
 _MOST_NOTES = 20  # of a round
 
 
@@ -68,26 +58,23 @@ class PartitionCopy:
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
-        lost = 0
-        while True:
-            before = self.reached
-            try:
-                if self._copy_rest():
-                    return
-            except TransactionLostError as error:
-                self._break_off()
-                lost = lost + 1 if self.reached == before else 1
-                if lost == _ATTEMPTS:
-                    raise RoundOverError(
-                        f"{self._partition} cannot be written: {error} ({_ATTEMPTS} times one "
-                        "after the other; does another mirror copy the same topic?)"
-                    ) from error
+        group = self._options.group
+        options = OnceOptions(
+            transactional_id=f"{group}-{self._partition}",
+            group=group,
+            partition=self._partition,
+            refusals=(PipelineError, RoundOverError),
+            give_up=lambda reason: RoundOverError(
+                f"{self._partition} cannot be written: {reason} mirror copy the same topic?)"
+            ),
+            stand_in=None if self._options.in_transactions else UntransactedCopies(self._writers),
+        )
+        write_once(self._writers, options, self._copy_rest, [self._readers])
 
-    def _copy_rest(self) -> bool:
-        """Whether that is all; False where the rest is another producer's."""
-        options, partition = self._options, self._partition
-        producer = self._new_producer()
-        position = producer.committed(options.group, partition)
+    def _copy_rest(self, transactions: Transactions) -> bool | None:
+        """True when that is all; None where the rest is another producer's."""
+        options = self._options
+        position = transactions.place
         position = position if position.offset >= 0 else options.known
         source = options.source
         if position != options.seen:  # somebody has come further since: no sign that a log was cut
@@ -99,26 +86,24 @@ class PartitionCopy:
         self._committed = position.offset if begun.offset == position.offset else -1
         if self._committed >= options.source.stable_offset:
             return True
-        writing = CopyWriting(self._writers, options, producer, begun)
+        writing = CopyWriting(self._writers, options, transactions, begun)
         try:
-            return self._copy_on(producer, writing, self._fetcher(begun.offset))
+            return self._copy_on(transactions, writing, self._fetcher(begun.offset))
         except UnreadableSourceError:
             self._commit(writing, writing.next_offset)
             raise
-        except (PipelineError, RoundOverError):
-            producer.abort()  # so that readers need not wait for its time to be over
-            raise
 
-    def _copy_on(self, producer: AnyProducer, writing: CopyWriting, fetcher: RecordFetcher) -> bool:
+    def _copy_on(
+        self, transactions: Transactions, writing: CopyWriting, fetcher: RecordFetcher
+    ) -> bool | None:
         for batches in self._fetched(fetcher):
             for batch in batches:
                 for some in self._lists_of(batch):
                     writing.put(batch.header, some)
                     if writing.is_full:
                         self._commit(writing, writing.next_offset)
-                        if producer.lost_an_answer:
-                            self._break_off()
-                            return False
+                        if transactions.is_to_end:
+                            return None
                 writing.next_offset = batch.header.next_offset
             if not self._goes_on():
                 self._commit(writing, writing.next_offset)
@@ -144,21 +129,6 @@ class PartitionCopy:
     def _note_left_out(self, what: str) -> None:
         if len(self.notes) < _MOST_NOTES:
             self.notes = (*self.notes, f"{what}; left out")
-
-    def _break_off(self) -> None:
-        for links in (self._readers, self._writers):
-            for link in links.busy():
-                links.lose(link)  # what it still answers is of a transaction that is over
-
-    def _new_producer(self) -> AnyProducer:
-        if not self._options.in_transactions:
-            return UntransactedCopies(self._writers)
-        return TransactionalProducer(
-            self._writers,
-            f"{self._options.group}-{self._partition}",
-            timeout_ms=_TIMEOUT_MS,
-            patience_s=PATIENCE_S,
-        )
 
     def _fetcher(self, offset: int) -> RecordFetcher:
         view = ready_topic(self._readers, self._partition, "source")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import commit_offsets, committed_entries
+from kbroker.client.record_sender import RecordProducer
 from kbroker.client.transactional_producer import NOTHING, Position
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -41,7 +42,7 @@ class UntransactedCopies:
     own. Owned by one thread.
     """
 
-    producer = None
+    producer: RecordProducer | None = None
     lost_an_answer = False  # no late answer can end a transaction
 
     def __init__(self, links: ClusterLinks) -> None:

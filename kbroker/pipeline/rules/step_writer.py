@@ -1,8 +1,7 @@
 """Writes the records of a step into their topics, in one transaction.
 
-Law: a group keeps the id of the step that was written last, in the transaction with its records.
-Who goes on asks it first, so that readers of committed records see a step once, and nobody writes
-what follows another step than that.
+Law: the place that a group keeps (see `client.exactly_once`) has the id of the last step that was
+written, so that nobody writes what follows another step than that.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from itertools import count
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,11 +18,13 @@ import pyarrow.compute as pc
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
 from kbroker.client.partitioner import partitions_of
-from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
-from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.record_sender import RecordSender
+from kbroker.client.transactional_producer import Position
 from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
+from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rules.record_bodies import bodies_of
 from kbroker.pipeline.rules.step_journal import Step
@@ -32,7 +33,6 @@ from kbroker.record.compression import CODEC_IDS
 
 _TIMEOUT_MS = 300_000  # of a transaction that nobody ends
 _PATIENCE_S = 120.0  # with a broker that restarts
-_ATTEMPTS = 5
 _PAUSE_S = 0.5
 
 
@@ -58,29 +58,41 @@ class StepWriter:
         Raises PipelineError.
         """
         give_up_s = time.monotonic() + _PATIENCE_S
-        for attempt in count(1):
+        while True:
             try:
                 with closing(ClusterLinks(self._bootstrap)) as links:
-                    return self._write(links, step, path, is_new=is_new)
-            except TransactionLostError as error:
-                if attempt >= _ATTEMPTS:
-                    raise PipelineError(
-                        f"the results cannot be written: {error} ({attempt} times one after the "
-                        "other; does another run have the same checkpoint?)"
-                    ) from error
+                    write = partial(self._write, links, step, path, is_new=is_new)
+                    return write_once(links, self._options(), write, sleep=self._sleep)
             except (OSError, ClientError, KafkaError) as error:
                 is_over = time.monotonic() > give_up_s
                 if is_over or (isinstance(error, KafkaError) and not error.code.retriable):
                     sentence = getattr(error, "sentence", str(error))
                     raise PipelineError(f"the results cannot be written: {sentence}") from error
             self._sleep(_PAUSE_S)
-        raise AssertionError("it has returned or raised")
 
-    def _write(self, links: ClusterLinks, step: Step, path: Path, *, is_new: bool) -> Counter[str]:
-        producer = TransactionalProducer(
-            links, self._group, timeout_ms=_TIMEOUT_MS, patience_s=_PATIENCE_S
+    def _options(self) -> OnceOptions:
+        return OnceOptions(
+            transactional_id=self._group,
+            group=self._group,
+            partition=self._place,
+            timeout_ms=_TIMEOUT_MS,
+            patience_s=_PATIENCE_S,
+            refusals=(PipelineError,),
+            give_up=lambda reason: PipelineError(
+                f"the results cannot be written: {reason} run have the same checkpoint?)"
+            ),
         )
-        position = producer.committed(self._group, self._place)
+
+    def _write(
+        self,
+        links: ClusterLinks,
+        step: Step,
+        path: Path,
+        transactions: Transactions,
+        *,
+        is_new: bool,
+    ) -> Counter[str]:
+        position = transactions.place
         if position.metadata == step.outputs_id:
             return Counter()
         if position.offset < 0 and step.follows_id and not is_new:
@@ -96,18 +108,17 @@ class StepWriter:
                 "begin with a new --checkpoint",
                 trouble=Trouble.CHECKPOINT,
             )
-        written = _Transaction(links, producer).write(path)
-        place = Position(step.number + 1, step.outputs_id)
-        producer.commit(self._group, {self._place: place})
+        written = _Transaction(links, transactions).write(path)
+        transactions.commit(Position(step.number + 1, step.outputs_id))
         return written
 
 
 class _Transaction:
     """The records of one step."""
 
-    def __init__(self, links: ClusterLinks, producer: TransactionalProducer) -> None:
+    def __init__(self, links: ClusterLinks, transactions: Transactions) -> None:
         self._links = links
-        self._producer = producer
+        self._transactions = transactions
         self._written: Counter[str] = Counter()
         self._senders: dict[str, RecordSender] = {}  # each counts the records of its partitions
         self._sender: RecordSender | None = None  # the one whose answers are awaited
@@ -130,7 +141,9 @@ class _Transaction:
         sender = self._sender
         numbers = sorted(self._view.leaders)
         partitions = self._partitions(rows.column("key").to_pylist(), numbers)
-        self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
+        self._transactions.producer.add_partitions(
+            TopicPartition(topic, each) for each in set(partitions)
+        )
         now_ms = time.time_ns() // 1_000_000
         bodies = bodies_of(rows)
         for partition in sorted(set(partitions)):
@@ -154,27 +167,12 @@ class _Transaction:
                 f"topic {topic} is gone: was it deleted while the job ran? The next run makes it"
             )
         self._view = view
-        self._sender = self._senders.get(topic) or self._new_sender(view)
+        self._sender = self._senders.get(topic) or self._transactions.sender(view, CODEC_IDS["lz4"])
         self._senders[topic] = self._sender
-
-    def _new_sender(self, view: TopicView) -> RecordSender:
-        options = SendOptions(
-            compression=CODEC_IDS["lz4"],
-            headers=None,
-            patience_s=_PATIENCE_S,
-            producer=self._producer.producer,
-        )
-        return RecordSender(self._links, view, options)
 
     def _finish(self) -> None:
         """Answers are of one topic at a time."""
-        sender = self._sender
-        if sender is None:
-            return
-        sender.complete(time.time_ns() // 1_000_000)
-        sender.send_until(lambda: sender.is_idle)
-        if sender.refusal is not None:
+        if self._sender is not None:
             assert self._view is not None
-            self._producer.abort()
-            raise PipelineError(f"topic {self._view.name} refuses records: {sender.refusal}")
-        self._sender = None
+            finish(self._sender, f"topic {self._view.name}")
+            self._sender = None

@@ -57,6 +57,25 @@ OffsetRun(source_offset=3, target_offset=9, records=1)]
     return found
 
 
+def written_runs(
+    source_offsets: Sequence[int], batches: Iterable[tuple[int, int]]
+) -> list[OffsetRun]:
+    """Return the runs of records that were written in batches: records of each, and its offset in
+    the target. One whose first answer was that replicas lag is answered for after those behind it.
+
+    >>> written_runs([3, 4, 9], [(1, 102), (2, 100)])
+    [OffsetRun(source_offset=3, target_offset=100, records=2), \
+OffsetRun(source_offset=9, target_offset=102, records=1)]
+    """
+    runs: list[OffsetRun] = []
+    at = 0
+    for records, offset in sorted(batches, key=lambda batch: batch[1]):
+        runs += runs_of(source_offsets[at : at + records], offset)
+        at += records
+    assert at == len(source_offsets), "each record was answered for"
+    return joined(runs)
+
+
 def translated(runs: Sequence[OffsetRun], offset: int) -> int | None:
     """Where a reader goes on in the target that would read `offset` next in the source: at the
     first record from there on, or behind the last one. None where nothing was written.

@@ -1,13 +1,11 @@
 """Writes rows into one partition of a topic, in transactions, and each row once.
 
-Law: a group keeps how far the source was read, in the transactions that hold the records. Whoever
-goes on, in this process or the next, asks it first; so whatever happened to a transaction, its rows
-are there once. The group's offset is that of the next row in the source, its note the number of the
-last transaction, which says what of the offset map counts. It is told where the first one begins,
-too: a group that has nothing beside a map with lines has forgotten. Where it may forget, as a run
-has reached the end, the topic has to end where the map does: else a map that is older than the
-topic would have rows written twice. All goes into one topic, by id: nothing is committed in another
-one of the same name.
+Law: the place that a group keeps (see `client.exactly_once`) is that of the next row in the source,
+its note the number of the last transaction, which says what of the offset map counts. It is set
+before the first transaction, too: a group that has nothing beside a map with lines has forgotten.
+When it may forget, as a run has reached the end, the topic has to end where the map does: else a
+map that is older than the topic would have rows written twice. All goes into one topic, by id:
+nothing is committed in another one of the same name.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from uuid import UUID
 
@@ -23,25 +22,24 @@ import pyarrow as pa
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
-from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
+from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
+from kbroker.client.transactional_producer import NOTHING, Position
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.archive.ordered.ordered_reading import joined_rows
+from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restore.pace import Pace
 from kbroker.pipeline.restore.row_batches import BatchForm, producer_batches
 from kbroker.pipeline.restore.topics.offset_map import OffsetMap
-from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, joined, runs_of
+from kbroker.pipeline.restore.topics.offset_runs import OffsetRun, written_runs
 from kbroker.pipeline.restore.topics.others_records import check_before, check_end
 from kbroker.record.compression import NONE
 
 _TRANSACTION_S = 10.0
 _LONGEST_WAIT_S = 5.0  # within a transaction
-_TIMEOUT_MS = 60_000  # of a transaction that nobody ends
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.1
 _BEGINNING = Position(0, "0")
-_ATTEMPTS = 5  # in which nothing was committed
 
 RowsFrom = Callable[[int], Iterator[pa.RecordBatch]]
 
@@ -86,37 +84,25 @@ class TopicWriter:
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
-        lost = 0
-        while True:
-            before = self.rows
-            try:
-                goes_on = self._write_rest(rows_from)
-                if goes_on is not None:
-                    return goes_on
-            except TransactionLostError as error:
-                for link in self._links.busy():
-                    self._links.lose(link)  # what it still answers is of that transaction
-                lost = lost + 1 if self.rows == before else 1
-                if lost == _ATTEMPTS:
-                    raise PipelineError(
-                        f"{self._target} cannot be written: {error} ({_ATTEMPTS} times one after "
-                        "the other; does another run have the same checkpoint?)"
-                    ) from error
-
-    def _write_rest(self, rows_from: RowsFrom) -> bool | None:
-        """As `write`, None where the rest is another producer's."""
-        producer = TransactionalProducer(
-            self._links,
-            self._options.transactional_id,
-            timeout_ms=_TIMEOUT_MS,
-            patience_s=_PATIENCE_S,
+        options = OnceOptions(
+            transactional_id=self._options.transactional_id,
+            group=self._options.group,
+            partition=self._target,
+            refusals=(PipelineError,),
+            give_up=lambda reason: PipelineError(
+                f"{self._target} cannot be written: {reason} run have the same checkpoint?)"
+            ),
         )
-        told = producer.committed(self._options.group, self._target)
+        return write_once(self._links, options, partial(self._write_rest, rows_from))
+
+    def _write_rest(self, rows_from: RowsFrom, transactions: Transactions) -> bool | None:
+        """As `write`, None where the rest is another producer's."""
+        told = transactions.place
         told = told if told.metadata else NOTHING  # without a note it is somebody else's
         position = max(told, self._options.reached, _BEGINNING, key=lambda each: each.offset)
         number = int(position.metadata)
         self._map.go_on_after(number, is_told=told != NOTHING)
-        writing = _Writing(self._links, self._view(), self._target, producer, self._options)
+        writing = _Writing(transactions, self._view(), self._target, self._options)
         rows = rows_from(position.offset)
         if told == NOTHING:
             if number:  # earlier runs have reached the end
@@ -126,44 +112,39 @@ class TopicWriter:
                 if not self._options.appends:
                     check_end(self._links, self._view(), self._target, self._map.runs(number)[-1])
                 rows = chain([first], rows)
-            producer.commit(self._options.group, {self._target: position})
-        try:
-            return self._write_on(producer, writing, rows, number)
-        except PipelineError:
-            producer.abort()  # so that readers need not wait for its time to be over
-            raise
+            transactions.commit(position)
+        return self._write_on(transactions, writing, rows, number)
 
     def _write_on(
         self,
-        producer: TransactionalProducer,
+        transactions: Transactions,
         writing: _Writing,
         batches: Iterator[pa.RecordBatch],
         number: int,
     ) -> bool | None:
         goes_on = True
         for rows in batches:
-            if producer.lost_an_answer and not writing.offsets:
+            if transactions.is_to_end and not writing.offsets:
                 return None
             wait_s = self._options.pace.owed_s(writing.put(rows))
             if writing.is_full or wait_s > _LONGEST_WAIT_S:
                 number += 1
-                self._commit(producer, writing, number)
+                self._commit(transactions, writing, number)
             goes_on = self._options.pace.wait(wait_s)
             if not goes_on:
                 break
         if writing.offsets:
-            self._commit(producer, writing, number + 1)
+            self._commit(transactions, writing, number + 1)
         return goes_on
 
-    def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
+    def _commit(self, transactions: Transactions, writing: _Writing, number: int) -> None:
         next_offset = writing.offsets[-1] + 1
         runs = writing.finished()
         view = self._view()
         if number == 1 and not self._options.appends:
             check_before(self._links, view, self._target, runs[0].target_offset)
         self._map.add(number, next_offset, runs)
-        position = Position(next_offset, str(number))
-        producer.commit(self._options.group, {self._target: position})
+        transactions.commit(Position(next_offset, str(number)))
         self.rows += len(writing.offsets)
         self._options.on_commit(self.rows)
         writing.begin()
@@ -198,24 +179,17 @@ class _Writing:
 
     def __init__(
         self,
-        links: ClusterLinks,
+        transactions: Transactions,
         view: TopicView,
         target: TopicPartition,
-        producer: TransactionalProducer,
         options: WriterOptions,
     ) -> None:
-        self._producer, self._target, self._options = producer, target, options
+        self._producer, self._target, self._options = transactions.producer, target, options
         self._written: list[tuple[int, int]] = []  # records and offset of each batch
-        self._sender = RecordSender(
-            links,
+        self._sender = transactions.sender(
             view,
-            SendOptions(
-                compression=options.compression,
-                headers=None,
-                patience_s=_PATIENCE_S,
-                producer=producer.producer,
-                on_written=lambda _, records, offset: self._written.append((records, offset)),
-            ),
+            options.compression,
+            lambda _, records, offset: self._written.append((records, offset)),
         )
         self.begin()
 
@@ -257,14 +231,5 @@ class _Writing:
     def finished(self) -> list[OffsetRun]:
         """Wait until all is written; where it is."""
         self._send()
-        self._sender.send_until(lambda: self._sender.is_idle)
-        if self._sender.refusal is not None:
-            raise PipelineError(f"{self._target} refuses records: {self._sender.refusal}")
-        runs: list[OffsetRun] = []
-        at = 0
-        # A batch whose first answer was that replicas lag is answered for after those behind it.
-        for records, offset in sorted(self._written, key=lambda batch: batch[1]):
-            runs += runs_of(self.offsets[at : at + records], offset)
-            at += records
-        assert at == len(self.offsets), "each record was answered for"
-        return joined(runs)
+        finish(self._sender, str(self._target))
+        return written_runs(self.offsets, self._written)
