@@ -8,18 +8,14 @@ its records are there once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.record_sender import (
-    RecordProducer,
-    RecordSender,
-    SendOptions,
-    TransactionLostError,
-)
+from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
 from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.untransacted import UntransactedCopies
 from kbroker.model import TopicPartition
 from kbroker.record.compression import NONE
 
@@ -27,19 +23,6 @@ _ATTEMPTS = 5  # in which nothing was committed
 _PAUSE_S = 0.5  # after one, as somebody else may be about to end
 
 ResultT = TypeVar("ResultT")
-
-
-class Producer(Protocol):
-    """What writes transactions, or stands in for that where a cluster has none."""
-
-    @property
-    def producer(self) -> RecordProducer | None: ...
-    @property
-    def lost_an_answer(self) -> bool: ...
-    def add_partitions(self, partitions: Iterable[TopicPartition], /) -> None: ...
-    def commit(self, group: str, offsets: Mapping[TopicPartition, Position], /) -> None: ...
-    def abort(self) -> None: ...
-    def committed(self, group: str, partition: TopicPartition, /) -> Position: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +33,8 @@ class OnceOptions:
 
     `refusals` are errors after which nothing that was written is wanted: the transaction is
     aborted, so that readers need not wait for its time to be over. `give_up` makes the error of a
-    writer that lost several transactions, and committed nothing meanwhile.
+    writer that lost several transactions, and committed nothing meanwhile. `stand_in` is for
+    clusters without transactions.
     """
 
     transactional_id: str
@@ -60,7 +44,7 @@ class OnceOptions:
     patience_s: float = 60.0
     refusals: tuple[type[Exception], ...]
     give_up: Callable[[str], Exception]
-    stand_in: Producer | None = None  # for clusters without transactions
+    stand_in: UntransactedCopies | None = None
 
 
 class Transactions:
@@ -68,7 +52,7 @@ class Transactions:
 
     def __init__(self, links: ClusterLinks, options: OnceOptions) -> None:
         self._links, self._options = links, options
-        self.producer: Producer = options.stand_in or TransactionalProducer(
+        self.producer = options.stand_in or TransactionalProducer(
             links,
             options.transactional_id,
             timeout_ms=options.timeout_ms,

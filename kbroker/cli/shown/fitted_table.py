@@ -23,7 +23,7 @@ def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple
     natural = _widest(rows, columns_of)
     room = None if width is None else width - len(_GAP) * (len(natural) - 1)
     if room is None or sum(natural) <= room:
-        return [(_line(row, natural),) for row in rows]
+        return [(table_line(row, natural),) for row in rows]
     heads, *values = rows
     broken = [[head.replace("_", " ") for head in heads], *values]
     words = _widest(broken, _longest_word)
@@ -33,7 +33,8 @@ def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple
         _shrink(widths, least, room)
     return [
         tuple(
-            _line(cells, widths) for cells in zip_longest(*map(_folded, row, widths), fillvalue="")
+            table_line(cells, widths)
+            for cells in zip_longest(*map(_folded, row, widths), fillvalue="")
         )
         for row in broken
     ]
@@ -43,7 +44,7 @@ def has_room_for(rows: Sequence[Sequence[str]], width: int) -> bool:
     """Whether a table of `width` columns breaks no word: its heads, the first row, at `_` alone."""
     heads, *values = rows
     words = _widest([[head.replace("_", " ") for head in heads], *values], _longest_word)
-    return sum(words) + len(_GAP) * (len(heads) - 1) <= width
+    return table_width(words) <= width
 
 
 def columns_of(text: str) -> int:
@@ -76,7 +77,13 @@ def _shrink(widths: list[int], least: Sequence[int], room: int) -> None:
         widths[max(wide, key=widths.__getitem__)] -= 1
 
 
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+def table_width(widths: Sequence[int]) -> int:
+    """How many columns of a terminal a line takes."""
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def table_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """One line of a table."""
     padded = (
         cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True)
     )

@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 
-from kbroker.cli.shown.fitted_table import columns_of
+from kbroker.cli.shown.fitted_table import columns_of, table_line, table_width
 from kbroker.cli.shown.output import block, csv_line, terminal_width
 from kbroker.cli.shown.record_rows import json_text
 
 _MEASURED_ROWS = 200  # the first rows decide how wide the columns of a table are
-_GAP = "  "
 
 
 def stream_rows(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], output: str) -> bool:
@@ -58,15 +57,12 @@ def _table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     heads = [name.upper() for name in columns]
     widths = [max(columns_of(line[i]) for line in [heads, *measured]) for i in range(len(columns))]
     width = terminal_width()
-    if width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+    if width is not None and table_width(widths) > width:
         for number, cells in enumerate(chain(measured, lines)):
             click.echo(("\n" if number else "") + block(heads, cells))
         return
     for cells in chain([heads], measured, lines):
-        padded = (
-            cell + " " * (wide - columns_of(cell)) for cell, wide in zip(cells, widths, strict=True)
-        )
-        click.echo(_GAP.join(padded).rstrip())
+        click.echo(table_line(cells, widths))
 
 
 def _csv_text(value: Any) -> str | None:

@@ -14,6 +14,7 @@ from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import committed_entries
 from kbroker.client.topic_figures import epoch_ends, leaders_in, offsets_at
 from kbroker.client.transactional_producer import NOTHING, Position
+from kbroker.client.untransacted import has_transactions
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.mirror.copy_writing import CopyOptions
@@ -36,7 +37,6 @@ from kbroker.pipeline.mirror.places import (
     beginning,
 )
 from kbroker.pipeline.mirror.source_look import SourceLook, id_of, look_at
-from kbroker.pipeline.mirror.untransacted import has_transactions
 from kbroker.pipeline.restore.task_board import TaskBoard
 
 _OPEN_S = 90.0  # a transaction takes a minute, and is looked at every ten seconds

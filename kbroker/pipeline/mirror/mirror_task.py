@@ -8,12 +8,12 @@ from functools import partial
 
 from kbroker.client.client_error import EndingError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.exit_code import ExitCode
-from kbroker.errors import KafkaError, Trouble
+from kbroker.errors import KafkaError
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.mirror.copy_writing import CopyOptions
 from kbroker.pipeline.mirror.partition_copy import PartitionCopy
 from kbroker.pipeline.restore.task_board import TaskBoard
+from kbroker.pipeline.restore.task_result import TaskResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +27,15 @@ class MirrorTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorResult:
-    """What a task has done. `reached` is the next offset of the source, None where it was not
-    begun; `refusal` why it could not go on, `may_pass` whether the next round may try again.
+class MirrorResult(TaskResult):
+    """`reached` is the next offset of the source, None if it was not begun; `may_pass`: the next
+    round may try again what was refused.
     """
 
-    rows: int = 0
     size_bytes: int = 0
     reached: int | None = None
     notes: tuple[str, ...] = ()
-    refusal: str | None = None
     may_pass: bool = False
-    code: ExitCode = ExitCode.ITEM_FAILED
-    trouble: Trouble | None = None
 
 
 def mirror_partition(task: MirrorTask) -> MirrorResult:

@@ -13,6 +13,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
 from kbroker.client.fetched_batches import FetchedBatch, record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.untransacted import UntransactedCopies
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -25,7 +26,6 @@ from kbroker.pipeline.mirror.places import (
     is_another,
 )
 from kbroker.pipeline.mirror.source_look import id_of
-from kbroker.pipeline.mirror.untransacted import UntransactedCopies
 from kbroker.record.default_record import Record
 
 _MOST_NOTES = 20  # of a round

@@ -75,7 +75,7 @@ def run(
         partition=PLACE,
         refusals=(RefusedError,),
         give_up=GaveUpError,
-        stand_in=group,
+        stand_in=cast("Any", group),
     )
     also = [cast("ClusterLinks", reading)] if reading is not None else []
     result = write_once(cast("ClusterLinks", links), options, write_rest, also, sleep=slept.append)
