@@ -71,7 +71,7 @@ class Transactions:
         compression: int = NONE,
         on_written: Callable[[int, int, int], None] = lambda _partition, _records, _offset: None,
     ) -> RecordSender:
-        """What sends records into a topic; each body ends with its own headers."""
+        """Return the sender into a topic; each body ends with its own headers."""
         options = SendOptions(
             compression=compression,
             headers=None,
