@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -20,6 +19,7 @@ from kbroker.zk.tree import NodeTooLargeError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.clusters.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.running.waiting import until
 
 T0 = TopicPartition("t", 0)
 
@@ -111,12 +111,8 @@ async def test_a_broker_out_of_reach_is_told_all_it_missed(cluster: ControllerCl
     assert not lost.metadata.contains_topic("t0")
     lost.is_reachable = True
     expected = {f"t{number}" for number in range(30) if number != 7}
-    for _ in range(20):
-        await asyncio.sleep(0.02)
-        await cluster.settle()
-        if set(lost.metadata.topics()) == expected:
-            break
-    assert set(lost.metadata.topics()) == expected
+    await until(lambda: set(lost.metadata.topics()) == expected)
+    await cluster.settle()
     assert await cluster.brokers[0].zk.topic_deletions() == []
 
 
