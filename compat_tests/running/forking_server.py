@@ -45,7 +45,7 @@ _MODULES = (
     "kbroker.cli.txn.commands",
     "kbroker.client.cluster_links",
     "kbroker.log.append.message_set_append",
-    "kbroker.replication.produce_request",
+    "kbroker.apis.produce_work",
     "kbroker.server.kafka_server",
     "kbroker.server.launch",
     "kbroker.server.start_refusals",

@@ -24,6 +24,7 @@ from kbroker.apis.fetch_answers import (
 )
 from kbroker.apis.fetch_converted import fetch_converted
 from kbroker.apis.fetch_in_turns import FEW, LONGEST_WAIT_MS, fetch_in_turns, named
+from kbroker.apis.near_replicas import NearReplicas
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.apis.request_parts import AS_A_WHOLE
@@ -36,7 +37,6 @@ from kbroker.record import conversion  # noqa: F401  with its handler: see the r
 from kbroker.replication.fetch_context import FetchContext
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
-from kbroker.replication.near_replicas import NearReplicas
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
 FIRST_VERSION_WITH_MAX_BYTES = 3

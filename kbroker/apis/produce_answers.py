@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.now_or_later import NowOrLater
+from kbroker.apis.produce_work import ProduceWork
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
 from kbroker.errors import ErrorCode, KafkaError
@@ -16,7 +17,6 @@ from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceResponse
-from kbroker.replication.produce_request import ProduceWork
 
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10

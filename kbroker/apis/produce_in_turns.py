@@ -18,11 +18,11 @@ from kbroker.apis.produce_answers import (
     origin_of,
     refused_batches,
 )
+from kbroker.apis.produce_work import ProduceWork, transactional_batches
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.produce_request import ProduceWork, transactional_batches
 from kbroker.replication.produce_result import PartitionProduceResult
 from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import ENTRIES, turn

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from kbroker.apis.produce_validation import transactional_batch
 from kbroker.log.partition.log import Log
-from kbroker.replication.produce_validation import transactional_batch
 
 Records = TypeVar("Records", bytearray, memoryview)
 

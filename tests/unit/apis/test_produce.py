@@ -4,6 +4,7 @@ import pytest
 
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.produce import handle
+from kbroker.apis.produce_validation import is_transactional, refusal
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.log_append_info import InvalidRecordsError, RecordError
@@ -12,7 +13,6 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import Accepted, NoResponse, Request
-from kbroker.replication.produce_validation import is_transactional, refusal
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
 from tests.fakes.requests.recording_replier import local_connection
 from tests.fakes.requests.request_frames import CORRELATION_ID, frame_of

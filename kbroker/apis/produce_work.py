@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
+from kbroker.apis.produce_validation import refusal, transactional_batch
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.schema import maker
 from kbroker.replication.produce_result import PartitionProduceResult
-from kbroker.replication.produce_validation import refusal, transactional_batch
 
 TopicProduceData = ProduceRequest.TopicProduceData
 TopicProduceResponse = ProduceResponse.TopicProduceResponse

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.apis.fetch import handle
+from kbroker.apis.near_replicas import ReplicaView, select_by_rack
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ConfigError, ErrorCode
@@ -12,7 +13,6 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.near_replicas import ReplicaView, select_by_rack
 from tests.fakes.clusters.replication_cluster import (
     ReplicationCluster,
     leader_and_isr,
