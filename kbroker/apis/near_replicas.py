@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from: one in its own rack (KIP-392).
+"""The replica a consumer had better read from: one in its own rack (KIP-392).
 
 Law: the leader sends a consumer only to a follower that is in sync and has what is asked for. Any
 other one could answer that the offset does not exist, and the consumer would start somewhere else.
@@ -47,7 +47,7 @@ class NearReplicas:
         self._now_ms = clock.now_ms()
 
     def preferred(self, partition: Partition, fetch_offset: int) -> int:
-        """The follower to read from; -1 where that is this broker, or no other has the offset."""
+        """The follower to read from; -1 if that is this broker, or no other has the offset."""
         state = partition.state
         if not state.is_leader or not state.followers:
             return NO_REPLICA
@@ -68,7 +68,7 @@ class NearReplicas:
         return NO_REPLICA if chosen == leader_id else chosen
 
     def _rack(self, broker_id: int) -> str | None:
-        """None where the consumer cannot reach the broker: it is down, or lacks the listener."""
+        """None if the consumer cannot reach the broker: it is down, or lacks the listener."""
         broker = self._metadata.broker(broker_id)
         end_point = self._metadata.end_point(broker_id, self._listener_name)
         return None if broker is None or end_point is None else broker.rack

@@ -1,4 +1,4 @@
-"""Refuses records of a Produce request, where it can, before the log is asked (KIP-98, KIP-110).
+"""Refuses records of a Produce request, if it can, before the log is asked (KIP-98, KIP-110).
 
 Law: looks at three fields of the first batch header, once per partition, because every produce
 request pays for it. As in Kafka, a batch that is not whole is none. The log checks the batch.
@@ -27,7 +27,7 @@ _unpack_producer = Struct(">43xqhi").unpack_from  # id, epoch, base sequence
 def refusal(
     records: memoryview | None, version: int, transactional_id: str | None
 ) -> ErrorCode | None:
-    """Why these records are not appended, None when the log may look at them.
+    """Return why these records are not appended, None if the log may look at them.
 
     A batch of a transaction can only be written by a request that names its transactional id.
     """
@@ -53,7 +53,7 @@ def is_transactional(records: memoryview | None) -> bool:
 
 
 def _attributes(records: memoryview) -> int | None:
-    """Those of the first batch; None if it is not whole, or of an older format."""
+    """The attributes of the first batch; None if it is not whole, or of an older format."""
     if len(records) < _LEAST_SIZE:
         return None
     length, magic, attributes = _unpack_length_magic_attributes(records)
@@ -62,7 +62,7 @@ def _attributes(records: memoryview) -> int | None:
 
 
 def transactional_batch(records: memoryview) -> TransactionalBatch | None:
-    """Who writes the batch, where it is one of a transaction."""
+    """Return who writes the batch, if it is one of a transaction."""
     if len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     batch = TransactionalBatch(*_unpack_producer(records))

@@ -52,7 +52,7 @@ _appended = maker(
 def transactional_batches(
     entries: Iterable[tuple[TopicPartition, memoryview]],
 ) -> dict[TopicPartition, TransactionalBatch]:
-    """Those of the batches to append that are of a transaction."""
+    """The batches to append that belong to a transaction."""
     found = ((name, transactional_batch(records)) for name, records in entries)
     return {name: batch for name, batch in found if batch is not None}
 
@@ -89,7 +89,7 @@ class ProduceWork:
         self._refused: dict[TopicPartition, PartitionProduceResponse] = {}
 
     def sort(self, topics: Iterable[TopicProduceData]) -> bool:
-        """Take on some topics of the request; False, and it takes no more, where nobody may write
+        """Take on some topics of the request; False, and it takes no more, if nobody may write
         what one of them has: then see `refuse_all`.
         """
         entries = self._entries
