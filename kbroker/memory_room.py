@@ -3,8 +3,9 @@ or large requests in work and their answers.
 
 Law: what does not fit waits, in the order it came; the oldest share always gets what it asks for,
 so that one of them can always be finished. A share is given back when nobody holds it any more,
-whatever became of its request. A room for small shares has a larger one behind it: what turns out
-to take more than belongs here goes there, and waits in that line.
+whatever became of its request. Nobody waits who is gone: what such a request keeps is not counted.
+A room for small shares has a larger one behind it: what turns out to take more than belongs here
+goes there, and waits in that line.
 
 Owned by the event loop.
 """
@@ -13,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from kbroker.errors import ProtocolError
 
 REQUESTS_BYTES = 80 * 1024 * 1024  # large requests in work, and answers that have not left
 SMALL_REQUESTS_BYTES = 16 * 1024 * 1024  # those that take less than others of them
@@ -21,13 +24,21 @@ SMALL_EACH_BYTES = 4 * 1024 * 1024
 FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
 
 
+class Owner(Protocol):
+    """Whose request takes memory."""
+
+    is_closed: bool
+    give_up: Callable[[], None] | None  # called when the owner is gone
+
+
 class Share:
     """The memory of one request, from when it is read until its answer has left."""
 
-    __slots__ = ("__weakref__", "_room", "size_bytes")
+    __slots__ = ("__weakref__", "_owner", "_room", "size_bytes")
 
-    def __init__(self, room: MemoryRoom) -> None:
+    def __init__(self, room: MemoryRoom, owner: Owner | None) -> None:
         self._room = room
+        self._owner = owner
         self.size_bytes = 0
 
     @property
@@ -46,7 +57,9 @@ class Share:
         self._room.stand_in_line(self, size_bytes, granted)
 
     async def take(self, size_bytes: int) -> None:
-        """Take so much from now on; waits until there is room for that."""
+        """Take so much from now on; waits until there is room for that. Raises ProtocolError if
+        its owner goes meanwhile.
+        """
         larger = self._room.larger
         if larger is not None and size_bytes > SMALL_EACH_BYTES:
             await self._move(larger, size_bytes)
@@ -63,8 +76,8 @@ class Share:
 
         self.wait(size_bytes, granted)
         try:
-            await future
-        except asyncio.CancelledError:
+            await _while_there(self._owner, future)
+        except BaseException:
             self.wait_no_more()
             raise
 
@@ -72,7 +85,7 @@ class Share:
         """Move to the room for larger ones, and keep the present memory until there is room
         there.
         """
-        more = room.share()
+        more = room.share(self._owner)
         await more.take(size_bytes)
         self.give_back()
         self._room = room
@@ -93,6 +106,24 @@ class Share:
 
     def __del__(self) -> None:
         self.give_back()
+
+
+async def _while_there(owner: Owner | None, future: asyncio.Future[None]) -> None:
+    if owner is None:
+        await future
+        return
+
+    def give_up() -> None:
+        if not future.done():
+            future.set_exception(ProtocolError("the client has gone"))
+
+    if owner.is_closed:
+        give_up()
+    owner.give_up = give_up
+    try:
+        await future
+    finally:
+        owner.give_up = None
 
 
 class _Waiting(NamedTuple):
@@ -122,9 +153,9 @@ class MemoryRoom:
         """Whether more than the budget is taken."""
         return self.taken_bytes > self._budget_bytes
 
-    def share(self) -> Share:
+    def share(self, owner: Owner | None = None) -> Share:
         """A share that takes nothing yet."""
-        return Share(self)
+        return Share(self, owner)
 
     def change(self, share: Share, size_bytes: int) -> bool:
         """Let a share take this much in all; False if it has to wait."""

@@ -108,7 +108,7 @@ class RequestContext:
         """Take memory for an answer of so many bytes; returns when it is there, and when it is this
         answer's turn to begin: hundreds may be let in at once.
         """
-        share = self.services.room.share()
+        share = self.services.room.share(self.connection)
         await share.take(size_bytes)
         await turn()
         return share

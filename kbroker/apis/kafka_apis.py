@@ -123,7 +123,7 @@ class KafkaApis:
         )
 
     async def _handle_when_there_is_room(self, served: Served, request: Request) -> Result:
-        share = (self.room if self.room.is_full else self.small_room).share()
+        share = (self.room if self.room.is_full else self.small_room).share(request.connection)
         await share.take(bytes_as_a_whole(len(request.frame), served.most_elements))
         await turn()  # hundreds may be let in at once
         try:
@@ -171,7 +171,7 @@ class KafkaApis:
             is_of_client or not self._services.peers.are_heard_on(listener_name)
         ):
             check_size(served.name, len(request.frame))
-        share = (self.small_room if is_of_client else self._brokers_room).share()
+        share = (self.small_room if is_of_client else self._brokers_room).share(request.connection)
         answer = self._answer_whole if served.parts is None else self._answer_in_parts
         await turn()  # hundreds may come at once
         try:
@@ -299,7 +299,7 @@ class KafkaApis:
         """Take memory for the answer, unless its handler has, and write what is not yet."""
         share, response.memory = response.memory, None
         if share is None:
-            share = self.room.share()
+            share = self.room.share(request.connection)
             await share.take(bytes_to_come(response))  # before it is there: others may be many
         head = _head(served, request)
         if response.is_large:

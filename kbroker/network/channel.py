@@ -210,6 +210,8 @@ class Channel(asyncio.BufferedProtocol):
         self._closing = True
         self._share = None
         self.connection.is_closed = True
+        if self.connection.give_up is not None:
+            self.connection.give_up()
         self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers

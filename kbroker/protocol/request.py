@@ -54,6 +54,7 @@ class ConnectionInfo:
     is_forwarded: bool = False  # of a client that asked another broker
     number: int = 0  # rises with each connection of this process
     is_closed: bool = False
+    give_up: Callable[[], None] | None = None  # called when it is closed
 
 
 _SHOWN_CHARACTERS = 100  # of what clients call themselves, which is anything
