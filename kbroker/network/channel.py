@@ -215,9 +215,10 @@ class Channel(asyncio.BufferedProtocol):
         self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers
-        if self._buffer is not None and not (self._busy and self._viewed):
+        is_viewed = self._busy and self._viewed
+        if self._buffer is not None and not is_viewed:
             buffers.recycle(self._buffer)
-        buffers.release(self)
+        buffers.release(self, self._buffer if is_viewed else None)
         self._buffer = None
         self._owner.channel_closed(self)
 

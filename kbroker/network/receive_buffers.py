@@ -55,6 +55,13 @@ class _Mapping(mmap):
     share: Share
 
 
+class _Pooled(bytearray):
+    """Holds its room beyond its connection's end, as long as a request looks at it."""
+
+    __slots__ = ("shares",)
+    shares: list[Share]
+
+
 class ReceiveBuffers:
     """A pool of bytearrays with a budget.
 
@@ -128,7 +135,7 @@ class ReceiveBuffers:
         if free:
             self._kept_bytes -= size
             return free.pop()
-        return bytearray(size)
+        return _Pooled(size)
 
     def _takes(self, owner: Hashable, size: int, room: MemoryRoom) -> Share | None:
         """The share with which `owner` takes so much, and nothing else; None if there is no
@@ -173,12 +180,16 @@ class ReceiveBuffers:
             self._kept_bytes += size
             self._free.setdefault(size, []).append(buffer)
 
-    def release(self, owner: Hashable) -> None:
-        """Forget the buffer of `owner`, which was dropped, and its place in the line. A large one
-        counts until nobody views it any more.
+    def release(self, owner: Hashable, viewed: Buffer | None = None) -> None:
+        """Forget what `owner` held (its buffer was dropped) and waited for. What a request still
+        looks at, `viewed` or a large frame, is held until nobody does any more.
         """
-        for share in self._shares.pop(owner, {}).values():
+        shares = list(self._shares.pop(owner, {}).values())
+        for share in shares:
             share.wait_no_more()
+        whole = viewed.obj if isinstance(viewed, memoryview) else viewed
+        if isinstance(whole, _Pooled):
+            whole.shares = shares
 
     def wait(self, owner: Hashable, granted: Callable[[], bool]) -> None:
         """Stand in line for one more step, as `Share.wait` says."""

@@ -149,6 +149,20 @@ def test_large_frames_wait_for_room_but_for_the_oldest() -> None:
     assert len(old) == 13 * MIB + BASE_BYTES
 
 
+@pytest.mark.parametrize("size", [2 * BASE_BYTES, MIB])
+def test_a_frame_that_is_looked_at_keeps_its_room_when_its_client_has_gone(size: int) -> None:
+    buffers = ReceiveBuffers(budget_bytes=4 * MIB)
+    buffer = take(buffers, "gone", size)
+    view = memoryview(buffer)[10:20]
+
+    buffers.release("gone", buffer)
+
+    del buffer
+    assert buffers.held_bytes == size
+    view.release()
+    assert buffers.held_bytes == 0
+
+
 def test_a_large_frame_that_is_looked_at_keeps_its_room_when_its_client_has_gone() -> None:
     buffers = ReceiveBuffers(64 * MIB)
     frame = larger(buffers, "a", begun(buffers, "a", LARGE), BASE_BYTES)
