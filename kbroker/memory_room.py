@@ -25,7 +25,7 @@ FRAMES_BYTES = 64 * 1024 * 1024  # being received; one of them may take more
 
 
 class Owner(Protocol):
-    """Whose request takes memory."""
+    """The client or broker whose request takes memory."""
 
     is_closed: bool
     give_up: Callable[[], None] | None  # called when the owner is gone

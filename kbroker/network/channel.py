@@ -209,9 +209,7 @@ class Channel(asyncio.BufferedProtocol):
         """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
         self._share = None
-        self.connection.is_closed = True
-        if self.connection.give_up is not None:
-            self.connection.give_up()
+        self.connection.close()
         self._line.give_up()
         self.writer.close()
         buffers = self._owner.buffers

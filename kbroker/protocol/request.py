@@ -56,6 +56,12 @@ class ConnectionInfo:
     is_closed: bool = False
     give_up: Callable[[], None] | None = None  # called when it is closed
 
+    def close(self) -> None:
+        """Note that the client is gone, and end what waits for it."""
+        self.is_closed = True
+        if self.give_up is not None:
+            self.give_up()
+
 
 _SHOWN_CHARACTERS = 100  # of what clients call themselves, which is anything
 
