@@ -27,7 +27,7 @@ _TIMEOUT_MS = 1
 @dataclass(frozen=True, slots=True)
 class AbortedId:
     """A transactional id when it was looked at first and last, and the state that showed in between
-    how its transaction ends; None where none was open, or none did.
+    how its transaction ends; None if none was open, or none did.
 
     While `after` is the same transaction still, partitions were waited for in vain.
     """
@@ -57,7 +57,7 @@ def abort_what_is_open(
     sleep: Callable[[float], None] = time.sleep,
     now_s: Callable[[], float] = time.monotonic,
 ) -> AbortedId | None:
-    """Abort it, and wait up to PATIENCE_S until all its partitions have been told; None where
+    """Abort it, and wait up to PATIENCE_S until all its partitions have been told; None if
     nobody uses the id.
 
     Raises OSError, KafkaError, ClientError.

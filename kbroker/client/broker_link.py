@@ -63,7 +63,7 @@ class Asked(NamedTuple):
 
 
 class BrokerLink:
-    """Ready for requests once it is made. Raises OSError and ClientError where that cannot be."""
+    """Ready for requests once it is made. Raises OSError and ClientError if that cannot be."""
 
     def __init__(
         self,

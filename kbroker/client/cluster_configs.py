@@ -48,7 +48,7 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting of a resource; `value` is None where there is none, and for a secret. `source`:
+    """A setting of a resource; `value` is None if there is none, and for a secret. `source`:
     where the value comes from, as Kafka numbers it (-1: the broker is too old to tell). `synonyms`:
     source, name and value of all that could give it one, the strongest first, if they were asked
     for.
@@ -91,7 +91,7 @@ def describe_each(
 ) -> dict[Resource, list[Setting] | KafkaError]:
     """As `describe_configs`, with the refusal in the place of the settings where there is one.
 
-    Raises OSError, and KafkaError where the broker does not know the request.
+    Raises OSError, and KafkaError if the broker does not know the request.
     """
     topics = [resource for resource in resources if _node_of(resource) is None]
     questions = [topics] if topics else []
@@ -133,7 +133,7 @@ def alter_configs(
     *,
     only_checks: bool = False,
 ) -> None:
-    """Change single settings of a resource. Raises OSError, and KafkaError where it is refused."""
+    """Change single settings of a resource. Raises OSError, and KafkaError if it is refused."""
     request = IncrementalAlterConfigsRequest(
         resources=[
             IncrementalAlterConfigsRequest.AlterConfigsResource(
@@ -154,7 +154,7 @@ def _ask(links: ClusterLinks, resource: Resource, request: Message) -> Any:
 
 
 def _node_of(resource: Resource) -> int | None:
-    """The broker that alone knows; None where any does."""
+    """The broker that alone knows; None if any does."""
     if resource.type is ResourceType.TOPIC or not resource.name:
         return None
     return int(resource.name)

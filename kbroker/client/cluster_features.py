@@ -28,7 +28,7 @@ _WITH_ONE_CODE = 2  # version of UpdateFeatures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFeatures:
-    """What the brokers that answer say; `epoch` is None where they keep no levels.
+    """What the brokers that answer say; `epoch` is None if they keep no levels.
 
     `can_validate`: whether each of them only checks an update where that is asked for.
     """
@@ -44,7 +44,7 @@ class ClusterFeatures:
         return sorted(found | self.levels.keys())
 
     def range_of(self, name: str) -> SupportedFeature:
-        """The levels that all brokers support; no level above 0 where there are none."""
+        """The levels that all brokers support; no level above 0 if there are none."""
         ranges = [
             features.get(name, SupportedFeature(name, 0, 0)) for features in self.supported.values()
         ]
@@ -64,7 +64,7 @@ class ClusterFeatures:
 def features_of(links: ClusterLinks) -> ClusterFeatures:
     """Ask each broker; the links know who is silent.
 
-    Raises OSError and ClientError where none answers.
+    Raises OSError and ClientError if none answers.
     """
     answers: dict[int, ApiVersionsResponse] = {}
     ask = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION)
@@ -105,7 +105,7 @@ def update_features(
     """Have the cluster settle on other levels: `changes` are the level that is and the one that
     shall be, by feature.
 
-    Returns, for each, None where it was done, or why not. Raises KafkaError where all of it is
+    Returns, for each, None if it was done, or why not. Raises KafkaError if all of it is
     refused, and what `ask_controller` raises.
     """
     request = UpdateFeaturesRequest(

@@ -72,8 +72,8 @@ class ClusterLinks:
     ) -> None:
         """`tell` gets a sentence on each wait that takes more than a moment.
 
-        Raises ClientError where no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...], a
-        `Bootstrap` where that takes TLS or a login.
+        Raises ClientError if no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...], a
+        `Bootstrap` if that takes TLS or a login.
         """
         check_reachable(bootstrap, option_of(bootstrap))
         self.bootstrap = bootstrap
@@ -97,7 +97,7 @@ class ClusterLinks:
         """Brokers, controller, and topics by name, or all for None; `creates`: a broker that makes
         topics by the way makes what is missing.
 
-        Raises OSError where no broker answers.
+        Raises OSError if no broker answers.
         """
         wanted = None
         if names is not None:
@@ -111,7 +111,7 @@ class ClusterLinks:
     def topic(self, name: str, *, creates: bool = False) -> TopicView:
         """A topic as it is now; `creates`: a broker that makes topics by the way makes this one.
 
-        Raises OSError where no broker answers.
+        Raises OSError if no broker answers.
         """
         (view,) = self.topics([name], creates=creates)
         return view
@@ -122,9 +122,9 @@ class ClusterLinks:
 
     def ready_topic(self, name: str, *, creates: bool = False) -> TopicView | None:
         """A topic whose partitions have leaders, waited for a while where it is just being made;
-        None where there is none, also for the controller, which hears of new ones first.
+        None if there is none, also for the controller, which hears of new ones first.
 
-        Raises ClientError, and OSError where no broker answers.
+        Raises ClientError, and OSError if no broker answers.
         """
         give_up_s = time.monotonic() + _PATIENCE_S
         while True:
@@ -156,7 +156,7 @@ class ClusterLinks:
         return code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def link(self, node_id: int) -> BrokerLink:
-        """The link to a broker. Raises OSError where it does not answer."""
+        """The link to a broker. Raises OSError if it does not answer."""
         address = self._address(node_id)
         found = self._links.get(address)
         if found is not None and found.is_to_renew and not found.in_flight:
@@ -184,13 +184,13 @@ class ClusterLinks:
         only_committed: bool = False,
         awaits_successor: bool = True,
     ) -> dict[int, int]:
-        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late;
+        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 if no record is as late;
         `only_committed`: up to the first open transaction.
 
         A leader that is away is waited for, longer where another broker may follow it, unless
         `awaits_successor` is false: whoever asks for others, too, comes back to this one.
 
-        Raises OSError, KafkaError, ClientError where nobody leads one of them.
+        Raises OSError, KafkaError, ClientError if nobody leads one of them.
         """
         began_s = time.monotonic()
         give_up_s = began_s + _PATIENCE_S
@@ -225,7 +225,7 @@ class ClusterLinks:
             view = self.topic(view.name)
 
     def ask_any(self, request: Message) -> Any:
-        """The answer of any broker. Raises OSError where none answers."""
+        """The answer of any broker. Raises OSError if none answers."""
         last: OSError | None = None
         known = (*self._asking, *addresses_of(self.bootstrap), *self._nodes.values())
         for address in dict.fromkeys(known):
@@ -239,8 +239,8 @@ class ClusterLinks:
     def ask(self, node_id: int, request: Message) -> Any:
         """The answer of one broker; `silent` has those whose answer did not come.
 
-        Raises ConnectionRefusedError where the request was not even sent, OSError where the answer
-        did not come, and ClientError where no broker that we can use is there.
+        Raises ConnectionRefusedError where the request was not even sent, OSError if the answer
+        did not come, and ClientError if no broker that we can use is there.
         """
         self.silent.pop(node_id, None)
         try:

@@ -65,7 +65,7 @@ def ask_controller(
 ) -> Any:
     """The controller's answer.
 
-    Raises ClientError where there is none or it cannot be reached, OSError where its answer got
+    Raises ClientError where there is none or it cannot be reached, OSError if its answer got
     lost.
     """
     give_up_s = time.monotonic() + _PATIENCE_S
@@ -114,7 +114,7 @@ def ask_coordinator(
     """The answer of the coordinator of a group, or what else has one; `codes_in` gives the error
     codes in an answer.
 
-    Raises ClientError or KafkaError where there is no coordinator, and OSError where it does not
+    Raises ClientError or KafkaError where there is no coordinator, and OSError if it does not
     answer.
     """
     return ask_coordinator_by_id(links, name, request, codes_in, sleep, kind)[1]
@@ -162,9 +162,9 @@ def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
 
 
 def check_all_told(links: ClusterLinks, kind: Coordinated) -> None:
-    """Raises ClientError where brokers cannot name all groups, or what else has coordinators, as a
+    """Raises ClientError if brokers cannot name all groups, or what else has coordinators, as a
     partition that keeps some of them has no leader, or one that was silent when it was asked;
-    OSError where no broker answers.
+    OSError if no broker answers.
     """
     leaders = links.topic(kind.topic).leaders
     dark = [number for number, leader in leaders.items() if leader == NO_LEADER]
@@ -194,8 +194,8 @@ def check_coordinator_partition(
     sleep: Callable[[float], None] = time.sleep,
     kind: Coordinated = GROUP,
 ) -> None:
-    """Raises ClientError where the partition that a group, or what else has a coordinator, belongs
-    to has no leader, or its topic cannot be made, and OSError where no broker answers.
+    """Raises ClientError if the partition that a group, or what else has a coordinator, belongs
+    to has no leader, or its topic cannot be made, and OSError if no broker answers.
     """
     leaders = links.topic(kind.topic).leaders
     give_up_s = time.monotonic() + _PATIENCE_S

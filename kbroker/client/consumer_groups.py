@@ -57,7 +57,7 @@ class GroupMember:
 class ConsumerGroup:
     """A group: state, members, and the next offset to read of each partition that it reads or has
     offsets of (None: nothing is committed). `coordinator` is the id of a broker; `strategy` says
-    how partitions are given to members, and is empty where nothing is.
+    how partitions are given to members, and is empty if nothing is.
     """
 
     name: str
@@ -84,7 +84,7 @@ class ConsumerGroup:
 
 
 def listed_groups(links: ClusterLinks) -> list[ListGroupsResponse.ListedGroup]:
-    """The groups of all brokers by name. Raises OSError where no broker answers."""
+    """The groups of all brokers by name. Raises OSError if no broker answers."""
     found = []
     failure: OSError | None = None
     answers = 0
@@ -234,7 +234,7 @@ def _classic_member(
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions that a classic member reads; none where it waits for its assignment, or
+    """Return the partitions that a classic member reads; none if it waits for its assignment, or
     where its bytes have another layout.
     """
     try:
@@ -247,7 +247,7 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 
 def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
-    """As `_described`, of a group of KIP-848; None where there is none."""
+    """As `_described`, of a group of KIP-848; None if there is none."""
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     request = ConsumerGroupDescribeRequest(group_ids=[name])

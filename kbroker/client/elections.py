@@ -19,7 +19,7 @@ def elect_leaders(
 ) -> dict[TopicPartition, KafkaError | None]:
     """Hold elections for these partitions, or (None) for all that need one.
 
-    Returns, for each, None where it has been held, or why not. Raises KafkaError where the whole
+    Returns, for each, None if it has been held, or why not. Raises KafkaError if the whole
     request is refused, and what `ask_controller` raises.
     """
     wanted = None

@@ -54,7 +54,7 @@ def fetched_batches(
 ) -> Iterator[FetchedBatch]:
     """The batches of a partition from `position` to `end` (exclusive; None: all).
 
-    KafkaError where the first one has no header that can be; a later one is refused when it comes
+    KafkaError if the first one has no header that can be; a later one is refused when it comes
     first.
     """
     at = 0

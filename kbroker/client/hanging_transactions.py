@@ -73,7 +73,7 @@ def find_hanging(
     """The open transactions of these partitions: those that coordinators will end, and the others,
     which hang when they wrote nothing for so long; `now_ms` is Unix time.
 
-    Raises ClientError where one may hang and not all coordinators can be heard, OSError,
+    Raises ClientError if one may hang and not all coordinators can be heard, OSError,
     KafkaError.
     """
     found = producers_of(links, leaders)

@@ -9,7 +9,7 @@ _FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|(
 
 
 def jaas_fields(text: str) -> dict[str, str] | None:
-    """The fields of a login by PLAIN or SCRAM; None where it is none, or lacks name or password.
+    """The fields of a login by PLAIN or SCRAM; None if it is none, or lacks name or password.
 
     >>> jaas_fields('a.PlainLoginModule required username="ann" password=secret;')
     {'username': 'ann', 'password': 'secret'}

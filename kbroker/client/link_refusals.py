@@ -21,7 +21,7 @@ def refused(address: str, reason: str) -> ClientError:
 
 
 def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -> None:
-    """Raise ClientError where the start of an answer that is none tells what listens there."""
+    """Raise ClientError if the start of an answer that is none tells what listens there."""
     if head.startswith(_TLS_ALERT) and settings.tls is None:
         protocol = "SSL, or SASL_SSL with a login" if settings.login is None else "SASL_SSL"
         raise refused(
@@ -34,7 +34,7 @@ def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -
 
 
 def no_tls(settings: ConnectionSettings) -> str:
-    """Why TLS came to nothing where the broker answers without."""
+    """Why TLS came to nothing if the broker answers without."""
     plain = settings.protocol.replace("SSL", "PLAINTEXT")
     return f"this port does not speak TLS: give the port that does, or security.protocol={plain}"
 

@@ -18,7 +18,7 @@ Described = MetadataResponse.MetadataResponsePartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHealth:
-    """Partitions by what they lack; `under_min_isr` and `reassigning` are None where that was not
+    """Partitions by what they lack; `under_min_isr` and `reassigning` are None if that was not
     told.
     """
 

@@ -140,7 +140,7 @@ class PartitionQueue:
         self._waiting.append(SentBatch(self._partition, [], 0, give_up_s, packed=packed))
 
     def next_batch(self) -> SentBatch | None:
-        """The batch to send now, which is in flight from now on; None where it has to wait."""
+        """The batch to send now, which is in flight from now on; None if it has to wait."""
         if self._failed and not self._in_flight:
             self._waiting.extendleft(reversed(self._failed))
             self._failed.clear()

@@ -1,7 +1,7 @@
 """Batches of a running cluster as they stand in the log, for who reads a few here and there.
 
 Law: one question for all partitions of a leader. Of the first that has any, one batch comes whole,
-however large it is; of the others none where it is larger than what was asked for.
+however large it is; of the others none if it is larger than what was asked for.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def moves_under_way(
     for.
 
     Raises OSError where the controller does not answer, KafkaError where it refuses, ClientError
-    where none is found.
+    if none is found.
     """
     request = ListPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS)
     answer: ListPartitionReassignmentsResponse = (
@@ -52,7 +52,7 @@ def move_partitions(
     """Begin to move partitions to these brokers, the preferred leader first; None calls the move of
     a partition off.
 
-    Returns, for each, None where that has begun, or why not. Raises KafkaError where the whole
+    Returns, for each, None if that has begun, or why not. Raises KafkaError if the whole
     request is refused, and what `ask_controller` raises.
     """
     by_topic: dict[str, list[AlterPartitionReassignmentsRequest.ReassignablePartition]] = {}

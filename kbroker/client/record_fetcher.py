@@ -102,7 +102,7 @@ class RecordFetcher:
     def answers(self) -> Iterator[list[FetchedBatch]]:
         """The batches of each answer, as they come.
 
-        Raises ClientError where it cannot go on, KafkaError for records that cannot be read.
+        Raises ClientError if it cannot go on, KafkaError for records that cannot be read.
         """
         while self._wanted():
             if self._troubles:
@@ -299,7 +299,7 @@ class RecordFetcher:
         self._paused.update(dict.fromkeys(read, now_s + _PAUSE_S))
 
     def _look(self) -> None:
-        """Look the leaders up. ClientError where nobody would wait any longer."""
+        """Look the leaders up. ClientError if nobody would wait any longer."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _PAUSE_S:
             return
@@ -331,7 +331,7 @@ class RecordFetcher:
 
     def _adopt(self, view: TopicView) -> bool:
         """Take a topic as it is now; whether it is another one under the same name, which is a
-        ClientError where nobody follows.
+        ClientError if nobody follows.
         """
         known = self._topics.get(view.name)
         self._topics[view.name] = view

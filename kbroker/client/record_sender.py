@@ -56,7 +56,7 @@ _LOST = (
 
 
 class RecordProducer(NamedTuple):
-    """Who writes; `transactional_id` where it does so in transactions."""
+    """Who writes; `transactional_id` if it does so in transactions."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -83,7 +83,7 @@ class SendOptions:
     # For a partition that takes no record: a person waits, not a service.
     patience_s: float = 30.0
     producer: RecordProducer | None = None  # None: one without transactions
-    # (partition, records, offset of the first, -1 where it is not told) of each batch when it is
+    # (partition, records, offset of the first, -1 if it is not told) of each batch when it is
     # answered for; one that was written before others may be answered for after them
     on_written: Callable[[int, int, int], None] = lambda _partition, _records, _offset: None
 
@@ -98,7 +98,7 @@ class RecordSender:
         options: SendOptions,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises ClientError where the cluster gives no producer id, OSError where none answers."""
+        """Raises ClientError where the cluster gives no producer id, OSError if none answers."""
         self.acknowledged = 0  # records
         self.batches = 0  # that were filled so far
         self.refusal: str | None = None  # the first one

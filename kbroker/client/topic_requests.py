@@ -24,7 +24,7 @@ def create_topics(
     """A result for each topic: `name`, `error_code` and `error_message`. `replicas`: the brokers of
     each partition, in place of both numbers.
 
-    Raises ClientError and OSError where no controller answers.
+    Raises ClientError and OSError if no controller answers.
     """
     from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 

@@ -71,7 +71,7 @@ class TransactionalProducer:
     ) -> None:
         """Takes the id over: what its last producer left open is aborted, or ends as was decided.
 
-        Raises ClientError, KafkaError and OSError where the cluster gives no producer id, for
+        Raises ClientError, KafkaError and OSError if the cluster gives no producer id, for
         longer than `patience_s`.
         """
         self.lost_an_answer = False
@@ -217,7 +217,7 @@ class TransactionalProducer:
             self._sleep(_PAUSE_S)
 
     def _refusal(self, request: Message, codes: list[ErrorCode]) -> KafkaError:
-        """Return what may pass. Raises TransactionLostError and KafkaError where it will not."""
+        """Return what may pass. Raises TransactionLostError and KafkaError if it will not."""
         told = [code for code in codes if code is not ErrorCode.OPERATION_NOT_ATTEMPTED] or codes
         code = told[0]
         if code in _LOST:

@@ -56,7 +56,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTransaction:
-    """What a coordinator has stored of a transactional id; `start_ms` is Unix time, None where no
+    """What a coordinator has stored of a transactional id; `start_ms` is Unix time, None if no
     transaction is open.
     """
 
@@ -76,7 +76,7 @@ class DescribedTransaction:
 
     @property
     def times_out_ms(self) -> int | None:
-        """Unix time from which on its coordinator aborts it; None where none is open, or how it
+        """Unix time from which on its coordinator aborts it; None if none is open, or how it
         ends is decided.
         """
         if self.start_ms is None or self.state != UNDECIDED:
@@ -95,7 +95,7 @@ def listed_transactions(
 ) -> list[ListedTransaction]:
     """The ids of all brokers that answer, by name; `silent` of `links` has the brokers that do not.
 
-    Raises OSError where no broker answers, KafkaError where one refuses.
+    Raises OSError where no broker answers, KafkaError if one refuses.
     """
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids)
@@ -144,7 +144,7 @@ def all_transactions(
 ) -> list[ListedTransaction]:
     """The ids of these producers, wherever they are coordinated.
 
-    Raises ClientError where a coordinator does not answer or is missing, and KafkaError.
+    Raises ClientError if a coordinator does not answer or is missing, and KafkaError.
     """
     found = listed_transactions(links, producer_ids=producer_ids, sleep=sleep)
     brokers = sorted({broker.node_id for broker in links.describe([]).brokers} & set(links.silent))
@@ -161,7 +161,7 @@ def all_transactions(
 def describe_transaction(
     links: ClusterLinks, name: str, sleep: Callable[[float], None] = time.sleep
 ) -> DescribedTransaction | None:
-    """A transactional id; None where nobody uses it.
+    """A transactional id; None if nobody uses it.
 
     Raises OSError, KafkaError, ClientError.
     """
@@ -237,7 +237,7 @@ def producers_of(
     """The producers that brokers, named beside partitions, remember there, or why they do not tell;
     partitions of brokers that do not answer are left out, and `silent` of `links` has the brokers.
 
-    Raises KafkaError UNSUPPORTED_VERSION where a broker is older than Kafka 2.8.
+    Raises KafkaError UNSUPPORTED_VERSION if a broker is older than Kafka 2.8.
     """
     by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for place, broker in leaders.items():

@@ -62,7 +62,7 @@ class ControllerView(Protocol):
 
 
 Question = Callable[[PeerClient, float], Awaitable[Any]]
-"""Asks over a connection, within milliseconds. Raises KafkaError NOT_CONTROLLER where the answer
+"""Asks over a connection, within milliseconds. Raises KafkaError NOT_CONTROLLER if the answer
 says so."""
 
 

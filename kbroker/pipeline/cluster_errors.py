@@ -46,7 +46,7 @@ def finish(sender: RecordSender, what: str) -> None:
 
 
 def while_reachable(ask: Callable[[], _T], otherwise: _T) -> _T:
-    """Return the answer, or `otherwise` where no broker can be reached, as while one restarts: that
+    """Return the answer, or `otherwise` if no broker can be reached, as while one restarts: that
     proves nothing, and Spark decides how long to wait. Raises PipelineError for all else.
     """
     try:

@@ -188,7 +188,7 @@ class AlterPartitionManager:
         }
 
     def _is_answered(self, proposal: Proposal, answer: LeaderAndIsr | ErrorCode | None) -> bool:
-        """Act on an answer; False where the proposal is to be made again."""
+        """Act on an answer; False if the proposal is to be made again."""
         if not proposal.is_alive or answer in _SUPERSEDED:
             return True
         partition = proposal.partition

@@ -49,7 +49,7 @@ class FetchPartition:
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here
-    topic_id: UUID = ZERO_UUID  # `is ZERO_UUID` where topics are asked for by name
+    topic_id: UUID = ZERO_UUID  # `is ZERO_UUID` if topics are asked for by name
     fetch_offset: int = 0
     max_bytes: int = 0
     current_leader_epoch: int = NO_EPOCH

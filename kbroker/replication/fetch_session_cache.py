@@ -66,7 +66,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def size(self, session_id: int) -> int:
-        """How many partitions a session has; 0 where there is none."""
+        """How many partitions a session has; 0 if there is none."""
         session = self._sessions.get(session_id)
         return 0 if session is None else len(session.partitions)
 

@@ -57,7 +57,7 @@ class LastReplica:
         self._flush = shared_flush
 
     async def is_flushed(self, partition: Partition) -> bool:
-        """True once all that is committed is on the disk; False where this broker has stopped to
+        """True once all that is committed is on the disk; False if this broker has stopped to
         lead, its disk has failed or takes too long.
         """
         log = partition.log

@@ -38,11 +38,11 @@ class LongRequest(Protocol):
     """The request that the entries are of, which knows how to append."""
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
-        """Return the work to do beforehand; None where the entry was refused."""
+        """Return the work to do beforehand; None if the entry was refused."""
         ...
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
-        """Append what was prepared, or refuse; False where it is to be prepared again."""
+        """Append what was prepared, or refuse; False if it is to be prepared again."""
         ...
 
 

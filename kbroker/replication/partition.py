@@ -100,7 +100,7 @@ class Partition:
 
     @property
     def topic_id(self) -> UUID:
-        """The topic's id, zero where it has none."""
+        """The topic's id, zero if it has none."""
         return self.log.topic_id or ZERO_UUID
 
     @property
@@ -220,7 +220,7 @@ class Partition:
     def append_prepared(
         self, prepared: Prepared, required_acks: int, now_ms: int
     ) -> LogAppendInfo | None:
-        """As `append_records_to_leader`; None where it is to be prepared again."""
+        """As `append_records_to_leader`; None if it is to be prepared again."""
         self._check_may_append(required_acks)
         info = self.log.appends.append_prepared(prepared, self.state.leader_epoch, now_ms)
         if info is not None:
@@ -299,7 +299,7 @@ class Partition:
     ) -> EpochEndOffset | None:
         """Where the fetcher's log parts from this one, None when it does not (KIP-595).
 
-        Raises OFFSET_OUT_OF_RANGE where this log cannot tell.
+        Raises OFFSET_OUT_OF_RANGE if this log cannot tell.
         """
         found = self.end_offset_for_epoch(last_fetched_epoch, replica_id)
         if found.end_offset == UNDEFINED_EPOCH_OFFSET or found.epoch == UNDEFINED_EPOCH:
@@ -316,7 +316,7 @@ class Partition:
     def append_as_follower(
         self, records: memoryview, now_ms: int, leader_start_offset: int
     ) -> LogAppendInfo | None:
-        """Append what the leader sent; the result for its last part, None where no batch is whole.
+        """Append what the leader sent; the result for its last part, None if no batch is whole.
 
         Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
         """

@@ -239,7 +239,7 @@ class PartitionState:
         return self
 
     def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
-        """The ISR with `replica_id` added once it has caught up, or None where nothing is to be
+        """The ISR with `replica_id` added once it has caught up, or None if nothing is to be
         changed.
 
         It must have reached the high watermark *and* the offset at which this leader began, else a
@@ -260,7 +260,7 @@ class PartitionState:
     def shrunk_isr(
         self, *, leader_end_offset: int, now_ms: int, lag_time_max_ms: int
     ) -> tuple[int, ...] | None:
-        """The ISR without the replicas that lag, or None where nothing is to be changed."""
+        """The ISR without the replicas that lag, or None if nothing is to be changed."""
         if not self.is_leader or self.pending_isr is not None:
             return None
         kept = tuple(

@@ -14,7 +14,7 @@ REQUIRED_ACKS_ALL = -1
 
 @dataclass(slots=True, eq=False, repr=False)
 class PartitionProduceResult:
-    """The answer for one partition. Offsets are -1 where none is known, times in milliseconds."""
+    """The answer for one partition. Offsets are -1 if none is known, times in milliseconds."""
 
     topic_partition: TopicPartition
     error_code: ErrorCode = ErrorCode.NONE

@@ -151,7 +151,7 @@ class ReplicationQuotas:
     def configure(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> None:
         """Take the rates from the dynamic settings of the cluster and of this broker.
 
-        Raises ConfigError, and changes nothing, where one cannot be used.
+        Raises ConfigError, and changes nothing, if one cannot be used.
         """
         names = (LEADER_RATE, FOLLOWER_RATE, MOVING_RATE)
         limits = [_rate(name, broker.get(name, cluster.get(name))) for name in names]

@@ -102,7 +102,7 @@ class Broker:
     def stop(self) -> None:
         """Stop it; its data is gone then, unless it has a directory of its own.
 
-        Raises BrokerError where it had ended by itself.
+        Raises BrokerError if it had ended by itself.
         """
         __tracebackhide__ = True
         if self._process is None:

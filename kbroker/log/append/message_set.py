@@ -34,7 +34,7 @@ def whole_messages(data: memoryview | bytearray) -> memoryview:
 
 
 def size_of_next(view: memoryview, at: int) -> int | None:
-    """How many bytes the message or batch at `at` has; None where it is cut off.
+    """How many bytes the message or batch at `at` has; None if it is cut off.
 
     KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
     """
@@ -54,12 +54,12 @@ def size_of_next(view: memoryview, at: int) -> int | None:
 
 
 def holds_batch(data: memoryview | bytearray) -> bool:
-    """True where whole messages begin with a batch of format 2."""
+    """True if whole messages begin with a batch of format 2."""
     return len(data) > _MAGIC_POSITION and data[_MAGIC_POSITION] == MAGIC
 
 
 def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None:
-    """TakesLongError where the event loop should not convert these messages: they are many, or
+    """TakesLongError if the event loop should not convert these messages: they are many, or
     compressed, and so may be more than they look.
     """
     if len(data) <= _BATCH_ATTRIBUTES_POSITION:

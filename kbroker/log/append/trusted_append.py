@@ -33,7 +33,7 @@ class TrustedBatches:
     """Whole batches in one buffer, with their headers; of messages that were converted to an old
     format, which may be many, with the one of the largest time and the last.
 
-    `log_append_time` is told to who asked for the append; -1 where records keep their own time.
+    `log_append_time` is told to who asked for the append; -1 if records keep their own time.
     """
 
     __slots__ = ("headers", "log_append_time", "records")
@@ -46,7 +46,7 @@ class TrustedBatches:
         self.log_append_time = log_append_time
 
     def info(self, log_end_offset: int, log_start_offset: int) -> LogAppendInfo:
-        """Return the result of appending them at `log_end_offset`; offsets are -1 where there are
+        """Return the result of appending them at `log_end_offset`; offsets are -1 if there are
         none.
         """
         headers = self.headers
@@ -81,7 +81,7 @@ class TrustedBatches:
             next_offset = header.next_offset
 
     def check_offsets(self, log_end_offset: int) -> bool:
-        """True where the batches leave gaps after the log or one another.
+        """True if the batches leave gaps after the log or one another.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
         """

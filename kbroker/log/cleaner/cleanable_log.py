@@ -48,7 +48,7 @@ class LogToClean:
 
     @property
     def is_due(self) -> bool:
-        """True where it is dirty enough, or has waited long enough."""
+        """True if it is dirty enough, or has waited long enough."""
         if self.is_overdue and self.cleanable_bytes:
             return True
         return self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio

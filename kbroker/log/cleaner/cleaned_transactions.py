@@ -43,7 +43,7 @@ class CleanedTransactions:
         self.on_abort_kept = on_abort_kept
 
     def is_aborted_data(self, header: BatchHeader) -> bool:
-        """Take a batch of data into account; True where it belongs to an aborted transaction."""
+        """Take a batch of data into account; True if it belongs to an aborted transaction."""
         if self._waiting:
             self._start_aborts(header.last_offset)
         if not header.is_transactional:
@@ -56,7 +56,7 @@ class CleanedTransactions:
         return True
 
     def is_empty_marker(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Take a control batch into account; True where nothing of its transaction is left."""
+        """Take a control batch into account; True if nothing of its transaction is left."""
         self._start_aborts(header.last_offset)
         if not header.record_count:
             return True

@@ -123,7 +123,7 @@ class Cleaner:
             )
 
     def _map_segment(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
-        """Put a segment's keys into the map; False where it was full before the end."""
+        """Put a segment's keys into the map; False if it was full before the end."""
         for header, batch in self._batches(segment):
             self._stats.map_bytes_read += header.size_bytes
             if header.last_offset < self._job.first_dirty_offset:
@@ -136,7 +136,7 @@ class Cleaner:
         return True
 
     def _put_keys(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Put a batch's keys into the map; False where it was full before the end. A batch that
+        """Put a batch's keys into the map; False if it was full before the end. A batch that
         cannot be read has none: then older records of its keys stay.
         """
         try:
@@ -246,7 +246,7 @@ class Cleaner:
     def _kept_beyond(
         self, header: BatchHeader, spans: list[RecordSpan], kept: list[RecordSpan]
     ) -> list[RecordSpan]:
-        """As `_kept`, where there are records without key, or some that the map does not cover."""
+        """As `_kept`, if there are records without key, or some that the map does not cover."""
         bound = self._map.latest_offset - header.base_offset
         chosen = {span.offset_delta for span in kept}
         self._stats.keyless_records += sum(

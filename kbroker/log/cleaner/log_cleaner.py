@@ -176,7 +176,7 @@ class LogCleaner:
         return None
 
     def _begin(self, target: LogToClean, settings: LogConfig) -> bool:
-        """False where it could not begin, and could at another time."""
+        """False if it could not begin, and could at another time."""
         try:
             job = cleaning_job(target, self._file_system, _limits(settings), self._clock.now_ms())
         except StorageError as error:
@@ -204,7 +204,7 @@ class LogCleaner:
         return True
 
     def _guarded(self, cleaning: _Cleaning, step: Callable[[], None]) -> bool:
-        """Take a step; False where this log's cleaning is over, for its disk or for a fault of the
+        """Take a step; False if this log's cleaning is over, for its disk or for a fault of the
         program: others are cleaned, and this one is not left half way.
         """
         try:

@@ -70,7 +70,7 @@ def read_batches(
 def _header(
     segment: SourceSegment, window: memoryview, at: int, position: int
 ) -> BatchHeader | None:
-    """The header at `at`, None where the window ends before it does."""
+    """The header at `at`, None if the window ends before it does."""
     left = len(window) - at
     if left < HEADER_SIZE and (left < _MIN_BATCH_BYTES or window[at + 16] >= 2):
         return None

@@ -58,7 +58,7 @@ class CheckpointedOffsets:
             return [tp for tp, (last, _) in self._replaced.items() if last >= gathered]
 
     def in_file(self, topic_partition: TopicPartition) -> int:
-        """Return the file's offset for a log; 0 where it has none."""
+        """Return the file's offset for a log; 0 if it has none."""
         return self._in_file.get(topic_partition, 0)
 
     def lower(self, topic_partition: TopicPartition, end_offset: int, offset: int) -> None:

@@ -56,7 +56,7 @@ class GaplessOffsets:
         return self._in_file.get(topic_partition) == self._offsets.get(topic_partition)
 
     def read(self) -> Mapping[TopicPartition, int]:
-        """Return the offsets that the last broker noted before it ended; none where the file cannot
+        """Return the offsets that the last broker noted before it ended; none if the file cannot
         be read.
         """
         try:

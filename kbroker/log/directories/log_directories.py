@@ -65,7 +65,7 @@ class LogDirectories:
     ) -> LogDirectories:
         """Lock and read the directories at `paths`.
 
-        One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
+        One that cannot be used is offline. Raises LogDirectoryError if that is the `required`
         one, or where none is left.
         """
         directories: list[LogDirectory] = []
@@ -106,7 +106,7 @@ class LogDirectories:
             _log.error("%s. Its partitions are offline, the others are served", refused)
 
     def check(self) -> None:
-        """Raise LogDirectoryError where none is left, or the one that is required is not."""
+        """Raise LogDirectoryError if none is left, or the one that is required is not."""
         for directory in self._directories:
             if directory.failure is not None and (
                 directory.path == self._required or not self.online

@@ -17,7 +17,7 @@ NOTE_FILE: Final = "restore.json"  # in the folder; among other things `command`
 
 
 def unfinished_restore(file_system: FileSystem, directory: str) -> str | None:
-    """A sentence about the restore that has not reached its end; None where there is none. Raises
+    """A sentence about the restore that has not reached its end; None if there is none. Raises
     StorageError.
     """
     folder = f"{directory}/{RESTORE_FOLDER}"

@@ -167,7 +167,7 @@ def read_meta_properties(file_system: FileSystem, log_dir: str) -> MetaPropertie
 
 
 def _number(pairs: Mapping[str, str], name: str, path: str) -> int | None:
-    """A property, None where it is not there. Raises CheckpointError."""
+    """A property, None if it is not there. Raises CheckpointError."""
     value = pairs.get(name)
     try:
         return int(value) if value is not None else None
@@ -211,7 +211,7 @@ def remove_clean_shutdown(file_system: FileSystem, log_dir: str) -> None:
 
 
 def read_boot_id(file_system: FileSystem, log_dir: str) -> str | None:
-    """The run of the machine in which a broker wrote here last; None where that is not noted."""
+    """The run of the machine in which a broker wrote here last; None if that is not noted."""
     path = f"{log_dir}/{BOOT_ID_FILE}"
     if not file_system.exists(path):
         return None

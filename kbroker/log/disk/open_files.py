@@ -51,7 +51,7 @@ class OpenFiles:
         self._holders.pop(ref(holder), None)
 
     def make_room(self) -> bool:
-        """No descriptor was free: let go of half of the files; False where there are none."""
+        """No descriptor was free: let go of half of the files; False if there are none."""
         count = len(self._holders)
         for _ in range(-(-count // 2)):
             self._let_go_of_oldest()

@@ -53,7 +53,7 @@ class FutureLogs:
         self._creation = creation
         self._deletions = deletions
         self._checkpoints = checkpoints
-        self.find = logs.open.futures.get  # the copy of a partition, None where there is none
+        self.find = logs.open.futures.get  # the copy of a partition, None if there is none
 
     def directory(self, path: str) -> LogDirectory | None:
         """The data directory at an absolute path."""
@@ -75,7 +75,7 @@ class FutureLogs:
         self, topic_partition: TopicPartition, directory: LogDirectory, done: Callable[[], None]
     ) -> bool:
         """Have the checkpoints of a directory forget a log that has left it, so that one of its
-        name can be made; `done` is called when they have tried. False where they have.
+        name can be made; `done` is called when they have tried. False if they have.
         """
         if topic_partition not in directory.gone or directory.failure is not None:
             return False

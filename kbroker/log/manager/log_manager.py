@@ -144,7 +144,7 @@ class LogManager:
         return list(self._directories)
 
     def get_log(self, topic_partition: TopicPartition) -> Log | None:
-        """The log of a partition, None where this broker has none."""
+        """The log of a partition, None if this broker has none."""
         return self._open.logs.get(topic_partition)
 
     def all_logs(self) -> list[Log]:
@@ -191,7 +191,7 @@ class LogManager:
 
     def delete_log(self, topic_partition: TopicPartition) -> bool:
         """Rename a partition away, for `finish_deletions` to bring to the disk and `cleanup` to
-        remove; False where there is none.
+        remove; False if there is none.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR): it is still what it was.
         """

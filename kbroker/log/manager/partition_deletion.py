@@ -57,7 +57,7 @@ class PartitionDeletion:
         self._doomed.append((path, None))
 
     def rename_away(self, log: Log, home: LogDirectory, now_ms: int) -> None:
-        """Make a log a directory that is to go. StorageError where the log stays what it is."""
+        """Make a log a directory that is to go. StorageError if the log stays what it is."""
         target = f"{home.path}/{delete_directory_name(log.topic_partition, uuid4())}"
         try:
             self._file_system.rename(log.directory, target)

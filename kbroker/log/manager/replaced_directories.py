@@ -78,7 +78,7 @@ class _Replaced:
         self._topic_partition = topic_partition
 
     def finish(self, names: dict[str, list[str]]) -> bool:
-        """False where it has to wait for a directory that is offline. Raises StorageError."""
+        """False if it has to wait for a directory that is offline. Raises StorageError."""
         log_name = log_directory_name(self._topic_partition)
         future = f"{self._topic_partition}.{unique_part(self._name)}{FUTURE_DIRECTORY_SUFFIX}"
         for path, found in names.items():

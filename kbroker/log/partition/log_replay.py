@@ -90,7 +90,7 @@ class LogReplay:
     def __iter__(self) -> Iterator[WholeBatch | Gap]:
         """Batches and gaps in the order of the log.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        Raises KafkaError KAFKA_STORAGE_ERROR if the disk refuses.
         """
         log = self._log
         while self._offset < min(self._end_offset, log.log_end_offset):

@@ -145,7 +145,7 @@ class SegmentStore:
 
     def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:
         """The swap of the `.cleaned` segment at `base_offset` for the segments at these offsets;
-        None where the log does not have them any more.
+        None if the log does not have them any more.
         """
         found = {segment.base_offset: segment for segment in self.segments}
         sources = [found[offset] for offset in source_offsets if offset in found]
@@ -212,7 +212,7 @@ class SegmentStore:
         return active.next_offset
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Drop everything, the newest first, and put an empty segment at `offset`, where one may
+        """Drop everything, the newest first, and put an empty segment at `offset`, if one may
         just have left. Its files are made by `activate`: it is there also where there is no room.
         """
         for renaming in self._leaving:

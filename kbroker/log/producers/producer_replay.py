@@ -36,7 +36,7 @@ class Marker(NamedTuple):
 
 
 def read_marker(header: BatchHeader, batch: Bytes) -> Marker | None:
-    """Return the marker in a control batch; None where compaction has removed its record, or where
+    """Return the marker in a control batch; None if compaction has removed its record, or where
     it is not about a transaction.
     """
     record = next(records(batch), None) if header.record_count > 0 else None
@@ -119,7 +119,7 @@ def rewind(
     start_offset: int,
     end_offset: int,
 ) -> int:
-    """Set `state` to what it was at `end_offset`, where the log that starts at `start_offset` ends
+    """Set `state` to what it was at `end_offset`, if the log that starts at `start_offset` ends
     now; the offset of the snapshot used.
     """
     load_snapshot(state, snapshots, expiry, start_offset=start_offset, end_offset=end_offset)

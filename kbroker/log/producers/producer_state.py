@@ -144,7 +144,7 @@ class ProducerStateManager:
     def begin_verification(
         self, batch: TransactionalBatch, now_ms: int
     ) -> VerificationState | None:
-        """Where to note what the coordinator says of a batch; None where its transaction is open
+        """Where to note what the coordinator says of a batch; None if its transaction is open
         here, so that nothing has to be asked.
 
         KafkaError INVALID_PRODUCER_EPOCH where a newer one wrote here: no coordinator, not even
@@ -174,7 +174,7 @@ class ProducerStateManager:
         return self._verifications.get(batch.producer_id) is state
 
     def _verified_state(self, header: BatchHeader) -> VerificationState | None:
-        """The state of a batch that begins a transaction, None where it is open here.
+        """The state of a batch that begins a transaction, None if it is open here.
 
         KafkaError INVALID_TXN_STATE where it may not begin.
         """
@@ -468,5 +468,5 @@ def advance_sequence(sequence: int, increment: int) -> int:
 
 
 def is_expired(entry: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
-    """True where no transaction is open and nothing was written for `expiration_ms`."""
+    """True if no transaction is open and nothing was written for `expiration_ms`."""
     return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= expiration_ms

@@ -27,7 +27,7 @@ _MAX_BATCHES = 500
 
 
 def tail_of(segment: LogSegment) -> list[BatchHeader]:
-    """The headers after the last entry of the offset index, checked against nothing; none where
+    """The headers after the last entry of the offset index, checked against nothing; none if
     that leads nowhere.
     """
     _, position = segment.offset_index.lookup(segment.offset_index.last_offset)
@@ -40,7 +40,7 @@ def tail_of(segment: LogSegment) -> list[BatchHeader]:
 
 
 def first_epoch(segment: LogSegment) -> int:
-    """The leader epoch of the first batch, checked against nothing; -1 where there is none."""
+    """The leader epoch of the first batch, checked against nothing; -1 if there is none."""
     try:
         header = next((header for _, header in segment.records.headers(0)), None)
     except KafkaError:

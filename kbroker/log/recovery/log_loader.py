@@ -125,7 +125,7 @@ class LogLoader:
         )
 
     def _read_topic_id(self) -> UUID | None:
-        """None where there is none, or where a power loss has spoiled a file that was new: the
+        """None if there is none, or where a power loss has spoiled a file that was new: the
         controller knows the id. Raises CheckpointError for another content after a clean stop.
         """
         path = f"{self._directory}/{PARTITION_METADATA_FILE}"

@@ -69,7 +69,7 @@ def _in_threads(
 
 
 def _bytes_to_recover(file_system: FileSystem, request: LoadRequest) -> int:
-    """Size of the segments from the recovery point on; 0 where they cannot be looked at."""
+    """Size of the segments from the recovery point on; 0 if they cannot be looked at."""
     try:
         bases = sorted(
             base

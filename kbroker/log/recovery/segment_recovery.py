@@ -126,7 +126,7 @@ class SegmentRecovery:
             self._file_system.sync_directory(self._request.directory)
 
     def misses_records_before(self, segment: LogSegment) -> bool:
-        """True where a power loss took the end of the segment before, which was recovered just now,
+        """True if a power loss took the end of the segment before, which was recovered just now,
         and left this one: see `log_loader`. What is before the log start was being removed.
         """
         end_offset = self._producers.state.map_end_offset
@@ -137,7 +137,7 @@ class SegmentRecovery:
         return True
 
     def _is_older(self, segment: LogSegment) -> bool:
-        """True where it begins with an earlier leader epoch than the segment before ends with: a
+        """True if it begins with an earlier leader epoch than the segment before ends with: a
         power loss has brought it back, and it had been cut off.
         """
         epoch = first_epoch(segment)

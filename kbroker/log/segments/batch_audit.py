@@ -106,7 +106,7 @@ class BatchAudit:
     def verify(self, position: int, expected: int, stop: int) -> tuple[int, int]:
         """Check batches from `position` on, the first of which should have offset `expected`.
 
-        (position after the last intact batch, offset expected there): below `stop` where the next
+        (position after the last intact batch, offset expected there): below `stop` if the next
         one is damaged.
         """
         while position < stop:
@@ -142,7 +142,7 @@ class BatchAudit:
                 start += header.size_bytes
 
     def sound(self, position: int) -> BatchHeader | None:
-        """The batch at `position`, its base offset that of its first record; None where it is
+        """The batch at `position`, its base offset that of its first record; None if it is
         damaged in itself.
         """
         size = min(HEADER_SIZE, self._limit - position)

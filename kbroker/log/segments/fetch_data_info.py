@@ -22,7 +22,7 @@ class FetchIsolation(IntEnum):
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record's timestamp and offset; `leader_epoch` is None where the log does not know it."""
+    """A record's timestamp and offset; `leader_epoch` is None if the log does not know it."""
 
     timestamp: int
     offset: int
@@ -31,7 +31,7 @@ class TimestampAndOffset(NamedTuple):
 
 class SegmentRead(NamedTuple):
     """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete`
-    where it was cut. `available_bytes` are there without the limit.
+    if it was cut. `available_bytes` are there without the limit.
     """
 
     records: RecordsSlice
@@ -45,8 +45,8 @@ class FetchDataInfo(NamedTuple):
 
     `aborted_transactions` is a list for readers of committed data and None for all others. The
     slice may end inside a batch, and is empty at the bound of the isolation level;
-    `is_first_incomplete` where it ends inside the first. `available_bytes` is what the segment has
-    up to that bound, whatever the limit of the read; `on_older_segment` where a later segment has
+    `is_first_incomplete` if it ends inside the first. `available_bytes` is what the segment has
+    up to that bound, whatever the limit of the read; `on_older_segment` if a later segment has
     the bound.
     """
 

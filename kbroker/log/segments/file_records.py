@@ -79,7 +79,7 @@ class FileRecords(SegmentPart):
         return (self._file or self._open()).pread(size, position) if size > 0 else b""
 
     def fileno(self) -> int:
-        """Descriptor of the data file. StorageError where that is gone."""
+        """Descriptor of the data file. StorageError if that is gone."""
         return (self._file or self._open()).fileno()
 
     def headers(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
@@ -270,7 +270,7 @@ class RecordsSlice:
             raise OSError(error.errno, str(error)) from error
 
     def read(self) -> bytes:
-        """The bytes, all of them. StorageError where they are gone."""
+        """The bytes, all of them. StorageError if they are gone."""
         self._check()
         return self.records.read(self.position, self._size)
 

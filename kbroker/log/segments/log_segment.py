@@ -232,7 +232,7 @@ class LogSegment(SegmentFiles):
     ) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
 
-        Broken is also what reaches `end_offset`, where the next segment begins, and after
+        Broken is also what reaches `end_offset`, if the next segment begins, and after
         `gapless_from` a last batch that does not follow the one before it.
 
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,

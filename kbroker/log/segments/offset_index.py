@@ -52,7 +52,7 @@ class OffsetIndex(IndexFile):
         self._truncate_entries(self._count_up_to(0, relative_offset - 1))
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where size or last entry cannot be; other entries are not read."""
+        """CorruptIndexError if size or last entry cannot be; other entries are not read."""
         self._check_file_size()
         if self.entry_count and self.last_offset < self.base_offset:
             raise CorruptIndexError(

@@ -97,7 +97,7 @@ class SegmentFiles:
 
     @property
     def last_indexed_offset(self) -> int:
-        """The newest offset that the indexes name, or named when they were found; -1 where they
+        """The newest offset that the indexes name, or named when they were found; -1 if they
         name none, or cannot be read.
         """
         try:
@@ -134,7 +134,7 @@ class SegmentFiles:
         self.records.trim()
 
     def sanity_check(self) -> None:
-        """CorruptIndexError or StorageError where an index is missing or cannot be right."""
+        """CorruptIndexError or StorageError if an index is missing or cannot be right."""
         self.offset_index.sanity_check()
         self.time_index.sanity_check()
         self.transaction_index.sanity_check()

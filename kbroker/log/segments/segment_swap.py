@@ -55,7 +55,7 @@ class SegmentSwap:
         return self._store.directory
 
     def stage(self) -> bool:
-        """`.cleaned` to `.swap`; False where sources are gone, and `.cleaned` with them. After a
+        """`.cleaned` to `.swap`; False if sources are gone, and `.cleaned` with them. After a
         StorageError it is to be cancelled.
         """
         if not self._has_sources():
@@ -66,7 +66,7 @@ class SegmentSwap:
         return True
 
     def take_over(self, remove_at_ms: int) -> bool:
-        """Change the log, and rename the sources away; False where it was cancelled meanwhile."""
+        """Change the log, and rename the sources away; False if it was cancelled meanwhile."""
         if self not in self._store.swaps:
             return False
         self._store.swaps.remove(self)

@@ -70,7 +70,7 @@ class TimeIndex(IndexFile):
         self._truncate_entries(self._count_up_to(1, relative_offset - 1))
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where size, first or last entry cannot be; others are not read."""
+        """CorruptIndexError if size, first or last entry cannot be; others are not read."""
         self._check_file_size()
         if not self.entry_count:
             return

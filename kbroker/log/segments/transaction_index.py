@@ -119,7 +119,7 @@ class TransactionIndex(SegmentPart):
         self._found = b""
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where an entry cannot be, or the file is cut."""
+        """CorruptIndexError if an entry cannot be, or the file is cut."""
         last_offset = self.base_offset - 1
         for aborted in self.entries:
             if not (

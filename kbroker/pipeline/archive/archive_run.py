@@ -38,7 +38,7 @@ def archive_run(
 ) -> ArchiveRun:
     """Prepare a run into the archive in `path`, an absolute path; nothing is written yet.
 
-    Raises PipelineError where the directory is not
+    Raises PipelineError if the directory is not
     an archive and cannot become one, or where source and archive do not fit together.
     """
     if not isinstance(source, KafkaSource | LogDirectorySource):

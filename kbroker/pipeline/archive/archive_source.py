@@ -78,7 +78,7 @@ class ContinuedSource:
         }
 
     def check(self) -> tuple[str, ...]:
-        """Raises PipelineError where the source is not the one that was archived, or no longer has
+        """Raises PipelineError if the source is not the one that was archived, or no longer has
         what the archive needs next. Sentences for a person on what it lacks beside that.
         """
         if self._state is None:
@@ -102,7 +102,7 @@ class ContinuedSource:
         return tuple(notes)
 
     def check_checkpoint(self, start: Offsets, position: Offsets) -> None:
-        """Raises PipelineError where a checkpoint that began at `start` goes on beyond the end of
+        """Raises PipelineError if a checkpoint that began at `start` goes on beyond the end of
         the archive: what is between was archived elsewhere, or the archive is an older copy. The
         same for what the source has lost since of a partition that the archive has nothing of.
         """

@@ -39,7 +39,7 @@ class KeptGroups:
     """Writes offsets of groups into an archive as they change. Owned by one thread."""
 
     def __init__(self, ask: Ask, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`ask` raises ClientError, OSError and KafkaError where nobody answers."""
+        """`ask` raises ClientError, OSError and KafkaError if nobody answers."""
         self._ask = ask
         self._now_s = now_s
         self._due_s = 0.0
@@ -81,7 +81,7 @@ class KeptGroups:
 
 
 def ask_groups(bootstrap: str, topics: Collection[str]) -> ToldGroups:
-    """Ask the coordinators of a cluster. Raises ClientError, KafkaError and OSError where none
+    """Ask the coordinators of a cluster. Raises ClientError, KafkaError and OSError if none
     answers.
     """
     wanted = frozenset(topics)

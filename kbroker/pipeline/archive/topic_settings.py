@@ -40,7 +40,7 @@ class TopicSettings:
     """Asks about topics when they appear, and at most once a minute again. Owned by one thread."""
 
     def __init__(self, ask: Ask, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`ask` raises ClientError, OSError and KafkaError where nobody answers."""
+        """`ask` raises ClientError, OSError and KafkaError if nobody answers."""
         self._ask = ask
         self._now_s = now_s
         self._due_s: dict[str, float] = {}
@@ -78,7 +78,7 @@ class TopicSettings:
 
 
 def ask_cluster(bootstrap: str, topics: Collection[str]) -> ToldTopics:
-    """Ask any broker of a cluster. Raises ClientError and OSError where none answers."""
+    """Ask any broker of a cluster. Raises ClientError and OSError if none answers."""
     with closing(ClusterLinks(bootstrap)) as links:
         views = links.topics(topics)
         answers = _described(links, sorted(topics))

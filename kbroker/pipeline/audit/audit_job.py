@@ -52,12 +52,12 @@ class Means:
 
 
 def run_audit(request: AuditRequest, means: Means) -> AuditReport:
-    """Plan it and do it. Raises PipelineError where a side cannot be looked at at all."""
+    """Plan it and do it. Raises PipelineError if a side cannot be looked at at all."""
     return run_plan(plan_audit(request, means.ask), means)
 
 
 def run_plan(plan: AuditPlan, means: Means) -> AuditReport:
-    """Do what was planned. Raises PipelineError where that is no longer possible."""
+    """Do what was planned. Raises PipelineError if that is no longer possible."""
     request, findings = plan.request, list(plan.findings)
     archive = None
     if plan.archive is not None:

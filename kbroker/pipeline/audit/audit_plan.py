@@ -41,7 +41,7 @@ class AuditPlan:
 
 
 def plan_audit(request: AuditRequest, ask: Ask = read_cluster) -> AuditPlan:
-    """Look at all sides from outside. Raises PipelineError where one is none."""
+    """Look at all sides from outside. Raises PipelineError if one is none."""
     cluster = ask(request.bootstrap, request.topics or None) if request.bootstrap else None
     archive = read_archive(request.archive) if request.archive else None
     logs, findings = plan_logs(request)

@@ -30,7 +30,7 @@ class WindowCount:
     records: int = 0
     markers: int = 0
     size_bytes: int = 0
-    unpacked_bytes: int = 0  # of the records without headers of batches; 0 where not looked at
+    unpacked_bytes: int = 0  # of the records without headers of batches; 0 if not looked at
     min_timestamp_ms: int = NO_TIMESTAMP
     max_timestamp_ms: int = NO_TIMESTAMP
 
@@ -54,7 +54,7 @@ class WindowCount:
 
     @property
     def compression_ratio(self) -> float | None:
-        """Bytes of the records unpacked, to those on disk; None where they were not unpacked."""
+        """Bytes of the records unpacked, to those on disk; None if they were not unpacked."""
         if not self.unpacked_bytes or not self.size_bytes:
             return None
         return round(self.unpacked_bytes / self.size_bytes, 3)
@@ -64,7 +64,7 @@ Windows = dict[int, WindowCount]  # by start in ms; -1: records without time
 
 
 class WindowCounter:
-    """Counts the batches of one log; `by_record` where `records` will be told, too."""
+    """Counts the batches of one log; `by_record` if `records` will be told, too."""
 
     def __init__(self, window_ms: int, *, by_record: bool) -> None:
         self.windows: Windows = {}

@@ -2,7 +2,7 @@
 
 Spark reads without a group and commits nothing, so no tool knows its lag. Here a listener commits
 the end offsets of each finished batch, of every Kafka source of every query, under the group
-`spark-<name of the query>` (`spark-<id>` where it has no name):
+`spark-<name of the query>` (`spark-<id>` if it has no name):
 
     from kbroker.pipeline import commit_progress
 

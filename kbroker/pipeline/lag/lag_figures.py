@@ -8,7 +8,7 @@ Definitions:
 * lag: end offset less committed offset, as Kafka's own tools count it. It counts offsets, so
   markers and holes too.
 * lag in seconds: the largest timestamp of the partition less that of the next record to read, in
-  the producers' time. 0 where no record is left to read, also when only markers or holes are.
+  the producers' time. 0 if no record is left to read, also when only markers or holes are.
   Unknown where nothing is committed, and where the broker is too old to tell largest timestamps
   (before Kafka 3.0).
 * consumed per second: offsets committed since an earlier look, per second. Unknown when the group
@@ -30,7 +30,7 @@ from kbroker.pipeline.lag.cluster_look import ClusterLook, PartitionLook, next_o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFigures:
-    """One partition; None where it is not known."""
+    """One partition; None if it is not known."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class PartitionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFigures:
-    """One partition as a group reads it; None where it is not known."""
+    """One partition as a group reads it; None if it is not known."""
 
     group: str
     topic: str
@@ -215,6 +215,6 @@ def _standing(group: str, topic: str, rows: Sequence[GroupFigures], look: Cluste
 
 
 def _sum(values: Iterator[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None

@@ -86,5 +86,5 @@ class ProgressListener(StreamingQueryListener):
 
 
 def _offset(text: Any) -> str | None:
-    """Spark writes `null` where there is none, and pyspark `None`."""
+    """Spark writes `null` if there is none, and pyspark `None`."""
     return None if text in (None, "", "None", "null") else str(text)

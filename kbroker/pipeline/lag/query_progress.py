@@ -62,7 +62,7 @@ class DueCommits:
     _due: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def report(self, report: ProgressReport) -> None:
-        """Take in the end of a batch; raises ValueError where Spark wrote what nobody knows."""
+        """Take in the end of a batch; raises ValueError if Spark wrote what nobody knows."""
         if self.query_names is not None and report.query_name not in self.query_names:
             return
         ends = end_offsets(report)

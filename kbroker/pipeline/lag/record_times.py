@@ -50,9 +50,9 @@ def record_times(
 ) -> Times:
     """Timestamp (Unix ms) of the first record at or after each position.
 
-    None where no record follows before the end: only markers of transactions, or holes that
+    None if no record follows before the end: only markers of transactions, or holes that
     compaction left. A position that was not answered in time, or where a batch stands that cannot
-    be read, is not in the result. Raises OSError where no broker answers.
+    be read, is not in the result. Raises OSError if no broker answers.
     """
     deadline_s = clock() + DEADLINE_S
     found: Times = {}

@@ -99,12 +99,12 @@ _HEADER_TABLE: Final = {column.name: column for column in _HEADER}
 
 
 def record_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """The columns of a record with these names; ValueError where there is none of that name."""
+    """The columns of a record with these names; ValueError if there is none of that name."""
     return _named(_RECORD_TABLE, names)
 
 
 def header_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """The columns of a batch with these names; ValueError where there is none of that name."""
+    """The columns of a batch with these names; ValueError if there is none of that name."""
     return _named(_HEADER_TABLE, names)
 
 

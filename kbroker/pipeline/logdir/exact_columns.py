@@ -45,7 +45,7 @@ def _fits(times_ms: Int64s) -> Bools:
 
 
 def unix_ms(rows: pa.RecordBatch | pa.Table) -> Int64s:
-    """The times of rows in Unix ms, -1 where one has none. Rows may lack `timestampMs`, as those of
+    """The times of rows in Unix ms, -1 if one has none. Rows may lack `timestampMs`, as those of
     archives do that older versions wrote.
     """
     times: Int64s = _numbers(rows.column("timestamp").cast(pa.int64()), _NO_TIME_US) // _US_PER_MS

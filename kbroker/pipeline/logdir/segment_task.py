@@ -33,7 +33,7 @@ class SegmentTask:
     end_position: int  # bytes, exclusive
     start_offset: int
     end_offset: int  # exclusive
-    aborted: tuple[AbortedTransaction, ...] = ()  # those to leave out; empty where all are read
+    aborted: tuple[AbortedTransaction, ...] = ()  # those to leave out; empty if all are read
     expected_offset: int = 0  # all before it was read by the task that this one goes on for
     segment_end_offset: int = MAX_OFFSET  # where the next segment begins
 

@@ -42,7 +42,7 @@ class GroupMoves:
         """Move the groups that have offsets of these partitions; how many partitions, by group. One
         that cannot be moved does not hold up the others.
 
-        Raises OSError where a cluster is away.
+        Raises OSError if a cluster is away.
         """
         moved: dict[str, int] = {}
         self.refusals, self.notes = [], []

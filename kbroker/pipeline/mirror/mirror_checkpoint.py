@@ -25,7 +25,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirrorCheckpoint:
-    """Below the directory of the job's checkpoint. Raises PipelineError where the disk refuses."""
+    """Below the directory of the job's checkpoint. Raises PipelineError if the disk refuses."""
 
     def __init__(self, directory: str | Path) -> None:
         self.board = Path(directory) / _BOARD

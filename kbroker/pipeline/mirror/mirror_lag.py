@@ -16,7 +16,7 @@ from kbroker.pipeline.lag.record_times import record_times
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLag:
-    """`seconds` is None where it is not known, 0 where nothing is left."""
+    """`seconds` is None if it is not known, 0 if nothing is left."""
 
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
     seconds: float | None = 0.0

@@ -109,7 +109,7 @@ class MirroredTopics:
         self._checkpoint.note_settings(wanted)
 
     def _check_new(self, there: Mapping[str, TopicView]) -> None:
-        """PipelineError where a topic has records that are not the mirror's."""
+        """PipelineError if a topic has records that are not the mirror's."""
         new = self.views.keys() - self._checkpoint.topics()
         if new and not self._wish.appends:
             entries = committed_entries(self._writers, self._group)

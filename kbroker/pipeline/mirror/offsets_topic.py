@@ -59,7 +59,7 @@ class MirroredOffsets:
         self._topic_id: object = None
 
     def partition(self, partition: TopicPartition) -> PartitionOffsets:
-        """The stretches of a partition, none where nothing was copied."""
+        """The stretches of a partition, none if nothing was copied."""
         return self._partitions.setdefault(partition, PartitionOffsets())
 
     def read_on(self, links: ClusterLinks, patience_s: float = 0.0) -> bool:

@@ -72,7 +72,7 @@ class PartitionCopy:
         write_once(self._writers, options, self._copy_rest, [self._readers])
 
     def _copy_rest(self, transactions: Transactions) -> bool | None:
-        """True when that is all; None where the rest is another producer's."""
+        """True when that is all; None if the rest is another producer's."""
         options = self._options
         position = transactions.place
         position = position if position.offset >= 0 else options.known

@@ -19,7 +19,7 @@ NO_EPOCH = -1
 
 
 class PlaceNote(NamedTuple):
-    """What is noted with an offset: of which topics it is, by their ids (empty where a broker knows
+    """What is noted with an offset: of which topics it is, by their ids (empty if a broker knows
     none), and the leader epoch of the source's last batch before it.
     """
 
@@ -78,7 +78,7 @@ class UnreadableSourceError(PipelineError):
 def beginning(
     source: SourcePartition, target_topic: str, position: Position, *, allows_loss: bool
 ) -> Beginning:
-    """Where a mirror goes on whose group has this position. PipelineError where it must not."""
+    """Where a mirror goes on whose group has this position. PipelineError if it must not."""
     start = Beginning(source.start_offset, source.start_offset)
     if position.offset < 0:
         return start

@@ -37,12 +37,12 @@ class SourceLook:
         return sorted(all_there.difference(self.partitions()))
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic, empty where the broker knows none."""
+        """The id of a topic, empty if the broker knows none."""
         return id_of(self.views[topic])
 
 
 def id_of(view: TopicView) -> str:
-    """The id of a topic as text, empty where the broker knows none."""
+    """The id of a topic as text, empty if the broker knows none."""
     return "" if view.topic_id == ZERO_UUID else str(view.topic_id)
 
 

@@ -24,7 +24,7 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
     start: int
     end: int
-    source_topic: str = ""  # ids, empty where brokers know none
+    source_topic: str = ""  # ids, empty if brokers know none
     target_topic: str = ""
     runs: tuple[OffsetRun, ...] = ()
 
@@ -74,7 +74,7 @@ class PartitionOffsets:
 
     def target_offset(self, offset: int, start_offset: int) -> int | None:
         """Where a reader goes on in the target that would read `offset` next in a source whose log
-        starts at `start_offset`; None where that is not known.
+        starts at `start_offset`; None if that is not known.
         """
         runs = self._whole()
         if offset < self._start and start_offset < self._start:

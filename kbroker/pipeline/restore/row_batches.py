@@ -86,7 +86,7 @@ class RowBatch:
         return PackedBatch(read_header(data), memoryview(data))
 
     def up_to(self, end_offset: int) -> RowBatch:
-        """The same records, and no others below `end_offset`, where a batch can say so."""
+        """The same records, and no others below `end_offset`, if a batch can say so."""
         end = min(end_offset, self.header.base_offset + MAX_RELATIVE_OFFSET + 1)
         header = self.header
         delta = max(end - 1 - header.base_offset, header.last_offset_delta)
@@ -97,7 +97,7 @@ def row_batches(
     rows: pa.RecordBatch, form: BatchForm, base_offset: int | None = None
 ) -> Iterator[RowBatch]:
     """The batches of some rows, with the columns of an archive, by rising offset. The first one
-    begins at `base_offset`, where a batch can, else with its first record.
+    begins at `base_offset`, if a batch can, else with its first record.
     """
     if not rows.num_rows:
         return

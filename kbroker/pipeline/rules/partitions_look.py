@@ -18,7 +18,7 @@ class PartitionsLook(NamedTuple):
 
 
 def look_at(source: Source, ends: Mapping[str, int]) -> PartitionsLook | None:
-    """Ask the source, where `ends` are the offsets up to which partitions were read; None where no
+    """Ask the source, where `ends` are the offsets up to which partitions were read; None if no
     broker can be asked, which tells nothing of any partition.
     """
     nothing: Offsets = {}

@@ -58,7 +58,7 @@ def evaluate(spark: Any, spec: RulesSpec, step: RowsOfStep) -> Results:
 def evaluate_rule(
     spark: Any, spec: RulesSpec, rule: RuleSpec, step: RowsOfStep, results: Results
 ) -> Any:
-    """The rows of a rule; None where it has nothing to say in this step."""
+    """The rows of a rule; None if it has nothing to say in this step."""
     closing = step.closings.get(rule.name)
     if rule.window_us is not None:
         if closing is None:
@@ -77,7 +77,7 @@ def evaluate_rule(
 
 
 def evaluate_score(spark: Any, spec: RulesSpec, score: ScoreSpec, results: Results) -> Any:
-    """The rows of a score; None where none of its rules has any."""
+    """The rows of a score; None if none of its rules has any."""
     rules = [
         rule
         for rule in spec.rules.values()

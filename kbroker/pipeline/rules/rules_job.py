@@ -33,7 +33,7 @@ from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_f
 class RulesJob:
     """Work for a StreamJob. Owned by the thread of the batches.
 
-    `look` tells, of the offsets up to which partitions were read, which have more; None where that
+    `look` tells, of the offsets up to which partitions were read, which have more; None if that
     is not known.
     """
 
@@ -56,7 +56,7 @@ class RulesJob:
         self._writer: StepWriter | None = None
 
     def check_shape(self) -> None:
-        """Raises PipelineError where the rules have become others than the state was made by."""
+        """Raises PipelineError if the rules have become others than the state was made by."""
         latest = self.journal.latest()
         before, now = latest.shape, self._spec.shape()
         other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
@@ -112,12 +112,12 @@ class RulesJob:
         return making.of_batch(frame, number, ends, self._look(ends)), making
 
     def _rest_of(self, batch: Batch, latest: Step) -> Ranges | None:
-        """Which records of a batch the state has not taken in; None where it has them all.
+        """Which records of a batch the state has not taken in; None if it has them all.
 
         Spark does not sync its notes of batches: after a power loss they may be older than the
         state, as they are in a copy that was made while the job ran. It then plans other batches of
         the same numbers, which begin before the end of the state or go beyond it. PipelineError
-        where records are missing between the state and the batch.
+        if records are missing between the state and the batch.
         """
         ends = {
             each: latest.ends.get(str(each), within.start) for each, within in batch.ranges.items()

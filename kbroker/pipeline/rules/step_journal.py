@@ -65,7 +65,7 @@ BEGINNING = Step(number=-1, batch=-1)
 
 
 class StepJournal:
-    """Owned by the thread of the batches. Raises PipelineError where the disk refuses."""
+    """Owned by the thread of the batches. Raises PipelineError if the disk refuses."""
 
     def __init__(self, checkpoint: str | Path) -> None:
         self.directory = Path(checkpoint).absolute() / "rules" / "steps"

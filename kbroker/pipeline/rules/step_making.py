@@ -220,7 +220,7 @@ class StepMaking:
         return tables
 
     def _closing(self, rule: RuleSpec, watermarks: Mapping[str, int]) -> Closing | None:
-        """The windows of a rule that end in this step; None where there can be none."""
+        """The windows of a rule that end in this step; None if there can be none."""
         if rule.window_us is None or rule.slide_us is None:
             return None
         until_us = self._closed_us(rule, watermarks)

@@ -56,7 +56,7 @@ class TomlTable:
         return found
 
     def text(self, key: str) -> str | None:
-        """A text that is not empty; None where there is none."""
+        """A text that is not empty; None if there is none."""
         return self._typed(key, str, "a text")
 
     def needed(self, key: str, example: str) -> str:
@@ -92,14 +92,14 @@ class TomlTable:
         return value
 
     def count(self, key: str) -> int | None:
-        """A whole number from 1 on; None where there is none."""
+        """A whole number from 1 on; None if there is none."""
         value = self.values.get(key)
         if value is not None and (type(value) is not int or value < 1):
             raise self.refusal(f"has {key} = {value!r}: give a whole number from 1 on")
         return value
 
     def duration_us(self, key: str) -> int | None:
-        """Microseconds of `10s`; None where there is none."""
+        """Microseconds of `10s`; None if there is none."""
         text = self._typed(key, str, 'a text such as "30s"')
         if text is None:
             return None

@@ -29,7 +29,7 @@ def artifacts_of(spark: Any) -> Path | None:
 
 
 def remove_artifacts(folder: Path, *, keeps_parent: bool) -> None:
-    """Remove a folder that is not used any more, and `artifacts/` where nothing else is in it."""
+    """Remove a folder that is not used any more, and `artifacts/` if nothing else is in it."""
     shutil.rmtree(folder, ignore_errors=True)
     if not keeps_parent:
         with suppress(OSError):  # another job has a folder there

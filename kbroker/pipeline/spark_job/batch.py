@@ -20,7 +20,7 @@ class Batch:
     frame: Any  # DataFrame as `Source.stream` yields it; it belongs to `frame.sparkSession`
     ranges: Ranges  # from the checkpoint's offsets, never from counted rows
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that have one
-    # Raises PipelineError where a topic is another one by now: to be asked when all is read.
+    # Raises PipelineError if a topic is another one by now: to be asked when all is read.
     check_topics: Callable[[], None] = lambda: None
 
 
@@ -56,7 +56,7 @@ class BatchReport:
     ranges: Ranges
     seconds: float  # of the work alone
     finished_ms: int  # Unix time
-    backlog: int | None  # offsets still to be read after it; None where unknown
+    backlog: int | None  # offsets still to be read after it; None if unknown
     notes: tuple[str, ...] = ()
     lag_s: float | None = None  # where the job knows it
 

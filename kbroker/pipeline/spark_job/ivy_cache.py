@@ -21,7 +21,7 @@ _DEPENDENCY = re.compile(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)
 
 
 def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The cache that Spark's Ivy uses; None where the user configured where Spark finds its jars:
+    """The cache that Spark's Ivy uses; None if the user configured where Spark finds its jars:
     then Spark asks for them as configured.
     """
     tells = any(name.startswith("spark.jars") for name in conf)
@@ -54,7 +54,7 @@ def cached_jars(
     cache: Path, module: tuple[str, str, str], needed: frozenset[str]
 ) -> list[str] | None:
     """Jars of a module (organisation, name, revision) and of those it depends on whose names are
-    in `needed`; None where one of them is not there.
+    in `needed`; None if one of them is not there.
     """
     organisation, name, revision = module
     try:

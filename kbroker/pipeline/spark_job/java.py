@@ -28,7 +28,7 @@ def check_java(
     environment: Mapping[str, str] = os.environ,
     version_text: Callable[[str], str] | None = None,
 ) -> None:
-    """Raises PipelineError where Spark would find no Java, or one it cannot run on."""
+    """Raises PipelineError if Spark would find no Java, or one it cannot run on."""
     command = _java_command(environment)
     found = _VERSION.search((version_text or _version_text)(command))
     if found is None:

@@ -35,7 +35,7 @@ def java_sentence() -> Iterator[None]:
 
 
 def java_process() -> Any:
-    """The process that pyspark started, as a Popen; None where it started none."""
+    """The process that pyspark started, as a Popen; None if it started none."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)

@@ -61,7 +61,7 @@ def ranges_between(previous: Offsets, current: Offsets) -> dict[TopicPartition, 
     """Return the ranges between two maps, without partitions that did not move.
 
     A partition that `previous` does not have starts at 0, as Spark starts one that was added.
-    Raises ValueError where a partition went backwards.
+    Raises ValueError if a partition went backwards.
     """
     ranges: dict[TopicPartition, OffsetRange] = {}
     for partition, end in sorted(current.items()):

@@ -67,6 +67,6 @@ def _is_of_pyspark() -> bool:
 
 
 def _main_module() -> str:
-    """The module given to `python -m`; nothing where a script or a shell runs."""
+    """The module given to `python -m`; nothing if a script or a shell runs."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return getattr(spec, "name", "")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def quick_home(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Make such a home below a folder; None where Spark is not all in this Python's package, a
+    """Make such a home below a folder; None if Spark is not all in this Python's package, a
     person has named another home, or the folder takes no links.
     """
     import py4j

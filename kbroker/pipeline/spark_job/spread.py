@@ -56,7 +56,7 @@ def _done(
 
 class OverSpark:
     """In some Spark tasks for each core, dealt out in turn: the largest come first. `spark` is a
-    SparkSession. Raises PipelineError where a task fails.
+    SparkSession. Raises PipelineError if a task fails.
     """
 
     def __init__(self, spark: Any) -> None:

@@ -95,7 +95,7 @@ class StreamJob:
     def prepare(self) -> None:
         """Claim the checkpoint, and see that the source still has what comes next; without Spark.
 
-        Raises PipelineError, also where another process runs the job.
+        Raises PipelineError, also if another process runs the job.
         """
         with self._held():
             self._prepare()

@@ -212,7 +212,7 @@ class Leadership:
             change.became_follower.append(partition)
 
     def _take_topic_id(self, partition: Partition, topic_id: UUID, state: OrderedState) -> bool:
-        """Note the id of a topic that was made without one; True where it had none before. A
+        """Note the id of a topic that was made without one; True if it had none before. A
         controller tells it under the leader epoch that the partition has already.
         """
         is_news = state.leader_epoch >= partition.leader_epoch

@@ -18,7 +18,7 @@ NO_EPOCH = -1
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FetchState:
-    """One partition. Offsets are those of the next record, epochs -1 where there is none."""
+    """One partition. Offsets are those of the next record, epochs -1 if there is none."""
 
     topic_partition: TopicPartition
     topic_id: UUID
@@ -134,7 +134,7 @@ class FetchStates:
                     self._ask_for(state)
 
     def next_delay_ms(self, now_ms: float) -> float | None:
-        """How long until one is to be taken up again, None where none is delayed."""
+        """How long until one is to be taken up again, None if none is delayed."""
         ends = (state.delayed_until_ms for state in self._delayed.values())
         first = min(ends, default=None)
         return None if first is None else max(0.0, first - now_ms)

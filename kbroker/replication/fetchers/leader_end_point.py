@@ -48,7 +48,7 @@ class LeaderEndPoint:
 
     async def tells_divergence(self) -> bool:
         """Whether its answers to Fetch say where logs part (KIP-595): since Kafka 2.7. Leaders
-        before are asked where their epochs ended. Raises OSError, also where it is too old for
+        before are asked where their epochs ended. Raises OSError, also if it is too old for
         that.
         """
         if self._tells_divergence is None:
@@ -69,7 +69,7 @@ class LeaderEndPoint:
         by_name: bool,
         may_wait: bool,
     ) -> FetchResponse:
-        """The answer to one Fetch; `by_name` where a topic has no id, `may_wait` for records.
+        """The answer to one Fetch; `by_name` if a topic has no id, `may_wait` for records.
 
         Raises OSError.
         """
@@ -93,7 +93,7 @@ class LeaderEndPoint:
         return response
 
     async def end_offset(self, state: FetchState) -> int:
-        """Where its log ends. Raises OSError, and KafkaError where it refuses."""
+        """Where its log ends. Raises OSError, and KafkaError if it refuses."""
         return await self._offset(state, LATEST)
 
     async def start_offset(self, state: FetchState) -> int:

@@ -213,7 +213,7 @@ class ReplicaFetcher:
             self._delay(state)  # the same answer would come at once, for ever
 
     def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> bool:
-        """Cut a log; False where that was refused."""
+        """Cut a log; False if that was refused."""
         partition = self._partition(state)
         if partition is None:
             return False
@@ -371,7 +371,7 @@ class ReplicaFetcher:
         self._start_over(state, leader_start)
 
     def _cut_what_is_beyond(self, state: FetchState, leader_end: int) -> bool:
-        """Cut the log to the leader's end, where it ends after that; False where it does not."""
+        """Cut the log to the leader's end, where it ends after that; False if it does not."""
         partition = self._partition(state) if self.states.is_ready(state) else None
         if partition is None or (end := partition.log_end_offset) <= leader_end:
             return False

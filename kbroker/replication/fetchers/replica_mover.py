@@ -125,7 +125,7 @@ class ReplicaMover:
             self._finish(move, *logs)
 
     def _logs(self, move: _Move) -> tuple[Log, Log] | None:
-        """A log and its copy; None where it moves no more."""
+        """A log and its copy; None if it moves no more."""
         partition = move.partition
         topic_partition = partition.topic_partition
         if self._moves.get(topic_partition) is not move:
@@ -154,7 +154,7 @@ class ReplicaMover:
         self._parts.waiting.wake(topic_partition)
 
     def _copy(self, move: _Move, log: Log, future: Log) -> int:
-        """Bring a copy nearer to its log; bytes that were copied, 0 where it has all of them.
+        """Bring a copy nearer to its log; bytes that were copied, 0 if it has all of them.
 
         Raises KafkaError: what one of their disks refused, or what cannot be copied.
         """
@@ -192,7 +192,7 @@ def _cut(move: _Move, log: Log, future: Log, now_ms: int) -> None:
 
 
 def _part(log: Log, future: Log, now_ms: int) -> bool:
-    """Cut a copy where its log parts from it; False where that may be earlier still."""
+    """Cut a copy where its log parts from it; False if that may be earlier still."""
     epochs = future.leader_epoch_cache
     end_offset, before = log.log_end_offset, future.log_end_offset
     offset, is_complete = min(future.high_watermark, end_offset), True

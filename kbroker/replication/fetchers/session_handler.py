@@ -42,7 +42,7 @@ class FetchSessionHandler:
         self.next = SessionStep(NO_SESSION, INITIAL_EPOCH)
 
     def on_answer(self, error_code: int, session_id: int) -> bool:
-        """Take notice of an answer; False where it answers no partition."""
+        """Take notice of an answer; False if it answers no partition."""
         if error_code:
             if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.next = SessionStep(NO_SESSION, INITIAL_EPOCH)

@@ -103,8 +103,8 @@ class LogIdentity:
 
 
 def _known(look: Callable[[], _T]) -> _T | None:
-    """Return the result of a look at a file; None where the file says nothing. Raises PipelineError
-    where the same look may say more in a moment.
+    """Return the result of a look at a file; None if the file says nothing. Raises PipelineError
+    if the same look may say more in a moment.
     """
     try:
         return look()

@@ -43,7 +43,7 @@ class SourceIdentity(Protocol):
     """Who knows the source. Partitions of which nothing is known are left out of answers."""
 
     def cluster_id(self) -> str | None:
-        """Id of the cluster, None where none is known; raises PipelineError."""
+        """Id of the cluster, None if none is known; raises PipelineError."""
         ...
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
@@ -91,7 +91,7 @@ def kept_sentence(entry: EpochEntry) -> str:
 
 
 def time_at(header: BatchHeader, batch: bytes | memoryview, offset: int) -> int | None:
-    """Unix ms of the record at an offset, -1 where it has none; None where it is not in the batch,
+    """Unix ms of the record at an offset, -1 if it has none; None if it is not in the batch,
     or the batch cannot be read.
     """
     if header.is_control or offset > header.last_offset:
@@ -108,7 +108,7 @@ def time_at(header: BatchHeader, batch: bytes | memoryview, offset: int) -> int 
 
 
 class ArchivedRecord(NamedTuple):
-    """A record of the archive: its place, and its time in Unix ms, -1 where it has none."""
+    """A record of the archive: its place, and its time in Unix ms, -1 if it has none."""
 
     offset: int
     timestamp_ms: int
@@ -190,7 +190,7 @@ class BatchEpochs:
         return lost, self.identity.end_offsets(self.before) if self.before else {}
 
     def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochEntry, ...]:
-        """Return the epochs that the archive is to remember. Raises PipelineError where records
+        """Return the epochs that the archive is to remember. Raises PipelineError if records
         were replaced.
         """
         nothing: tuple[Epochs, Epochs] = ({}, {})

@@ -28,7 +28,7 @@ def own_version() -> str:
 
 
 def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Whose archive a directory is, None where a new one may begin; PipelineError where it may not.
+    """Whose archive a directory is, None if a new one may begin; PipelineError if it may not.
     Nothing is written.
     """
     if not disk.exists(path):

@@ -71,7 +71,7 @@ def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveSta
 
 
 def read_mark(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Whose archive a directory is; None where it is not an archive."""
+    """Whose archive a directory is; None if it is not an archive."""
     name = f"{path}/{MARK_NAME}"
     if not disk.exists(name):
         return None

@@ -33,7 +33,7 @@ _REMOVAL_ATTEMPTS = 100
 
 
 class ArchiveStaging:
-    """The folder of one archive. All methods raise StorageError where the disk refuses."""
+    """The folder of one archive. All methods raise StorageError if the disk refuses."""
 
     def __init__(self, path: str, disk: ArchiveDisk) -> None:
         self._path = path
@@ -59,12 +59,12 @@ class ArchiveStaging:
         self._disk.sync_directory(self._named(""))
 
     def lock_of(self, job: str) -> FileLock | None:
-        """The lock of a job; None where a run of it holds it."""
+        """The lock of a job; None if a run of it holds it."""
         return self._disk.lock(self._named(f"{job}.lock"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone to publish. Raises PipelineError where another run does so for a minute."""
+        """Alone to publish. Raises PipelineError if another run does so for a minute."""
         lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
         for _ in range(_LOCK_ATTEMPTS):
             if lock is not None:

@@ -175,7 +175,7 @@ class ArchiveState:
         )
 
     def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:
-        """PipelineError where one of these topics only has the name of one that was archived: its
+        """PipelineError if one of these topics only has the name of one that was archived: its
         offsets are those of other records.
         """
         for topic, topic_id in sorted(topic_ids.items()):
@@ -191,7 +191,7 @@ class ArchiveState:
     def refuse_other_cluster(
         self, topics: Iterable[str], topic_ids: Mapping[str, str], cluster_id: str | None
     ) -> None:
-        """PipelineError where one of these topics was archived from another cluster. The id of a
+        """PipelineError if one of these topics was archived from another cluster. The id of a
         topic says more, where it is known on both sides: a cluster may be moved with its topics.
         """
         for topic in sorted(topics):

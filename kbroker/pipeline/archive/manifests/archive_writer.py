@@ -140,7 +140,7 @@ class ArchiveWriter:
             self._job_lock = None
 
     def is_done(self, batch: int, ranges: Iterable[RangeEntry]) -> bool:
-        """Whether this batch was published before; PipelineError where the archive holds some of
+        """Whether this batch was published before; PipelineError if the archive holds some of
         its offsets from elsewhere, or skipped some.
         """
         with disk_sentences(self._path):

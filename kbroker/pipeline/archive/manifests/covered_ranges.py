@@ -35,7 +35,7 @@ def joined(stretches: Iterable[tuple[int, int]]) -> tuple[Stretch, ...]:
 
 
 def overlap(stretches: Sequence[Stretch], wanted: tuple[int, int]) -> Stretch | None:
-    """The first part of `wanted` that the stretches hold; None where they hold nothing of it."""
+    """The first part of `wanted` that the stretches hold; None if they hold nothing of it."""
     start, end = wanted
     for stretch in stretches:
         first, last = max(start, stretch.start_offset), min(end, stretch.end_offset)

@@ -6,7 +6,7 @@ of it. A manifest is one JSON object, written once and never changed:
     {"checksum": "crc32c:01234567", "content": {...}}
 
 The checksum is that of the bytes of the inner object, as they stand in the file. Offsets named
-`end` are exclusive, `last` inclusive; times are Unix milliseconds, -1 where a record has none.
+`end` are exclusive, `last` inclusive; times are Unix milliseconds, -1 if a record has none.
 
 Law: in a manifest of kind `batch`, rows of its data files plus missing offsets of its holes are the
 length of its ranges, for every partition. So a count is enough to see that nothing is lost.
@@ -147,8 +147,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     json_schemas: dict[str, str] = {}  # topic -> schema of its column `json`, Spark's JSON
     topic_ids: dict[str, str] = {}  # topic -> id, of topics in `ranges` that have one
     cluster_ids: dict[str, str] = {}  # topic -> id of its cluster, the same
-    leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, where they are known
-    # Of topics in `ranges`, where they are known and no manifest before says the same.
+    leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, if they are known
+    # Of topics in `ranges`, if they are known and no manifest before says the same.
     topic_settings: dict[str, dict[str, str]] = {}  # topic -> those of its own; none: all defaults
     partition_counts: dict[str, int] = {}  # topic -> how many partitions it has
     group_offsets: GroupOffsets = {}  # where no manifest before says the same; {}: none any more
@@ -294,7 +294,7 @@ def file_name(topic: str, partition: int, first_offset: int, last_offset: int) -
 
 def unbalanced_partition(manifest: Manifest) -> str | None:
     """The first partition whose files and holes do not add up to its ranges, as a sentence's end;
-    None where all do.
+    None if all do.
     """
     expected: Counter[TopicPartition] = Counter()
     found: Counter[TopicPartition] = Counter()

@@ -113,7 +113,7 @@ def checked_end(
 ) -> int:
     """The last of these offsets, which are of the file `name` and follow `last_offset`.
 
-    PipelineError where they do not rise, or are not within what its manifest says.
+    PipelineError if they do not rise, or are not within what its manifest says.
     """
     low, high = int(offsets.min()), int(offsets.max())
     if low < entry.first_offset or high > entry.last_offset:

@@ -39,7 +39,7 @@ class BatchFacts:
 def assemble(
     facts: Iterable[tuple[Fact, bytes]], ranges: Mapping[TopicPartition, OffsetRange]
 ) -> BatchFacts:
-    """The facts of all tasks as one; PipelineError where a task gave up, or they contradict each
+    """The facts of all tasks as one; PipelineError if a task gave up, or they contradict each
     other.
     """
     batch = BatchFacts()

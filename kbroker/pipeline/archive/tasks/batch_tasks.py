@@ -60,7 +60,7 @@ class BatchTasks:
         return _decoded(run_on_frame(frame, staging, schemas))
 
     def _by_connector(self, batch: Batch, staging: str, schemas: Mapping[str, str]) -> Facts | None:
-        """None where it has not got the records as they are."""
+        """None if it has not got the records as they are."""
         try:
             facts = _decoded(run_on_frame(batch.frame, staging, schemas))
         except Exception as error:

@@ -31,7 +31,7 @@ class JsonSchemas:
         return self.by_topic.get(topic, self.default)
 
     def checked(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-        """Schemas of these topics; PipelineError where the archive has another one."""
+        """Schemas of these topics; PipelineError if the archive has another one."""
         found = {topic: schema for topic in topics if (schema := self.of(topic)) is not None}
         for topic in topics:
             if topic in known and known[topic] != found.get(topic):

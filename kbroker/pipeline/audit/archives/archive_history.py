@@ -48,13 +48,13 @@ class ReadArchive:
 
 
 def read_archive(path: str) -> ReadArchive:
-    """The manifests of an archive. Raises PipelineError where there is no archive at all."""
+    """The manifests of an archive. Raises PipelineError if there is no archive at all."""
     findings = Findings()
     return ReadArchive(read_history(path, findings), findings)
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:
-    """Join what all intact manifests say. PipelineError where there is no archive at all."""
+    """Join what all intact manifests say. PipelineError if there is no archive at all."""
     disk = RealFileSystem()
     if not disk.exists(path):
         raise PipelineError(f"{path} does not exist", ExitCode.USAGE)

@@ -185,7 +185,7 @@ def _stack(
 
 
 def _archive_line(axes: Any, bins: Sequence[Sequence[int]], report: AuditReport) -> Any:
-    """Draw what the archive has of partitions that a log has too; None where it has nothing."""
+    """Draw what the archive has of partitions that a log has too; None if it has nothing."""
     counts: Counter[int] = Counter()
     for sides in report.partitions:
         if sides.logs and sides.archive is not None:

@@ -107,7 +107,7 @@ class _Filling:
         self.rows = 0
 
     def take(self, index: int, codec: int, packed: memoryview) -> bool:
-        """Unpack a batch after the others; False where it does not fit. Raises KafkaError."""
+        """Unpack a batch after the others; False if it does not fit. Raises KafkaError."""
         if not codec:
             return self.put(index, packed)
         at = self._bounds[-1]
@@ -120,7 +120,7 @@ class _Filling:
         return True
 
     def put(self, index: int, payload: Bytes) -> bool:
-        """Copy records after the others; False where they do not fit."""
+        """Copy records after the others; False if they do not fit."""
         at = self._bounds[-1]
         end = at + len(payload)
         if end > len(self._room):

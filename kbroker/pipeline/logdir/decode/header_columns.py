@@ -39,7 +39,7 @@ def header_batches(
     """One row for each batch that begins in the task's stretch, whatever its offsets, markers and
     aborted ones too.
 
-    A wrong checksum is a row with `crcValid` false. Raises DamagedBatchError where no batch begins,
+    A wrong checksum is a row with `crcValid` false. Raises DamagedBatchError if no batch begins,
     StorageError, ValueError for a column that there is not.
     """
     wanted = header_columns(columns)

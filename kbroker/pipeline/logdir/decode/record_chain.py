@@ -33,7 +33,7 @@ class Regions(NamedTuple):
 def record_starts(regions: Regions, data: Uint8s) -> Int64s:
     """Where the records begin, in order. `data` is the buffer.
 
-    UnprovenError where a batch's records are not as many as its count says, or do not fill it.
+    UnprovenError if a batch's records are not as many as its count says, or do not fill it.
     """
     if (regions.counts < 1).any() or (
         regions.counts * MIN_RECORD_BYTES > regions.ends - regions.starts

@@ -137,6 +137,6 @@ class _Recovery:
 
 
 def _first_epoch(file_system: FileSystem, path: str) -> int:
-    """The leader epoch of the first batch, checked against nothing; -1 where there is none."""
+    """The leader epoch of the first batch, checked against nothing; -1 if there is none."""
     batches = SegmentScan(file_system, path, checks_crc=False).batches()
     return next((batch.header.partition_leader_epoch for batch in batches), -1)

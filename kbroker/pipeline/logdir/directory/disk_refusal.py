@@ -1,4 +1,4 @@
-"""Refusals of a disk: one sentence with what to do, or nothing where a log can be read without the
+"""Refusals of a disk: one sentence with what to do, or nothing if a log can be read without the
 file.
 """
 
@@ -24,5 +24,5 @@ def refused_by_disk(error: StorageError) -> PipelineError:
 
 
 def is_refusal(error: StorageError) -> bool:
-    """False where the file is gone, or where trying again may help."""
+    """False if the file is gone, or where trying again may help."""
     return error.errno != ENOENT and not error.is_passing

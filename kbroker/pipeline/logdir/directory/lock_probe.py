@@ -22,7 +22,7 @@ _TYPE = 3 if _IS_BSD else 0
 
 
 def is_locked(data_directory: str) -> bool:
-    """True where a running broker holds the data directory."""
+    """True if a running broker holds the data directory."""
     path = os.path.join(data_directory, LOCK_FILE)
     try:
         found = os.stat(path)

@@ -58,7 +58,7 @@ class Selection:
     includes_internal: bool = False
 
     def wants(self, topic_partition: TopicPartition) -> bool:
-        """True where the partition is to be read."""
+        """True if the partition is to be read."""
         topic, partition = topic_partition
         if self.partitions is not None and partition not in self.partitions:
             return False
@@ -71,7 +71,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ReadableLog:
-    """A log and its transactions; those are None where all records are read."""
+    """A log and its transactions; those are None if all records are read."""
 
     log: PartitionLog
     transactions: TransactionState | None
@@ -212,7 +212,7 @@ def look_again(look: Callable[[], _T]) -> _T:
 
 
 def _check_bounds(view: LogDirectoryView) -> None:
-    """PipelineError where the files are there that tell what a running broker lets be read, and
+    """PipelineError if the files are there that tell what a running broker lets be read, and
     cannot be read: without them its logs would look empty, or begin with deleted records.
     """
     bounds = {f"{view.path}/{file}" for file in _BOUNDS}

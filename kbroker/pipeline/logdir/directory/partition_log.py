@@ -84,7 +84,7 @@ class PartitionLog:
 def find_log(
     disk: Disk, directory: PartitionDirectory, view: PartitionView, *, is_live: bool
 ) -> PartitionLog | None:
-    """The log in a partition directory; None where the directory went meanwhile."""
+    """The log in a partition directory; None if the directory went meanwhile."""
     for _ in range(_LISTINGS):
         try:
             listed = _listed(disk, directory.path, is_live=is_live)

@@ -97,7 +97,7 @@ class SegmentLookup:
         return scan.size_bytes if is_cut else position
 
     def largest_timestamp(self) -> int | None:
-        """Of the records of a closed segment, as its time index says; None where it is not to be
+        """Of the records of a closed segment, as its time index says; None if it is not to be
         trusted.
         """
         data = self._read_index(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
@@ -115,7 +115,7 @@ class SegmentLookup:
         return None
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """Return the header at a position; None where there is none. Raises StorageError."""
+        """Return the header at a position; None if there is none. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)
@@ -154,7 +154,7 @@ class SegmentLookup:
 
 
 def readable_bytes(file_system: FileSystem, path: str) -> bytes:
-    """A file without which its log can be read, too: nothing where it is not there, or the disk
+    """A file without which its log can be read, too: nothing if it is not there, or the disk
     refuses it. Raises StorageError.
     """
     try:

@@ -87,7 +87,7 @@ class BatchQuery:
 def planned(
     disk: Disk, ranges: Iterable[tuple[ReadableLog, OffsetRange]], splits: SplitOptions
 ) -> Splits:
-    """The splits of these ranges. Raises StorageError, with ENOENT where a segment went."""
+    """The splits of these ranges. Raises StorageError, with ENOENT if a segment went."""
     file_system = disk.file_system
     return plan(file_system, [stretch_of(file_system, *each) for each in ranges], splits)
 

@@ -90,7 +90,7 @@ def _bounded(hints: Hints, names: tuple[str, str], kind: str, value: Any) -> Hin
 
 
 def _unix_ms(kind: str, value: Any) -> Any:
-    """Unix ms of a time, or of each; None where it is not a time with a zone."""
+    """Unix ms of a time, or of each; None if it is not a time with a zone."""
     if kind == "In":
         found = [_unix_ms("EqualTo", each) for each in value]
         return None if None in found else found

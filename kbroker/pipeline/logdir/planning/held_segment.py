@@ -45,7 +45,7 @@ class HeldSegment:
 
 
 def held_segment(file_system: FileSystem, planned: PlannedTask) -> HeldSegment | None:
-    """The segment as it was planned; None where it is gone or another one. Raises PipelineError.
+    """The segment as it was planned; None if it is gone or another one. Raises PipelineError.
 
     Opened first and looked at then: what has the name at the look was there at the opening, too.
     """

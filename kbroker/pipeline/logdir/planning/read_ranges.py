@@ -59,7 +59,7 @@ def wanted_range(
 
 
 def available(log: ReadableLog, wanted: OffsetRange, *, fails_on_data_loss: bool) -> OffsetRange:
-    """The part of the range that the log has; PipelineError where that is not all of it."""
+    """The part of the range that the log has; PipelineError if that is not all of it."""
     start_offset, end_offset = log.log.start_offset, log.end_offset
     partition, directory = log.log.topic_partition, log.log.directory
     if not wanted.count:
@@ -84,7 +84,7 @@ def check_there(
     *,
     fails_on_data_loss: bool,
 ) -> None:
-    """PipelineError where a partition that offsets name is not there."""
+    """PipelineError if a partition that offsets name is not there."""
     missing = sorted(set(offsets) - set(found))
     if missing and fails_on_data_loss:
         names = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
@@ -92,12 +92,12 @@ def check_there(
 
 
 def is_of_topic(log: PartitionLog, topic_id: UUID | None) -> bool:
-    """False where both ids are known and differ: the topic was deleted and created again."""
+    """False if both ids are known and differ: the topic was deleted and created again."""
     return log.topic_id == topic_id or None in (log.topic_id, topic_id)
 
 
 def check_same_topic(log: PartitionLog, topic_id: UUID | None) -> None:
-    """PipelineError where the log is not of the topic that was read before, `topic_id`."""
+    """PipelineError if the log is not of the topic that was read before, `topic_id`."""
     if not is_of_topic(log, topic_id):
         raise PipelineError(
             f"{log.topic_partition} in {log.directory} belongs to another topic than was read "
@@ -113,7 +113,7 @@ def check_topics(
     paths: Sequence[str],
     looked_for: AbstractSet[str] | None = None,
 ) -> None:
-    """PipelineError where a topic that was named is not there; `looked_for`: only these were."""
+    """PipelineError if a topic that was named is not there; `looked_for`: only these were."""
     named = selection.topics or frozenset()
     missing = sorted(named - found if looked_for is None else (named & looked_for) - found)
     if missing and (selection.partitions is None or not found):

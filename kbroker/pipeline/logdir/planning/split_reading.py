@@ -111,7 +111,7 @@ def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> li
 
 
 def _log_now(disk: Disk, task: SegmentTask) -> PartitionLog | None:
-    """Return the present log in the partition's directory; None where that is gone."""
+    """Return the present log in the partition's directory; None if that is gone."""
     topic_partition = TopicPartition(task.topic, task.partition)
     view = view_log_directory(disk.file_system, task.directory.rpartition("/")[0] or "/")
     return find_log(
@@ -141,7 +141,7 @@ def _read(held: HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterat
 def _behind(
     error: StorageError | DamagedBatchError, task: SegmentTask, reading: SplitReading
 ) -> SegmentTask:
-    """Return the task after the damage; PipelineError where damage must not be skipped."""
+    """Return the task after the damage; PipelineError if damage must not be skipped."""
     if isinstance(error, StorageError):
         raise refused_by_disk(error) from error
     if not reading.skips_damage:

@@ -59,7 +59,7 @@ class PlannedTask:
         return self.task.end_position - self.task.start_position
 
     def is_current(self, file_system: FileSystem) -> bool:
-        """False where the segment is not what it was. Raises StorageError where it is gone."""
+        """False if the segment is not what it was. Raises StorageError if it is gone."""
         task, segment = self.task, self.segment
         path = task.path
         size = file_system.size(path)
@@ -95,7 +95,7 @@ def plan(
 ) -> list[tuple[PlannedTask, ...]]:
     """Return what each Spark partition reads; stretches stay in their order.
 
-    Raises StorageError, with ENOENT where a segment went meanwhile: look for the logs again.
+    Raises StorageError, with ENOENT if a segment went meanwhile: look for the logs again.
     """
     split_bytes = _split_bytes(stretches, options)
     tasks = [

@@ -105,7 +105,7 @@ def stream_reader(wanted: SourceOptions) -> LogStreamReader:
 
 
 def is_admitted() -> bool:
-    """True where pyspark says where a stream stands and how much it wants, 4.2 and later."""
+    """True if pyspark says where a stream stands and how much it wants, 4.2 and later."""
     return find_spec(_ADMISSION) is not None
 
 

@@ -103,7 +103,7 @@ def _restored(task: LogTask, file_system: FileSystem) -> TaskResult:
 
 
 def _paced(task: LogTask, board: TaskBoard, start_offset: int) -> Iterator[pa.RecordBatch]:
-    """The rows to write. _StoppedError where no more are to be written: the log shall not end as if
+    """The rows to write. _StoppedError if no more are to be written: the log shall not end as if
     there were none.
     """
     pace = Pace(task.bytes_per_s, lambda: not board.is_stopped)

@@ -73,7 +73,7 @@ class LogWriting:
     """
 
     def __init__(self, directory: WrittenDirectory, file_system: FileSystem | None = None) -> None:
-        """Hold the directory and open its logs. PipelineError where that cannot be."""
+        """Hold the directory and open its logs. PipelineError if that cannot be."""
         self._directory = directory
         self._file_system = file_system or RealFileSystem()
         defaults = KafkaConfig().log
@@ -100,7 +100,7 @@ class LogWriting:
             self._logs.release()
 
     def open(self, written: WrittenLog) -> PartitionWriting:
-        """The log of a partition, to be written from its `next_offset` on. PipelineError where it
+        """The log of a partition, to be written from its `next_offset` on. PipelineError if it
         holds other offsets than those to be written, or those of a later epoch.
         """
         partition = written.partition

@@ -104,7 +104,7 @@ def noted_topics(
 
 
 def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
-    """PipelineError where an archive ends before a log that it is to make: an older copy of it was
+    """PipelineError if an archive ends before a log that it is to make: an older copy of it was
     put back.
     """
     for _, log, _ in note.logs():

@@ -68,7 +68,7 @@ class RestoredDirectory:
         return f"{self._folder}/{target}"
 
     def stage(self, job_id: str | None) -> Stage:
-        """How far this job is; None: one that has not begun anywhere. PipelineError where the
+        """How far this job is; None: one that has not begun anywhere. PipelineError if the
         directory is somebody else's.
         """
         with self._sentences():

@@ -38,7 +38,7 @@ class MovedGroup:
 def places(
     groups: GroupOffsets, plans: Sequence[PartitionPlan], runs: Runs
 ) -> dict[str, dict[TopicPartition, int | None]]:
-    """Where groups go on, by partition of the target; None where nothing was written into it.
+    """Where groups go on, by partition of the target; None if nothing was written into it.
     `runs` are those of each target.
     """
     targets = {plan.source: plan.target for plan in plans}
@@ -60,7 +60,7 @@ def move_groups(
 ) -> list[MovedGroup]:
     """Let groups of the target go on there, each as far as it is not; a partition into which
     nothing was written is read from its start. `runs` are those of each target. Raises ClientError
-    where the cluster is away.
+    if the cluster is away.
     """
     firsts = {target: found[0].target_offset for target, found in runs.items() if found}
     empty = {place for each in wanted.values() for place, offset in each.items() if offset is None}

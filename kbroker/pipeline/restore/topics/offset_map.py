@@ -33,7 +33,7 @@ class MapLine(msgspec.Struct, frozen=True, kw_only=True):
 
 class OffsetMap:
     """Owned by the task that writes the partition; others may read the file. Raises PipelineError
-    where the disk refuses, or the file is not what a restore wrote.
+    if the disk refuses, or the file is not what a restore wrote.
     """
 
     def __init__(self, directory: str | Path, partition: TopicPartition) -> None:
@@ -49,7 +49,7 @@ class OffsetMap:
         return [line for line in found if last_number is None or line.number <= last_number]
 
     def committed(self, number: int) -> list[MapLine]:
-        """The lines of so many transactions. PipelineError where some are not there."""
+        """The lines of so many transactions. PipelineError if some are not there."""
         found = self.lines(number)
         if len(found) != number:
             raise self._lacking(len(found), number)

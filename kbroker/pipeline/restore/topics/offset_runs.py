@@ -78,7 +78,7 @@ OffsetRun(source_offset=9, target_offset=102, records=1)]
 
 def translated(runs: Sequence[OffsetRun], offset: int) -> int | None:
     """Where a reader goes on in the target that would read `offset` next in the source: at the
-    first record from there on, or behind the last one. None where nothing was written.
+    first record from there on, or behind the last one. None if nothing was written.
 
     >>> runs = [OffsetRun(10, 0, 5), OffsetRun(20, 7, 5)]
     >>> [translated(runs, offset) for offset in (0, 12, 15, 21, 99)]

@@ -15,7 +15,7 @@ from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
 def check_before(
     links: ClusterLinks, view: TopicView, target: TopicPartition, first_offset: int
 ) -> None:
-    """PipelineError where there are records before the first one that a restore commits."""
+    """PipelineError if there are records before the first one that a restore commits."""
     start = links.offsets(view, [target.partition], EARLIEST)[target.partition]
     if start < first_offset and has_records(links, view, target, start, first_offset):
         raise PipelineError(
@@ -28,7 +28,7 @@ def check_before(
 def check_end(
     links: ClusterLinks, view: TopicView, target: TopicPartition, last_run: OffsetRun
 ) -> None:
-    """PipelineError where a partition goes on behind the last transaction of a restore."""
+    """PipelineError if a partition goes on behind the last transaction of a restore."""
     own_end = last_run.target_offset + last_run.records + 1  # behind the transaction's marker
     end_offset = links.offsets(view, [target.partition], LATEST)[target.partition]
     if end_offset > own_end:

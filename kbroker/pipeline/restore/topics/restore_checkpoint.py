@@ -32,7 +32,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreCheckpoint:
-    """Below the directory of the job's checkpoint. Raises PipelineError where the disk refuses."""
+    """Below the directory of the job's checkpoint. Raises PipelineError if the disk refuses."""
 
     def __init__(self, directory: str | Path) -> None:
         self.maps = Path(directory) / MAPS
@@ -52,7 +52,7 @@ class RestoreCheckpoint:
     def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Where in the source a run goes on that follows one which has reached the end, with the
         number of the last transaction by then, as the group has it; NOTHING where none has.
-        PipelineError where the offset map lacks some of them.
+        PipelineError if the offset map lacks some of them.
         """
         transactions = self._read().transactions
         found: dict[TopicPartition, Position] = {}

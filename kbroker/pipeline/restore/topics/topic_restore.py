@@ -94,7 +94,7 @@ class TopicRestore:
         return missing
 
     def claim_topics(self, links: ClusterLinks) -> None:
-        """Take the topics for this restore, now that all are there. Raises PipelineError where one
+        """Take the topics for this restore, now that all are there. Raises PipelineError if one
         cannot hold the records as they are, and as `prepare`.
         """
         found: dict[str, UUID] = {}

@@ -80,7 +80,7 @@ class TopicWriter:
 
     def write(self, rows_from: RowsFrom) -> bool:
         """Write the rows that `rows_from(offset)` gives, from the first one that is not there yet;
-        False where it was told to stop before.
+        False if it was told to stop before.
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
@@ -96,7 +96,7 @@ class TopicWriter:
         return write_once(self._links, options, partial(self._write_rest, rows_from))
 
     def _write_rest(self, rows_from: RowsFrom, transactions: Transactions) -> bool | None:
-        """As `write`, None where the rest is another producer's."""
+        """As `write`, None if the rest is another producer's."""
         told = transactions.place
         told = told if told.metadata else NOTHING  # without a note it is somebody else's
         position = max(told, self._options.reached, _BEGINNING, key=lambda each: each.offset)
@@ -165,7 +165,7 @@ class TopicWriter:
 
 
 def check_same(name: str, topic_id: UUID, view: TopicView | None) -> None:
-    """PipelineError where a topic is not the one of this id, so that what was written is gone."""
+    """PipelineError if a topic is not the one of this id, so that what was written is gone."""
     if view is None or view.topic_id != topic_id != ZERO_UUID:
         raise PipelineError(
             f"topic {name} was deleted{'' if view is None else ' and created again'} since the "
