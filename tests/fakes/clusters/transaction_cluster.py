@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from kbroker.apis.produce_validation import transactional_batch
 from kbroker.apis.transaction_verification import Joining, refused_partitions
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offsets.offset_commits import Committer
@@ -35,7 +36,6 @@ from kbroker.protocol.messages.write_txn_markers import (
 )
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, read_control, read_header, records
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.produce_validation import transactional_batch
 from tests.fakes.brokers.group_broker import GroupBroker
 from tests.fakes.brokers.transaction_broker import TransactionBroker
 from tests.fakes.clusters.copying_cluster import CopyingCluster
