@@ -208,7 +208,7 @@ class Player:
     def _settled(self, lines: Iterable[str]) -> Iterator[str]:
         for line in lines:
             text = line.replace(self.address, SHOWN_ADDRESS).replace(self._other, SHOWN_OTHER)
-            text = text.replace(str(self._directory), "/work")
+            text = text.replace(str(self._directory), "/files")
             text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
             text = re.sub(r"(?<=127\.0\.0\.1:)(?!19093)\d{5}\b", "19092", text)
             text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
