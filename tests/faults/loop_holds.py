@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import struct
 import sys
 import tempfile
@@ -244,6 +245,7 @@ class Ends(InOneTurn):
     @contextmanager
     def counted(self, *classes: type[Any]) -> Iterator[None]:
         """Count those of classes that are not told of it otherwise."""
+        gc.freeze()  # or the garbage of earlier work may be collected, and counted, here
         for cls in classes:
             cls.__del__ = lambda _thing: self.add()
         try:
@@ -252,6 +254,7 @@ class Ends(InOneTurn):
         finally:
             for cls in classes:
                 del cls.__del__
+            gc.unfreeze()
 
 
 def say(port: int, frame: bytes) -> bytes:
