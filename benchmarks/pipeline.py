@@ -140,8 +140,8 @@ def _archive(records: int) -> Path:
 
 def _read_cpu_s(archive: Path) -> float:
     """CPU of this process for a million records, read by rising offset as a restore reads them."""
-    from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-    from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
+    from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+    from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
 
     state = read_archive(str(archive))
     begun_s, rows = time.process_time(), 0

@@ -56,8 +56,8 @@ def header_audit() -> Load:
     """`kbroker pipeline audit --data`, without the start of Spark: every header and CRC."""
 
     def load(broker: RunningBroker) -> Figures:
-        from kbroker.pipeline.audit.audit_job import Means, run_audit
-        from kbroker.pipeline.audit.audit_report import AuditRequest
+        from kbroker.pipeline.auditing.audit_job import Means, run_audit
+        from kbroker.pipeline.auditing.audit_report import AuditRequest
         from kbroker.pipeline.spark_job.spread import OverSpark
 
         request = AuditRequest(
@@ -135,7 +135,7 @@ def _read_logs(broker: RunningBroker, topic: str, columns: str | None) -> None:
 
 
 def _archived(source: Source, home: Path) -> Any:
-    from kbroker.pipeline.archive.archive_run import archive_run
+    from kbroker.pipeline.archiving.archive_run import archive_run
     from kbroker.pipeline.spark_job.checkpoint import Checkpoint
     from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 

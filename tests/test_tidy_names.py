@@ -35,7 +35,10 @@ WILL_BE_USED = {
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
     # archives that are written back
     # entrances of their own
-    ("pipeline/audit/audit_job.py", "run_audit"): "Python programs that audit without the command",
+    (
+        "pipeline/auditing/audit_job.py",
+        "run_audit",
+    ): "Python programs that audit without the command",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
 }

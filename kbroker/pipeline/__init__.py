@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbroker.pipeline.archive.reader import ArchiveSelection, archive_files, read_archive_frame
-from kbroker.pipeline.lag.commit_progress import commit_progress
+from kbroker.pipeline.archiving.reader import ArchiveSelection, archive_files, read_archive_frame
+from kbroker.pipeline.consumer_lag.commit_progress import commit_progress
 
 __all__ = [
     "ArchiveSelection",

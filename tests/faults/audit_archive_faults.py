@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 
 from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_reading import (
+from kbroker.pipeline.archiving.manifests.archive_reading import (
     MARK_NAME,
     manifest_path,
     read_archive,
 )
-from kbroker.pipeline.archive.manifests.file_check import file_checksum
-from kbroker.pipeline.archive.manifests.manifest import (
+from kbroker.pipeline.archiving.manifests.file_check import file_checksum
+from kbroker.pipeline.archiving.manifests.manifest import (
     ABORTED,
     UNEXPLAINED,
     FileEntry,
@@ -30,8 +30,8 @@ from kbroker.pipeline.archive.manifests.manifest import (
     decode_manifest,
     encode_manifest,
 )
-from kbroker.pipeline.archive.tasks.record_files import open_parquet
-from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
+from kbroker.pipeline.archiving.tasks.record_files import open_parquet
+from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.faults.audit_case import BOOTSTRAP, Ask, Case, Planted
 from tests.faults.audit_log_faults import Fault

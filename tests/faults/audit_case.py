@@ -15,11 +15,11 @@ from kbroker.inspection.finding import Severity
 from kbroker.inspection.log_walk import DEAD
 from kbroker.log.disk.format import file_name, parse_directory_name
 from kbroker.model import TopicPartition
-from kbroker.pipeline.audit.audit_finding import AuditFinding
-from kbroker.pipeline.audit.audit_job import Means, run_audit
-from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
-from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
-from kbroker.pipeline.audit.window_counts import HOUR_MS
+from kbroker.pipeline.auditing.audit_finding import AuditFinding
+from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
+from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
+from kbroker.pipeline.auditing.window_counts import HOUR_MS
 from kbroker.pipeline.spark_job.spread import InProcess
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, CRC_POSITION, MAGIC, BatchHeader

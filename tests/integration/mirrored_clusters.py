@@ -21,8 +21,8 @@ from kbroker.client.consumer_groups import commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.model import TopicPartition as Place
-from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
-from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.bulk_records import bodies_of_values, whole_body_of

@@ -11,8 +11,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity
-from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
+from kbroker.pipeline.archiving.evidence.cluster_evidence import ClusterIdentity
+from kbroker.pipeline.archiving.evidence.log_evidence import LogIdentity
 
 BEGIN_MS = time.time_ns() // 1_000_000 - 3_600_000  # younger than retention
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)

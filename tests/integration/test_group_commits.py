@@ -14,7 +14,7 @@ from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import committed_offsets
 from kbroker.model import TopicPartition
-from kbroker.pipeline.lag.group_commits import GroupCommits
+from kbroker.pipeline.consumer_lag.group_commits import GroupCommits
 
 GROUP = "spark-q"
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)

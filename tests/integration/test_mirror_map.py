@@ -10,8 +10,8 @@ from kbroker.admin.config_changes import OP_DELETE, OP_SET
 from kbroker.client.cluster_configs import AlterableConfig, Resource, alter_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
-from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
-from kbroker.pipeline.mirror.offsets_topic import OFFSETS_TOPIC
+from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
+from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_TOPIC
 from kbroker.record.compression import NONE
 from kbroker.record.default_record import Record
 from tests.integration.mirrored_clusters import (

@@ -21,12 +21,12 @@ from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror import copy_writing, group_moves, mirror_job, offsets_topic
-from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
-from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
-from kbroker.pipeline.mirror.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
-from kbroker.pipeline.mirror.source_look import look_at
-from kbroker.pipeline.restore.topics.moved_groups import move_group
+from kbroker.pipeline.mirroring import copy_writing, group_moves, mirror_job, offsets_topic
+from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
+from kbroker.pipeline.mirroring.source_look import look_at
+from kbroker.pipeline.restoring.topics.moved_groups import move_group
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.produce import ProduceRequest

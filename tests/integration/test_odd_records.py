@@ -15,7 +15,7 @@ from kbroker.cli.command_line import cli
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.model import TopicPartition
-from kbroker.pipeline.mirror.mirrored_records import SOURCE_HEADER
+from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
 from kbroker.record.record_batch import Record
 from kbroker.testing import Broker
 from tests.fakes.logs.odd_records import odd_batches, odd_records

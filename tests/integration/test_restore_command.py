@@ -24,8 +24,8 @@ from compat_tests.commands.command_line import PROGRAM, completed
 from compat_tests.running.waiting import until
 from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition as Place
-from kbroker.pipeline.archive.kept_groups import KeptGroups
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.kept_groups import KeptGroups
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.testing import Broker
 from tests.fakes.archives.arrow_records import BASE_MS, record
 from tests.fakes.archives.parquet_archive import archive_rows

@@ -20,9 +20,9 @@ from compat_tests.running.waiting import until
 from kbroker.cli.__main__ import main
 from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.archive.tasks import record_files
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.archiving.tasks import record_files
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import Record

@@ -26,9 +26,9 @@ from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.pace import Pace
-from kbroker.pipeline.restore.topics.offset_map import OffsetMap
-from kbroker.pipeline.restore.topics.topic_writer import TopicWriter, WriterOptions
+from kbroker.pipeline.restoring.pace import Pace
+from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
+from kbroker.pipeline.restoring.topics.topic_writer import TopicWriter, WriterOptions
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.produce import ProduceResponse
 from kbroker.testing import Broker

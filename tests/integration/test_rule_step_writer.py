@@ -14,8 +14,8 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import delete_group
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rules.step_journal import OUTPUTS, Step
-from kbroker.pipeline.rules.step_writer import StepWriter
+from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS, Step
+from kbroker.pipeline.rule_jobs.step_writer import StepWriter
 from kbroker.testing import Broker
 
 SCHEMA = pa.schema(

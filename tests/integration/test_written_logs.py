@@ -18,9 +18,9 @@ from kafka.admin import KafkaAdminClient
 from kbroker.cli.command_line import cli
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.archive.reader import ArchiveSelection
-from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenLog
+from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.archiving.reader import ArchiveSelection
+from kbroker.pipeline.restoring.logs.log_writing import LogWriting, WrittenLog
 from kbroker.record.compression import CODEC_IDS
 from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, record, unplaced_batch
 from tests.fakes.archives.parquet_archive import archive_rows

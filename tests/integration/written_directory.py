@@ -14,7 +14,7 @@ from kbroker.coordinator.group.records import offset_commit_key, offset_commit_v
 from kbroker.coordinator.runtime.batch_append import OFFSET_BATCH
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
-from kbroker.pipeline.restore.row_batches import BatchForm, batch_without_records, row_batches
+from kbroker.pipeline.restoring.row_batches import BatchForm, batch_without_records, row_batches
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, Record, build, records

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.archive.reader import ArchiveSelection
+from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.archiving.reader import ArchiveSelection
 from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
 from tests.fakes.archives.parquet_archive import archive_rows, entries_of, merge_hours
 

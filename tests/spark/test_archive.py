@@ -23,15 +23,15 @@ from compat_tests.conftest import BrokerProcess
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.archive_run import archive_run
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive, read_manifest
-from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
-from kbroker.pipeline.archive.manifests.file_check import check_file
-from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
-from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
-from kbroker.pipeline.audit.archives.archive_history import read_history
-from kbroker.pipeline.audit.audit_job import Means, run_audit
-from kbroker.pipeline.audit.audit_report import AuditRequest
+from kbroker.pipeline.archiving.archive_run import archive_run
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive, read_manifest
+from kbroker.pipeline.archiving.manifests.archive_state import missing_by_reason
+from kbroker.pipeline.archiving.manifests.file_check import check_file
+from kbroker.pipeline.archiving.reader import ArchiveSelection, read_archive_frame
+from kbroker.pipeline.archiving.upkeep.merge_and_expiry import merge_small_files
+from kbroker.pipeline.auditing.archives.archive_history import read_history
+from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_report import AuditRequest
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -204,7 +204,7 @@ def test_a_run_that_was_cut_goes_on_without_loss_and_without_doubles(
         def run(batch: Batch) -> BatchResult:
             if batch.number == 1 and cut == "before the manifest":
                 monkeypatch.setattr(
-                    "kbroker.pipeline.archive.manifests.archive_writer.ArchiveWriter._write_manifest",
+                    "kbroker.pipeline.archiving.manifests.archive_writer.ArchiveWriter._write_manifest",
                     die,
                 )
             result = work(batch)

@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 from compat_tests.clients.every_client import create_topic
 from kbroker.inspection.finding import Severity
 from kbroker.model import TopicPartition
-from kbroker.pipeline.audit.audit_job import Means, run_audit
-from kbroker.pipeline.audit.audit_report import AuditRequest, window_rows
-from kbroker.pipeline.audit.clusters.cluster_counts import check_counts
-from kbroker.pipeline.audit.window_counts import HOUR_MS
+from kbroker.pipeline.auditing.audit_job import Means, run_audit
+from kbroker.pipeline.auditing.audit_report import AuditRequest, window_rows
+from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts
+from kbroker.pipeline.auditing.window_counts import HOUR_MS
 from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
 from tests.fakes.archives.archived_directory import archive_directory

@@ -16,8 +16,8 @@ from compat_tests.conftest import BrokerProcess
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import committed_offsets
 from kbroker.pipeline import commit_progress
+from kbroker.pipeline.consumer_lag.commit_progress import ProgressCommits
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.lag.commit_progress import ProgressCommits
 
 WAIT_S = 60.0
 Offsets = dict[tuple[str, int], int | None]
@@ -155,7 +155,9 @@ def test_a_cluster_that_is_away_holds_up_no_query_and_has_the_offsets_later(
     assert committed(other_cluster.bootstrap, f"spark-{topic}") == {(topic, 0): 31}
     assert committed(other_cluster.bootstrap, f"spark-{topic}-not-named") == {}
     warnings = [entry for entry in caplog.records if entry.levelno == logging.WARNING]
-    assert [entry.name for entry in warnings].count("kbroker.pipeline.lag.progress_committer") == 1
+    assert [entry.name for entry in warnings].count(
+        "kbroker.pipeline.consumer_lag.progress_committer"
+    ) == 1
 
 
 def test_what_is_no_address_is_refused(spark: Any) -> None:

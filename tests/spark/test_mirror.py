@@ -8,10 +8,10 @@ from typing import Any
 
 from compat_tests.clients.every_client import create_topic
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
-from kbroker.pipeline.mirror.mirror_job import MirrorJob
-from kbroker.pipeline.mirror.mirror_task import mirror_partition
-from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.mirror_checkpoint import MirrorCheckpoint
+from kbroker.pipeline.mirroring.mirror_job import MirrorJob
+from kbroker.pipeline.mirroring.mirror_task import mirror_partition
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.pipeline.spark_job.spread import OverSpark
 from kbroker.record.default_record import Record
 from kbroker.testing import Broker

@@ -12,19 +12,19 @@ from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.clients.every_client import create_topic
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-from kbroker.pipeline.archive.ordered.ordered_reading import ordered_rows
-from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
-from kbroker.pipeline.restore.logs.log_task import restore_log
-from kbroker.pipeline.restore.logs.restore_note import RestoreNote, noted_topics
-from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory
-from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish, plan_restore
-from kbroker.pipeline.restore.task_board import TaskBoard
-from kbroker.pipeline.restore.task_result import run_tasks
-from kbroker.pipeline.restore.topics.offset_map import OffsetMap
-from kbroker.pipeline.restore.topics.restore_checkpoint import RestoreCheckpoint
-from kbroker.pipeline.restore.topics.topic_restore import TopicRestore, TopicTargets
-from kbroker.pipeline.restore.topics.topic_task import restore_partition
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.ordered.ordered_reading import ordered_rows
+from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_task import restore_log
+from kbroker.pipeline.restoring.logs.restore_note import RestoreNote, noted_topics
+from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish, plan_restore
+from kbroker.pipeline.restoring.task_board import TaskBoard
+from kbroker.pipeline.restoring.task_result import run_tasks
+from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
+from kbroker.pipeline.restoring.topics.restore_checkpoint import RestoreCheckpoint
+from kbroker.pipeline.restoring.topics.topic_restore import TopicRestore, TopicTargets
+from kbroker.pipeline.restoring.topics.topic_task import restore_partition
 from kbroker.pipeline.spark_job.spread import OverSpark
 from tests.fakes.archives.archived_directory import JOB, archive_directory
 from tests.golden import golden_logs

@@ -10,7 +10,7 @@ import pytest
 
 from compat_tests.clients.every_client import create_topic
 from examples.rules.run import HERE, differences, load_generator, read
-from kbroker.pipeline.rules.rule_reading import read_rules
+from kbroker.pipeline.rule_jobs.rule_reading import read_rules
 from tests.spark.test_rules import run_to_end, write
 
 

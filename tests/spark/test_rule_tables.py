@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.rules.lookup_tables import LookupTables
-from kbroker.pipeline.rules.rule_spec import TableSpec
+from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
+from kbroker.pipeline.rule_jobs.rule_spec import TableSpec
 
 
 def test_a_table_of_a_topic_waits_for_a_broker_that_restarts(spark: Any) -> None:

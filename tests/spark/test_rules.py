@@ -18,15 +18,15 @@ from compat_tests.conftest import BrokerProcess
 from examples.rules.events import Event
 from examples.rules.run import HERE, differences, load_generator, read
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rules.input_rows import InputRows
-from kbroker.pipeline.rules.lookup_tables import LookupTables
-from kbroker.pipeline.rules.partitions_look import PartitionsLook, look_at
-from kbroker.pipeline.rules.rule_check import check_rules
-from kbroker.pipeline.rules.rule_reading import parse_rules, read_rules
-from kbroker.pipeline.rules.rule_spec import RulesSpec
-from kbroker.pipeline.rules.rules_job import RulesJob
-from kbroker.pipeline.rules.step_journal import StepJournal
-from kbroker.pipeline.rules.step_writer import StepWriter
+from kbroker.pipeline.rule_jobs.input_rows import InputRows
+from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
+from kbroker.pipeline.rule_jobs.partitions_look import PartitionsLook, look_at
+from kbroker.pipeline.rule_jobs.rule_check import check_rules
+from kbroker.pipeline.rule_jobs.rule_reading import parse_rules, read_rules
+from kbroker.pipeline.rule_jobs.rule_spec import RulesSpec
+from kbroker.pipeline.rule_jobs.rules_job import RulesJob
+from kbroker.pipeline.rule_jobs.step_journal import StepJournal
+from kbroker.pipeline.rule_jobs.step_writer import StepWriter
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.lost_java import quiet_query_errors

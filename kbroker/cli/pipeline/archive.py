@@ -21,7 +21,7 @@ from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
 from kbroker.cli.shown.output import counted, say
-from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED, UNREADABLE
+from kbroker.pipeline.archiving.manifests.manifest import UNEXPLAINED, UNREADABLE
 
 
 class ArchiveCommand(click.Command):
@@ -93,7 +93,7 @@ def archive(
     A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
     by the records' own times in UTC; DIR/manifests says what belongs to the archive.
     """
-    from kbroker.pipeline.archive.archive_run import archive_run  # Arrow: 0.3 s, and the extra
+    from kbroker.pipeline.archiving.archive_run import archive_run  # Arrow: 0.3 s, and the extra
 
     path = os.path.abspath(target)
     run = archive_run(

@@ -15,9 +15,9 @@ from kbroker.cli.arguments.time_argument import duration
 from kbroker.cli.pipeline.parameters import directory, names, size
 from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, missing_by_reason
-from kbroker.pipeline.archive.manifests.manifest import NO_HOUR
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState, missing_by_reason
+from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR
 
 _COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
@@ -152,7 +152,7 @@ def expire(
     """Delete old files from an archive. It remembers their records as expired, and does not archive
     them again. Records without a time do not expire.
     """
-    from kbroker.pipeline.archive.upkeep.merge_and_expiry import expire_files
+    from kbroker.pipeline.archiving.upkeep.merge_and_expiry import expire_files
 
     with pipeline_errors():
         gone = expire_files(
@@ -176,7 +176,9 @@ def merge_archive(
     target_bytes: int = 256 * _MB,
 ) -> None:
     """Merge, and say what was merged; raises PipelineError."""
-    from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files  # brings pyarrow
+    from kbroker.pipeline.archiving.upkeep.merge_and_expiry import (
+        merge_small_files,  # brings pyarrow
+    )
 
     report = merge_small_files(path, topics, older_than_ms, target_bytes)
     say(

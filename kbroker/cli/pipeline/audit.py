@@ -31,9 +31,9 @@ from kbroker.cli.shown.progress import CountedProgress
 from kbroker.inspection.finding import Severity
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.audit.audit_job import Means
-    from kbroker.pipeline.audit.audit_plan import AuditPlan
-    from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
+    from kbroker.pipeline.auditing.audit_job import Means
+    from kbroker.pipeline.auditing.audit_plan import AuditPlan
+    from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
 _PAGE_SUFFIXES = (".html", ".htm")
@@ -102,10 +102,10 @@ def audit(
     Any of the three may be left out. Nothing is written but the report. Exit code 0: nothing is
     wrong; 1: data is at risk (severity error); 2: usage; 3: the cluster cannot be reached.
     """
-    from kbroker.pipeline.audit.audit_job import run_plan
-    from kbroker.pipeline.audit.audit_plan import plan_audit
-    from kbroker.pipeline.audit.audit_report import AuditRequest
-    from kbroker.pipeline.audit.window_counts import WINDOWS
+    from kbroker.pipeline.auditing.audit_job import run_plan
+    from kbroker.pipeline.auditing.audit_plan import plan_audit
+    from kbroker.pipeline.auditing.audit_report import AuditRequest
+    from kbroker.pipeline.auditing.window_counts import WINDOWS
 
     bootstrap = wished_bootstrap(ctx, has_other_source=bool(data or archive))
     if not (data or archive or bootstrap):
@@ -146,7 +146,7 @@ def _different(paths: Iterable[str]) -> tuple[str, ...]:
 
 @contextmanager
 def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Means]:
-    from kbroker.pipeline.audit.audit_job import Means
+    from kbroker.pipeline.auditing.audit_job import Means
     from kbroker.pipeline.spark_job.spread import InProcess, OverSpark
 
     if session is None:
@@ -195,20 +195,24 @@ def _print_plan(plan: AuditPlan, master: str | None, output: str) -> None:
 
 def _write(result: AuditReport, report: Path | None, findings: str | None) -> None:
     if findings is not None:
-        from kbroker.pipeline.audit.report.tables import write_tables
+        from kbroker.pipeline.auditing.report.tables import write_tables
 
         for path in write_tables(result, findings.rstrip("/")):
             say(f"wrote {path}")
     if report is not None:
-        from kbroker.pipeline.audit.report.report_page import write_page
+        from kbroker.pipeline.auditing.report.report_page import write_page
 
         write_page(result, str(report))
         say(f"wrote {report}")
 
 
 def _print(result: AuditReport, output: str, *, quiet: bool, has_page: bool) -> None:
-    from kbroker.pipeline.audit.audit_finding import FINDING_COLUMNS
-    from kbroker.pipeline.audit.audit_report import PARTITION_COLUMNS, partition_rows, window_rows
+    from kbroker.pipeline.auditing.audit_finding import FINDING_COLUMNS
+    from kbroker.pipeline.auditing.audit_report import (
+        PARTITION_COLUMNS,
+        partition_rows,
+        window_rows,
+    )
 
     least = Severity.WARNING if quiet else Severity.INFO
     rows = [each.row() for each in result.findings if each.finding.severity >= least]

@@ -30,8 +30,8 @@ from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
-    from kbroker.pipeline.lag.lag_figures import Standing
+    from kbroker.pipeline.consumer_lag.cluster_look import ClusterLook, Wanted
+    from kbroker.pipeline.consumer_lag.lag_figures import Standing
 
 _PARTITION_COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "records_per_s", "size_bytes",
@@ -117,7 +117,7 @@ def lag(
     The lag in seconds is the time of the newest record less that of the next one to read. What is
     consumed per second, and the time to catch up, take a second look: give --every.
     """
-    from kbroker.pipeline.lag.cluster_look import Wanted
+    from kbroker.pipeline.consumer_lag.cluster_look import Wanted
 
     if looks is not None and every is None:
         raise click.UsageError("--looks needs --every")
@@ -166,14 +166,18 @@ def _looks(
 
 
 def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:
-    from kbroker.pipeline.lag.cluster_look import take_look
+    from kbroker.pipeline.consumer_lag.cluster_look import take_look
 
     with cluster_links(bootstrap) as links:
         return take_look(links, wanted, time.time_ns() // 1_000_000)
 
 
 def _report(look: ClusterLook, before: ClusterLook | None) -> Report:
-    from kbroker.pipeline.lag.lag_figures import group_figures, partition_figures, standings
+    from kbroker.pipeline.consumer_lag.lag_figures import (
+        group_figures,
+        partition_figures,
+        standings,
+    )
 
     groups = group_figures(look, before)
     return Report(
@@ -240,7 +244,7 @@ def _say_what_is_missing(report: Report) -> None:
 
 def _plotter(path: Path) -> Callable[[Report], None]:
     try:
-        from kbroker.pipeline.lag.lag_plot import Ranking, write_plot
+        from kbroker.pipeline.consumer_lag.lag_plot import Ranking, write_plot
     except ImportError as error:
         raise CommandError(
             f"--plot needs {error.name}: install it with `pip install 'kbroker[spark]'`"

@@ -74,7 +74,7 @@ def mirror(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int:
     groups are moved, by a map that is a topic of the target.
     """
     from kbroker.cli.pipeline.mirror_run import MirrorRun  # the extra, and what it takes to load
-    from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
+    from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 
     check_choice(given["topics"], given["pattern"])
     seconds = every_s(ctx)

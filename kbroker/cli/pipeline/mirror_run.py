@@ -27,12 +27,12 @@ from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.mirror.mirror_checkpoint import MirrorCheckpoint
-from kbroker.pipeline.mirror.mirror_job import MirrorJob
-from kbroker.pipeline.mirror.mirror_lag import MirrorLag
-from kbroker.pipeline.mirror.mirror_task import MirrorResult, MirrorTask, mirror_partition
-from kbroker.pipeline.mirror.mirrored_topics import MirrorWish
-from kbroker.pipeline.mirror.topic_plan import TopicChange
+from kbroker.pipeline.mirroring.mirror_checkpoint import MirrorCheckpoint
+from kbroker.pipeline.mirroring.mirror_job import MirrorJob
+from kbroker.pipeline.mirroring.mirror_lag import MirrorLag
+from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
+from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
+from kbroker.pipeline.mirroring.topic_plan import TopicChange
 from kbroker.pipeline.spark_job.batch import BatchReport
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
 from kbroker.pipeline.spark_job.offsets import OffsetRange

@@ -30,8 +30,8 @@ from kbroker.record.compression import CODEC_IDS
 
 if TYPE_CHECKING:
     from kbroker.client.bootstrap import Bootstrap
-    from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
-    from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
+    from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
+    from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
 _OF_CLUSTERS = {
@@ -103,9 +103,9 @@ def restore(ctx: click.Context, /, session: SessionOptions, **given: Any) -> int
     starts over the directory. In a cluster they do not: CHECKPOINT/offsets has a map for each
     partition. A run that was killed goes on where it was.
     """
-    from kbroker.pipeline.archive.manifests.archive_reading import read_archive  # Arrow: 0.3 s
-    from kbroker.pipeline.archive.reader import ArchiveSelection
-    from kbroker.pipeline.restore.restore_plan import RestoreWish, plan_restore
+    from kbroker.pipeline.archiving.manifests.archive_reading import read_archive  # Arrow: 0.3 s
+    from kbroker.pipeline.archiving.reader import ArchiveSelection
+    from kbroker.pipeline.restoring.restore_plan import RestoreWish, plan_restore
 
     bootstrap = wished_bootstrap(ctx, has_other_source=given["data"] is not None)
     _check_target(ctx, bootstrap, given["data"])
@@ -139,7 +139,7 @@ class _Call:
 
     def into_topics(self, bootstrap: Bootstrap) -> int:
         from kbroker.cli.pipeline.restore_topics import TopicsRun
-        from kbroker.pipeline.restore.topics.topic_restore import TopicTargets
+        from kbroker.pipeline.restoring.topics.topic_restore import TopicTargets
 
         given = self.given
         targets = TopicTargets(
@@ -157,7 +157,7 @@ class _Call:
 
     def into_directory(self) -> int:
         from kbroker.cli.pipeline.restore_directory import DirectoryRun
-        from kbroker.pipeline.restore.logs.log_restore import LogWish
+        from kbroker.pipeline.restoring.logs.log_restore import LogWish
 
         given = self.given
         how = LogWish(

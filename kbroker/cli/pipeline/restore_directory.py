@@ -16,11 +16,11 @@ from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.shown.output import print_rows, say
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restore.logs.log_restore import LogRestore, LogWish
-from kbroker.pipeline.restore.logs.log_task import LogTask, restore_log
-from kbroker.pipeline.restore.logs.restore_note import (
+from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
+from kbroker.pipeline.restoring.logs.log_task import LogTask, restore_log
+from kbroker.pipeline.restoring.logs.restore_note import (
     BROKER_ID,
     RestoreNote,
     check_reaches,
@@ -28,10 +28,10 @@ from kbroker.pipeline.restore.logs.restore_note import (
     expired_since,
     noted_topics,
 )
-from kbroker.pipeline.restore.logs.restored_directory import RestoredDirectory, Stage
-from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
-from kbroker.pipeline.restore.task_board import BOARD, TaskBoard
-from kbroker.pipeline.restore.task_result import TaskResult
+from kbroker.pipeline.restoring.logs.restored_directory import RestoredDirectory, Stage
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restoring.task_board import BOARD, TaskBoard
+from kbroker.pipeline.restoring.task_result import TaskResult
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
 from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
 from kbroker.server.metadata_tree.written_tree import write_tree

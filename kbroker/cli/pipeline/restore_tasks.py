@@ -13,8 +13,8 @@ from kbroker.cli.pipeline.session_options import SessionOptions
 from kbroker.cli.pipeline.task_spread import tasks_spread
 from kbroker.cli.pipeline.watched_line import WatchedLine
 from kbroker.cli.shown.output import counted, duration_text, say
-from kbroker.pipeline.restore.task_board import TaskBoard
-from kbroker.pipeline.restore.task_result import TaskResult, run_tasks
+from kbroker.pipeline.restoring.task_board import TaskBoard
+from kbroker.pipeline.restoring.task_result import TaskResult, run_tasks
 
 TaskT = TypeVar("TaskT")
 

@@ -14,14 +14,14 @@ from kbroker.cli.shown.output import counted, print_rows, say
 from kbroker.cli.topic.changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
-from kbroker.pipeline.restore.restore_plan import PartitionPlan, RestoreWish
-from kbroker.pipeline.restore.topics.moved_groups import Runs, move_groups, places
-from kbroker.pipeline.restore.topics.offset_map import OffsetMap
-from kbroker.pipeline.restore.topics.offset_runs import OffsetRun
-from kbroker.pipeline.restore.topics.restore_checkpoint import MAPS, RestoreCheckpoint
-from kbroker.pipeline.restore.topics.topic_restore import MissingTopic, TopicRestore, TopicTargets
-from kbroker.pipeline.restore.topics.topic_task import restore_partition
+from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
+from kbroker.pipeline.restoring.restore_plan import PartitionPlan, RestoreWish
+from kbroker.pipeline.restoring.topics.moved_groups import Runs, move_groups, places
+from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
+from kbroker.pipeline.restoring.topics.offset_runs import OffsetRun
+from kbroker.pipeline.restoring.topics.restore_checkpoint import MAPS, RestoreCheckpoint
+from kbroker.pipeline.restoring.topics.topic_restore import MissingTopic, TopicRestore, TopicTargets
+from kbroker.pipeline.restoring.topics.topic_task import restore_partition
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, PlacesElsewhere
 
 

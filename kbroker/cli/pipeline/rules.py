@@ -22,12 +22,12 @@ from kbroker.cli.shown.output import counted, say
 from kbroker.cli.topic.changes import made_topics, refuse_topics
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rules.rule_reading import read_rules
-from kbroker.pipeline.rules.rule_spec import RulesSpec
+from kbroker.pipeline.rule_jobs.rule_reading import read_rules
+from kbroker.pipeline.rule_jobs.rule_spec import RulesSpec
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.rules.rules_job import RulesJob
+    from kbroker.pipeline.rule_jobs.rules_job import RulesJob
 
 _SPEC = "kbroker.rules"  # in the context's `meta`: the file is read once
 
@@ -90,9 +90,9 @@ def rules(
     Events that come too late, and records that do not fit, go into topics of their own.
     """
     from kbroker.cli.pipeline.rules_plan import print_rules_plan
-    from kbroker.pipeline.rules.lookup_tables import LookupTables
-    from kbroker.pipeline.rules.partitions_look import look_at
-    from kbroker.pipeline.rules.rules_job import RulesJob
+    from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
+    from kbroker.pipeline.rule_jobs.partitions_look import look_at
+    from kbroker.pipeline.rule_jobs.rules_job import RulesJob
 
     spec = _spec_of(ctx)
     source = options.source
@@ -116,7 +116,7 @@ def rules(
 
 def _begin(spark: Any, spec: RulesSpec, rules_file: str, source: KafkaSource, tables: Any) -> None:
     """All that is checked with Spark, and the topics that are missing."""
-    from kbroker.pipeline.rules.rule_check import check_rules
+    from kbroker.pipeline.rule_jobs.rule_check import check_rules
 
     check_rules(spark, spec, rules_file)
     tables.views(spark)

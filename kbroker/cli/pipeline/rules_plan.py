@@ -12,7 +12,7 @@ from kbroker.cli.arguments.connection import link_errors
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.cli.shown.output import counted, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.pipeline.rules.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
+from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 
 _COLUMNS = ("kind", "name", "from", "window", "columns", "to")

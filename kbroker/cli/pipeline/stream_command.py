@@ -18,7 +18,7 @@ from kbroker.cli.pipeline.job_signals import exit_code, leave, stopping
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.cli.shown.output import counted, duration_text, print_rows, say
-from kbroker.pipeline.lag.commit_progress import commit_progress
+from kbroker.pipeline.consumer_lag.commit_progress import commit_progress
 from kbroker.pipeline.spark_job.batch import Ending, JobReport, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.offsets import Offsets

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
-from kbroker.pipeline.archive.manifests.manifest import (
+from kbroker.pipeline.archiving.manifests.archive_disk import ArchiveDisk
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.manifest import (
     FileEntry,
     HoleEntry,
     RangeEntry,

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.evidence.hole_reasons import holes_with_reasons
-from kbroker.pipeline.archive.evidence.log_evidence import LogWitness
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
-from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
-from kbroker.pipeline.archive.manifests.manifest import HoleEntry, RangeEntry
-from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
-from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
+from kbroker.pipeline.archiving.evidence.hole_reasons import holes_with_reasons
+from kbroker.pipeline.archiving.evidence.log_evidence import LogWitness
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.manifests.covered_ranges import bounded_holes
+from kbroker.pipeline.archiving.manifests.manifest import HoleEntry, RangeEntry
+from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.envelope import ARCHIVE_COLUMNS
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, Selection

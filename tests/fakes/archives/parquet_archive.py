@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from kbroker.pipeline.archive.manifests.archive_reading import read_archive
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
-from kbroker.pipeline.archive.manifests.file_check import file_checksum
-from kbroker.pipeline.archive.manifests.manifest import FileEntry, HoleEntry
-from kbroker.pipeline.archive.tasks.record_files import TaskOptions, sync_file, write_records
-from kbroker.pipeline.archive.tasks.task_facts import FileFact
-from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.file_check import file_checksum
+from kbroker.pipeline.archiving.manifests.manifest import FileEntry, HoleEntry
+from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, sync_file, write_records
+from kbroker.pipeline.archiving.tasks.task_facts import FileFact
+from kbroker.pipeline.archiving.upkeep.merge_and_expiry import merge_small_files
 from tests.fakes.archives.archive_maker import hole, offsets
 from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, arrow_batch
 

@@ -15,7 +15,7 @@ from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
-from kbroker.pipeline.restore.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog
+from kbroker.pipeline.restoring.logs.log_writing import LogWriting, WrittenDirectory, WrittenLog
 from tests.fakes.archives.arrow_records import unplaced_batch
 from tests.fakes.logs.log_maker import FixedClock
 from tests.integration.log_reads import visible_records

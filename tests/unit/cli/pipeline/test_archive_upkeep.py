@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.archive import archive
-from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
-from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
-from kbroker.pipeline.archive.tasks.task_facts import FileFact
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
+from kbroker.pipeline.archiving.tasks.task_facts import FileFact
 from tests.fakes.archives.archive_maker import hole, offsets
 from tests.fakes.archives.arrow_records import arrow_batch, record
 from tests.golden import golden_logs

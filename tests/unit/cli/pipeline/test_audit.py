@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbroker.cli.__main__ import main
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
-from kbroker.pipeline.audit.archives import archive_history
-from kbroker.pipeline.audit.archives.archive_history import named_now
-from kbroker.pipeline.audit.logs import log_side
+from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
+from kbroker.pipeline.auditing.archives import archive_history
+from kbroker.pipeline.auditing.archives.archive_history import named_now
+from kbroker.pipeline.auditing.logs import log_side
 from kbroker.pipeline.spark_job import session
 from tests.fakes.archives.archived_directory import archive_directory
 from tests.golden import golden_logs
@@ -301,7 +301,7 @@ def test_an_archive_whose_files_are_all_gone_is_told_file_by_file(
         looks.append(state)
         return named_now(state)
 
-    monkeypatch.setattr("kbroker.pipeline.audit.archives.archive_side.named_now", look)
+    monkeypatch.setattr("kbroker.pipeline.auditing.archives.archive_side.named_now", look)
     result = audit("--archive", copy, "--output", "jsonl")
     codes = [json.loads(line)["code"] for line in result.stdout.splitlines()]
 

@@ -1,0 +1,44 @@
+"""What a task says of its work: values that travel from the workers to the driver as text. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kbroker.pipeline.archiving.manifests.manifest import FileEntry
+
+FACT_SCHEMA: Final = "fact STRING, gaps BINARY"
+
+
+class FileFact(msgspec.Struct, frozen=True, tag="file"):
+    """A file is on the disk."""
+
+    staged_path: str
+    entry: FileEntry
+
+
+class PartFact(msgspec.Struct, frozen=True, tag="part"):
+    """What a task saw of a partition; the gaps travel beside it, as pairs of int64: start, end."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    rows: int
+
+
+class TroubleFact(msgspec.Struct, frozen=True, tag="trouble"):
+    """Why the task gave up; `may_be_exact`: not with records that are read exactly."""
+
+    sentence: str
+    may_be_exact: bool = False
+
+
+Fact = FileFact | PartFact | TroubleFact
+_FACTS: Final[msgspec.json.Decoder[Fact]] = msgspec.json.Decoder(Fact)
+
+
+def decode_fact(text: str) -> Fact:
+    """A fact from its row."""
+    return _FACTS.decode(text)

@@ -1,0 +1,73 @@
+"""Merging and expiry of an archive, as a whole. Without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step, system_ms
+from kbroker.pipeline.archiving.manifests.manifest import FileEntry
+from kbroker.pipeline.archiving.tasks.hours import hour_name
+from kbroker.pipeline.archiving.upkeep.file_merge import merge_files
+from kbroker.pipeline.archiving.upkeep.upkeep_plan import expired_files, expiry_holes, merge_groups
+
+GRACE_MS: Final = 3_600_000  # readers have so long for files that left the archive
+_JOB: Final = "upkeep"  # one at a time
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport:
+    """What a merge did."""
+
+    files_before: int
+    files_after: int
+    deleted: int  # files of earlier runs
+
+
+def merge_small_files(
+    path: str,
+    topics: Collection[str],
+    older_than_ms: int,
+    target_bytes: int,
+    now_ms: Callable[[], int] = system_ms,
+) -> MergeReport:
+    """Merge hours that ended `older_than_ms` ago; raises PipelineError."""
+    read_archive(path)  # a directory that is not an archive does not become one
+    with ArchiveWriter(path, _JOB, now_ms=now_ms) as writer:
+        deleted = writer.delete_removed(GRACE_MS)
+        before = hour_name((now_ms() - older_than_ms) // _HOUR_MS)
+        groups = merge_groups(writer.state.files.values(), target_bytes, before, topics)
+        for group in groups:
+            merge_files(writer, group)
+    return MergeReport(sum(len(group) for group in groups), len(groups), deleted)
+
+
+def expire_files(
+    path: str,
+    keep_ms: int,
+    topics: Collection[str],
+    *,
+    is_dry_run: bool = False,
+    now_ms: Callable[[], int] = system_ms,
+) -> list[FileEntry]:
+    """Let files go whose records are all older than `keep_ms`; they are deleted by a later run.
+    Answers which; raises PipelineError.
+    """
+    gone = expired_files(read_archive(path).files.values(), now_ms() - keep_ms, topics)
+    if is_dry_run:
+        return gone
+    with ArchiveWriter(path, _JOB, now_ms=now_ms) as writer:
+        writer.delete_removed(GRACE_MS)
+        if gone:
+            writer.publish(
+                Step(
+                    kind="expire",
+                    batch=writer.next_batch(),
+                    holes=expiry_holes(gone),
+                    removed=tuple(entry.path for entry in gone),
+                )
+            )
+    return gone

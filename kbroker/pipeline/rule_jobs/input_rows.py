@@ -1,0 +1,194 @@
+"""Records of an input as rows: read by its schema, and told apart into those that are accepted,
+that do not fit (broken), and that come too late.
+
+A row is late where its time is before the watermark, or before the newest time of the records
+before it in its own partition by more than the delay: the second does not depend on where batches
+begin. Doubles of rows that were accepted are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kbroker.pipeline.rule_jobs.rule_spec import RECORD_COLUMNS, InputSpec
+from kbroker.pipeline.rule_jobs.watermarks import PartitionTime
+from kbroker.pipeline.sources.connector_or_exact import time_ms_of
+
+OK, BROKEN, LATE = "ok", "broken", "late"
+TIME_US = "_us"  # the event's time in Unix microseconds
+_CORRUPT = "_corrupt"
+_OBJECT = r"^\s*\{"
+_TIMES_US = (-62_135_596_800_000_000, 253_402_300_799_999_999)  # of the years 1 to 9999
+_RAW = ("key", "value", "headers")
+
+
+class InputRows:
+    """One input. A frame of Spark is named Any; `schema` is a StructType."""
+
+    def __init__(self, spec: InputSpec, spark: Any) -> None:
+        """Raises what Spark says of a schema that it does not know."""
+        self.spec = spec
+        self.schema = schema_of(spark, spec.schema)
+
+    def stored_schema(self) -> Any:
+        """The columns of accepted rows."""
+        from pyspark.sql.types import LongType, StructField, StructType
+
+        fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
+        more = schema_of(None, ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items()))
+        return StructType([*fields, *more.fields, StructField(TIME_US, LongType())])
+
+    def told_apart(
+        self,
+        frame: Any,
+        watermark_us: int | None,
+        partitions: Mapping[str, PartitionTime],
+        now_us: int,
+    ) -> Any:
+        """The rows of records, with `_class`, `_reason` and the record itself as `_raw`."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        rows = frame.filter(F.col("topic").isin(list(self.spec.topics)))
+        rows = self._parsed(rows).withColumn("_reason", self._reason(now_us))
+        is_broken = F.col("_reason").isNotNull()
+        rows = rows.withColumn("_class", F.when(is_broken, BROKEN).otherwise(OK))
+        if self.spec.watermark_us is None:
+            return rows
+        bound_us = self._bound_us(watermark_us, partitions)
+        is_late = ~is_broken & (F.col(TIME_US) < bound_us)
+        return rows.withColumn("_class", F.when(is_late, LATE).otherwise(F.col("_class")))
+
+    def without_doubles(self, rows: Any, kept: Any | None) -> Any:
+        """The first of rows that are the same in the columns of `dedupe`, and not in `kept`."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        names = list(self.spec.dedupe)
+        if not names:
+            return rows
+        order = Window.partitionBy(*names).orderBy("_topic", "_partition", "_offset")
+        rows = rows.withColumn("_number", F.row_number().over(order))
+        rows = rows.filter("_number = 1").drop("_number")
+        if kept is None:
+            return rows
+        known = kept.select(*[F.col(name).alias(f"_known_{name}") for name in names])
+        same = [rows[name].eqNullSafe(known[f"_known_{name}"]) for name in names]
+        return rows.join(known, same, "left_anti")
+
+    def _parsed(self, rows: Any) -> Any:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        text, time_ms = F.col("value").cast("string"), time_ms_of(rows)
+        if self.spec.pattern is None:
+            rows = rows.withColumn("_row", self._json(text))
+            columns = [F.col(f"_row.row.`{f.name}`").alias(f.name) for f in self.schema.fields]
+            is_cut = F.col("_row.end").isNull()
+            columns.append(
+                F.when(is_cut, text).otherwise(F.col(f"_row.{_CORRUPT}")).alias(_CORRUPT)
+            )
+        else:
+            columns = self._groups(text)
+        rows = rows.select(
+            *columns,
+            F.col("key").cast("string").alias("_key"),
+            F.col("topic").alias("_topic"),
+            F.col("partition").alias("_partition"),
+            F.col("offset").alias("_offset"),
+            F.col("timestamp").alias("_timestamp"),
+            F.struct(*_RAW, time_ms.alias("timestamp_ms")).alias("_raw"),
+        )
+        rows = rows.withColumn("_time", self._time(rows))
+        return rows.withColumn(TIME_US, F.unix_micros("_time"))
+
+    def _json(self, text: Any) -> Any:
+        from pyspark.sql import functions as F  # noqa: N812
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
+        parts = {"row": StructType(fields), "end": StringType(), _CORRUPT: StringType()}
+        schema = StructType([StructField(name, kind) for name, kind in parts.items()])
+        # What stands behind the first object would be ignored: so there is to be an end behind it.
+        whole = F.concat(F.lit('{"row":'), text, F.lit(',"end":""}'))
+        parsed = F.from_json(whole, schema, {"columnNameOfCorruptRecord": _CORRUPT})
+        return F.when(text.rlike(_OBJECT), parsed)  # of a list it would take the first
+
+    def _groups(self, text: Any) -> list[Any]:
+        import re
+
+        from pyspark.sql import functions as F  # noqa: N812
+
+        assert self.spec.pattern is not None
+        groups = re.compile(self.spec.pattern).groupindex
+        pattern = re.sub(r"\(\?P<\w+>", "(", self.spec.pattern)
+        matches = text.rlike(f"^(?:{pattern})$")
+        columns, wrong = [], ~matches
+        for field in self.schema.fields:
+            found = F.regexp_extract(text, f"^(?:{pattern})$", groups[field.name])
+            made = found.try_cast(field.dataType)
+            columns.append(F.when(matches, made).alias(field.name))
+            wrong = wrong | (F.length(found) > 0) & made.isNull()
+        return [*columns, F.when(wrong, text).alias(_CORRUPT)]
+
+    def _time(self, rows: Any) -> Any:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        name = self.spec.time
+        if name is None:
+            return F.lit(None).cast("timestamp")
+        kind = rows.schema[name].dataType.typeName()
+        if kind in ("long", "integer"):
+            millis = F.col(name)
+            return F.when(
+                millis.between(*(us // 1_000 for us in _TIMES_US)), F.timestamp_millis(millis)
+            )
+        time = F.col(name).cast("timestamp")
+        return F.when(F.unix_micros(time).between(*_TIMES_US), time)
+
+    def _reason(self, now_us: int) -> Any:
+        """Why a row is broken; null for one that is not."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        form = "JSON of the schema" if self.spec.pattern is None else "text of the pattern"
+        value = F.col("_raw.value")
+        reason = F.when(value.isNull(), "the value is null")
+        is_object = value.cast("string").rlike(_OBJECT)
+        if self.spec.pattern is None:
+            reason = reason.when(~is_object, f"the value is not {form}")
+        reason = reason.when(F.col(_CORRUPT).isNotNull(), f"the value is not {form}")
+        for field in self.schema.fields:
+            if not field.nullable:
+                reason = reason.when(F.col(f"`{field.name}`").isNull(), f"{field.name} is missing")
+        if self.spec.time is not None:
+            reason = reason.when(F.col("_time").isNull(), f"{self.spec.time} has no time")
+        if self.spec.watermark_us is not None:
+            is_ahead = F.col(TIME_US) > now_us + self.spec.ahead_us
+            reason = reason.when(is_ahead, f"{self.spec.time} is too far ahead")
+        return reason
+
+    def _bound_us(self, watermark_us: int | None, partitions: Mapping[str, PartitionTime]) -> Any:
+        """No row may be older than this."""
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        before = (
+            Window.partitionBy("_topic", "_partition")
+            .orderBy("_offset")
+            .rowsBetween(Window.unboundedPreceding, -1)
+        )
+        newest = F.max(F.when(F.col("_class") == OK, F.col(TIME_US))).over(before)
+        known = F.lit(None).cast("long")
+        for name, time in partitions.items():
+            is_it = F.concat_ws("-", F.col("_topic"), F.col("_partition")) == name
+            known = F.when(is_it, F.lit(time.newest_us)).otherwise(known)
+        delay_us = self.spec.watermark_us or 0
+        bounds = [newest - delay_us, known - delay_us]
+        return F.greatest(*bounds, F.lit(watermark_us).cast("long"))
+
+
+def schema_of(spark: Any, ddl: str) -> Any:
+    """A StructType; raises what Spark says of DDL that it does not know."""
+    from pyspark.sql.types import StructType
+
+    del spark  # a session has to run
+    return StructType.fromDDL(ddl)

@@ -1,0 +1,101 @@
+"""What a step writes out, as files of its own: records with topic, key, value and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kbroker.pipeline.rule_jobs.input_rows import BROKEN, LATE, OK
+from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, InputSpec
+from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS
+
+_HEADER = "STRUCT<key: STRING, value: BINARY>"
+_ROWS_AT_ONCE = 5_000
+
+
+class OutputFiles:
+    """Outputs of a step that is being made, one after the other."""
+
+    def __init__(self, staging: Path) -> None:
+        self._folder = staging / OUTPUTS
+        self._count = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record was added."""
+        return not any(self._folder.glob("*/*.parquet"))
+
+    def add(self, records: Any) -> None:
+        """Records after those before; a frame of `records_of` or `put_aside`."""
+        path = self._folder / f"{self._count:04}"
+        self._count += 1
+        records.write.parquet(f"file://{path}")
+
+
+def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = False) -> Any:
+    """Records of results: the value is JSON of all columns but those that begin with `_`.
+    `is_kept`: a topic keeps the newest of each key, so that none may be null.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    names = [name for name in rows.columns if not name.startswith("_")]
+    value = F.to_json(F.struct(*[_column(name) for name in names]), {"ignoreNullFields": "false"})
+    if not key:
+        made = F.lit(None).cast("string")
+    else:
+        made = F.to_json(F.struct(*map(_column, key)), {"ignoreNullFields": "false"})
+        text = _column(key[0]).cast("string")
+        made = made if len(key) > 1 else F.coalesce(text, made) if is_kept else text
+    order = [name for name in WINDOW_COLUMNS[::-1] if name in names]
+    if order:  # windows one after the other
+        rows = rows.repartition(1).sortWithinPartitions(*order, *map(_column, key))
+    return rows.select(
+        F.lit(topic).alias("topic"),
+        made.cast("binary").alias("key"),
+        value.cast("binary").alias("value"),
+        F.lit(None).cast(f"ARRAY<{_HEADER}>").alias("headers"),
+    )
+
+
+def put_aside(rows: Any, spec: InputSpec) -> Any:
+    """Records that are not accepted, as they came, with headers that say why and from where."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    late = "its time is before the watermark"
+    more = {
+        "rules-reason": F.coalesce(F.col("_reason"), F.lit(late)),
+        "rules-topic": F.col("_topic"),
+        "rules-partition": F.col("_partition"),
+        "rules-offset": F.col("_offset"),
+        "rules-timestamp": F.col("_raw.timestamp_ms"),
+    }
+    added = F.array(
+        *[
+            F.struct(F.lit(name).alias("key"), each.cast("string").cast("binary").alias("value"))
+            for name, each in more.items()
+        ]
+    ).cast(f"ARRAY<{_HEADER}>")
+    own = F.coalesce(F.col("_raw.headers"), F.array().cast(f"ARRAY<{_HEADER}>"))
+    topic = F.when(F.col("_class") == LATE, spec.late).when(F.col("_class") == BROKEN, spec.broken)
+    return rows.filter(F.col("_class") != OK).select(
+        topic.alias("topic"),
+        F.col("_raw.key").alias("key"),
+        F.col("_raw.value").alias("value"),
+        F.concat(own, added).alias("headers"),
+    )
+
+
+def output_rows(step_path: Path) -> Iterator[pa.RecordBatch]:
+    """All records of a step, in order, at most 5,000 at once."""
+    for path in sorted((step_path / OUTPUTS).glob("*/*.parquet")):
+        yield from pq.ParquetFile(path).iter_batches(batch_size=_ROWS_AT_ONCE)
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(f"`{name}`")
