@@ -28,7 +28,7 @@ IMPURE = {
 }  # fmt: skip
 FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
-    "uvloop": "server/event_loop.py",
+    "uvloop": "server/start/event_loop.py",
     "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_requests.py",
     "mmap": "log/disk/file_system.py network/receive_buffers.py",
 }
@@ -200,9 +200,9 @@ NUMBERS_THAT_COUNT_NOTHING = {
     "network/connection_quotas.py": {"total"},
     "network/response_writer.py": {"bytes_out"},
     "record/piece_stream.py": {"at"},
-    "replication/fetch_session.py": {"weight"},
-    "replication/fetch_session_cache.py": {"weight"},
-    "replication/fetches.py": {"waiting_partitions"},
+    "replication/reads/fetch_session.py": {"weight"},
+    "replication/reads/fetch_session_cache.py": {"weight"},
+    "replication/reads/fetches.py": {"waiting_partitions"},
     "server/background/watchdog.py": {"blocks"},
     "turns.py": {"given"},
 }

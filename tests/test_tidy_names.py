@@ -29,7 +29,7 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
-    ("server/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
+    ("server/start/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
     ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
     ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
     ("protocol/header.py", "encode_response_header"): "a peer that a test plays",

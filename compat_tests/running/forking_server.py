@@ -46,9 +46,9 @@ _MODULES = (
     "kbroker.client.cluster_links",
     "kbroker.log.append.message_set_append",
     "kbroker.apis.produce_work",
-    "kbroker.server.kafka_server",
-    "kbroker.server.launch",
-    "kbroker.server.start_refusals",
+    "kbroker.server.broker.kafka_server",
+    "kbroker.server.start.launch",
+    "kbroker.server.start.start_refusals",
     "kbroker.zk.ensemble.kazoo_tree",
 )
 _PACKAGES = ("kbroker.apis", "kbroker.protocol.messages")  # all modules of these

@@ -18,7 +18,7 @@ from kbroker.apis.registry import api
 from kbroker.apis.request_parts import Parts
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from kbroker.replication.delete_records import DeleteRecordsResult
+from kbroker.replication.writes.delete_records import DeleteRecordsResult
 from kbroker.turns import in_turns, turn
 
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult

@@ -23,7 +23,7 @@ from kbroker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from kbroker.replication.log_dirs import LogDirUsage
+from kbroker.replication.reads.log_dirs import LogDirUsage
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
 

@@ -34,9 +34,9 @@ from kbroker.model import CONSUMER_REPLICA_ID
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record import conversion  # noqa: F401  with its handler: see the registry
-from kbroker.replication.fetch_context import FetchContext
-from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.fetch_reader import refused
+from kbroker.replication.reads.fetch_context import FetchContext
+from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.reads.fetch_reader import refused
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
 FIRST_VERSION_WITH_MAX_BYTES = 3

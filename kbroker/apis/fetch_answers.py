@@ -12,9 +12,9 @@ from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchResponse
-from kbroker.replication.fetch_params import FetchPartition
-from kbroker.replication.fetch_reader import refused
-from kbroker.replication.fetch_session import FetchOrigin
+from kbroker.replication.reads.fetch_params import FetchPartition
+from kbroker.replication.reads.fetch_reader import refused
+from kbroker.replication.reads.fetch_session import FetchOrigin
 
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
 FIRST_VERSION_WITH_LEADER_HINTS = 16

@@ -25,9 +25,9 @@ from kbroker.apis.large_requests import let_go
 from kbroker.apis.now_or_later import NowOrLater
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.rare_collections import collecting_all_rarely
-from kbroker.replication.fetch_context import FetchContext
-from kbroker.replication.fetch_params import FetchPartition
-from kbroker.replication.fetch_session import forgotten_keys
+from kbroker.replication.reads.fetch_context import FetchContext
+from kbroker.replication.reads.fetch_params import FetchPartition
+from kbroker.replication.reads.fetch_session import forgotten_keys
 from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import turn
 

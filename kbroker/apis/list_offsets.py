@@ -23,7 +23,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import CONSUMER_REPLICA_ID, TopicPartition
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from kbroker.replication.offset_lookup import (
+from kbroker.replication.reads.offset_lookup import (
     DEBUGGING_REPLICA_ID,
     OffsetParams,
     OffsetQuery,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kbroker.clock import Clock
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 
 NO_REPLICA = -1
 

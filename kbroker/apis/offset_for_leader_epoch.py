@@ -22,7 +22,7 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from kbroker.replication.offset_lookup import ANY_REPLICA_ID
+from kbroker.replication.reads.offset_lookup import ANY_REPLICA_ID
 
 Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset

@@ -33,7 +33,7 @@ from kbroker.coordinator.transaction.add_partitions_to_txn_manager import Codes
 from kbroker.log.append import message_set_append  # noqa: F401  with its handler: see the registry
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 
 Answer = ProduceResponse | NoResponse
 

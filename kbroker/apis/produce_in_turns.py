@@ -23,7 +23,7 @@ from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import ENTRIES, turn
 

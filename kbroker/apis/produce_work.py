@@ -16,7 +16,7 @@ from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.schema import maker
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 
 TopicProduceData = ProduceRequest.TopicProduceData
 TopicProduceResponse = ProduceResponse.TopicProduceResponse

@@ -43,7 +43,7 @@ from kbroker.protocol.messages.list_groups import ListGroupsResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kbroker.record.record_batch import ControlRecord
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 
 _log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Partitions, their leaders and followers, and requests that wait."""
+"""Partitions, their leaders and followers, and the requests for them."""

@@ -12,14 +12,16 @@ no more than one work for each lane takes memory.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Final, TypeVar
 
 from kbroker.record.codecs.payload import PIECE_BYTES
 from kbroker.record.record_stream import Pace
-from kbroker.replication.thread_turn import ThreadTurn
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -84,6 +86,51 @@ class _Lane:
 
 class _LaneLeftError(Exception):
     """The work does not belong into this lane, or nobody wants it any more."""
+
+
+class ThreadTurn:
+    """Shared by worker threads."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._waiting: deque[Lock] = deque()  # a held lock each
+        self._is_taken = False
+        self._collects_garbage = True  # whether it is collected while nobody has the turn
+
+    @property
+    def waiting(self) -> int:
+        """How many threads wait for the turn."""
+        return len(self._waiting)
+
+    def take(self) -> None:
+        """Wait for the turn."""
+        gate = Lock()
+        gate.acquire()
+        with self._guard:
+            self._waiting.append(gate)
+            self._let_next()
+        gate.acquire()
+        self._collects_garbage = gc.isenabled()
+        gc.disable()
+
+    def give(self) -> None:
+        """Let the next one have it."""
+        if self._collects_garbage:
+            gc.enable()
+        with self._guard:
+            self._is_taken = False
+            self._let_next()
+
+    def hand_on(self) -> None:
+        """Let all who wait now have it before its present holder goes on."""
+        if self._waiting:
+            self.give()
+            self.take()
+
+    def _let_next(self) -> None:
+        if self._waiting and not self._is_taken:
+            self._is_taken = True
+            self._waiting.popleft().release()
 
 
 PROCESS_TURN: Final = ThreadTurn()

@@ -20,29 +20,29 @@ from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.model import TopicPartition
-from kbroker.replication.appends import Appends
 from kbroker.replication.controller_requests.leadership import Leadership
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
-from kbroker.replication.delete_records import RecordDeletions
-from kbroker.replication.down_conversion import DownConversion
-from kbroker.replication.fetch_session_cache import FetchSessions
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
-from kbroker.replication.fetches import Fetches
-from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.last_replica import LastReplica
-from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.offset_lookup import OffsetLookup
-from kbroker.replication.purgatories import (
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.reads.down_conversion import DownConversion
+from kbroker.replication.reads.fetch_session_cache import FetchSessions
+from kbroker.replication.reads.fetches import Fetches
+from kbroker.replication.reads.log_dirs import LogDirs
+from kbroker.replication.reads.offset_lookup import OffsetLookup
+from kbroker.replication.reads.quiet_partitions import QuietPartitions
+from kbroker.replication.replication_quota import ReplicationQuotas
+from kbroker.replication.waiting.purgatories import (
     CreateFuture,
     Purgatories,
     running_loop_future,
 )
-from kbroker.replication.quiet_partitions import QuietPartitions
-from kbroker.replication.replication_quota import ReplicationQuotas
-from kbroker.replication.shared_flush import FlushPolicy, RunInThread, SharedFlush
+from kbroker.replication.writes.appends import Appends
+from kbroker.replication.writes.delete_records import RecordDeletions
+from kbroker.replication.writes.last_replica import LastReplica
+from kbroker.replication.writes.shared_flush import FlushPolicy, RunInThread, SharedFlush
 
 
 class ReplicaManager:

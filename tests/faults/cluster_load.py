@@ -16,7 +16,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.admin_znodes import encode_reassignment

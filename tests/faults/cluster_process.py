@@ -29,12 +29,12 @@ from kbroker.replication.controller_requests.request_shapes import ControlReques
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.flush_threads import FlushThreads
-from kbroker.server.broker_failure import BrokerFailure
-from kbroker.server.broker_parts import BrokerParts, Channels, Surroundings, assemble
-from kbroker.server.broker_storage import open_storage
+from kbroker.server.broker.broker_failure import BrokerFailure
+from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, assemble
+from kbroker.server.broker.broker_storage import open_storage
+from kbroker.server.broker.running_broker import membership
+from kbroker.server.broker.tree_opening import StartWish
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
-from kbroker.server.metadata_tree.tree_opening import StartWish
-from kbroker.server.running_broker import membership
 from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.disks.memory_file_system import MemoryFileSystem, Node
 from tests.fakes.disks.power_disk import PowerDisk

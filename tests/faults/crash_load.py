@@ -25,9 +25,9 @@ from kbroker.record.record_batch import (
     build,
 )
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.replication.shared_flush import FlushPolicy
+from kbroker.replication.writes.shared_flush import FlushPolicy
 from tests.fakes.clusters.replication_cluster import leader_and_isr, stop_replica, update_metadata
 from tests.fakes.disks.recording_file_system import RecordingFileSystem
 from tests.fakes.logs.verified_batches import verified

@@ -32,7 +32,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.replication.shared_flush import FlushPolicy
+from kbroker.replication.writes.shared_flush import FlushPolicy
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.clusters.replication_cluster import leader_and_isr, update_metadata
 from tests.fakes.disks.recording_file_system import RecordingFileSystem

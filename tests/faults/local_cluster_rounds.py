@@ -17,8 +17,8 @@ from typing import Any
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
-from kbroker.server.local_cluster import LocalCluster
-from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.start.local_cluster import LocalCluster
+from kbroker.server.start.local_configs import configs_of_brokers
 from tests.fakes.running.waiting import until
 from tests.integration.local_cluster_client import Cluster
 

@@ -27,7 +27,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_request_header, encode_request_header
 from kbroker.protocol.schema import FieldSpec, Struct, field_specs
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.faults.running_broker import read_answer
 
 SAMPLE = 200

@@ -22,8 +22,8 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.server.background.background_work import BackgroundWork
 from kbroker.server.background.broker_duties import broker_duties
-from kbroker.server.kafka_server import KafkaServer
-from kbroker.server.start_collections import collecting_rarely, started
+from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.start_collections import collecting_rarely, started
 from kbroker.server.system_clock import SystemClock
 from tests.faults.loop_holds import Turns, say
 

@@ -33,7 +33,7 @@ from kbroker.log.segments.index_file import IndexFile
 from kbroker.log.segments.log_segment import LogSegment
 from kbroker.log.segments.transaction_index import TransactionIndex
 from kbroker.log.segments.unsynced_files import UnsyncedFiles
-from kbroker.replication.shared_flush import SharedFlush
+from kbroker.replication.writes.shared_flush import SharedFlush
 from kbroker.zk.embedded.tree_journal import TreeJournal
 
 Mistake = Callable[[], AbstractContextManager[Any]]

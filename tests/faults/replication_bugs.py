@@ -22,12 +22,12 @@ from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.partition.log import Log
 from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.segments.fetch_data_info import FetchIsolation
-from kbroker.replication import partition as partition_module
-from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.fetchers import replica_fetcher
 from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
-from kbroker.replication.partition import Partition
-from kbroker.replication.partition_state import PartitionState
+from kbroker.replication.partitions import partition as partition_module
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.partitions.partition_state import PartitionState
+from kbroker.replication.waiting.delayed_produce import DelayedProduce
 from tests.faults.cluster_bugs import controller_epoch_ignored, leader_epoch_not_raised
 
 Mistake = Callable[[], AbstractContextManager[Any]]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from kbroker.server.event_loop import EventLoopKind, loop_factory
+from kbroker.server.start.event_loop import EventLoopKind, loop_factory
 from kbroker.testing import Broker
 
 

@@ -18,9 +18,9 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
-from kbroker.server.local_cluster import LocalCluster
-from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.local_cluster import LocalCluster
+from kbroker.server.start.local_configs import configs_of_brokers
 from tests.fakes.running.waiting import until
 
 PATIENCE_S = 30.0

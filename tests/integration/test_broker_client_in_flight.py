@@ -17,7 +17,7 @@ from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 
 VALUE = os.urandom(900_000)
 BATCHES = 8

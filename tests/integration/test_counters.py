@@ -15,7 +15,7 @@ from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 
 
 @pytest.fixture

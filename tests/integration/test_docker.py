@@ -18,8 +18,8 @@ import pytest
 from compat_tests.running.apache_kafka import free_port
 from kbroker.cli.command_line import cli
 from kbroker.cli.kafka_tools.command import TOOLS
-from kbroker.server.settings_sources import SettingSources, load_settings
-from kbroker.server.start_refusals import refusals_of
+from kbroker.server.start.settings_sources import SettingSources, load_settings
+from kbroker.server.start.start_refusals import refusals_of
 from tests.integration.container_environments import SEVERAL_NODES, SINGLE_NODES, Form
 from tests.integration.dockerfile import Stage, stages, with_bases
 

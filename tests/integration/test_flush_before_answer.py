@@ -14,7 +14,7 @@ from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 
 
 class FlushWatch:

@@ -15,7 +15,7 @@ from kbroker.memory_room import REQUESTS_BYTES
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.schema import Message
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.fakes.requests.request_frames import frame_of
 from tests.fakes.running.waiting import until
 

@@ -18,12 +18,12 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message
-from kbroker.server.broker_state import BrokerState
-from kbroker.server.kafka_server import KafkaServer
-from kbroker.server.local_cluster import LocalCluster
-from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.broker.broker_state import BrokerState
+from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.metadata_tree.cluster_tree import SharedTree
 from kbroker.server.metadata_tree.tree_location import TreeLocation, write_location
+from kbroker.server.start.local_cluster import LocalCluster
+from kbroker.server.start.local_configs import configs_of_brokers
 from kbroker.server.start_error import BrokerIdInUseError, StartError
 from tests.fakes.running.waiting import PATIENCE_S, until
 from tests.integration.local_cluster_client import Cluster, running

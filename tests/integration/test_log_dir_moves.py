@@ -19,7 +19,7 @@ from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.fakes.running.waiting import until
 
 

@@ -22,7 +22,7 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from kbroker.server.membership import log_dir_events
 from tests.fakes.disks.failing_file_system import FailingFileSystem
 from tests.fakes.running.waiting import until

@@ -13,7 +13,7 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.request import NoResponse, Request, Response
-from kbroker.server.event_loop import EventLoopKind
+from kbroker.server.start.event_loop import EventLoopKind
 from tests.fakes.brokers.small_server import LOOPS, SmallServer
 
 THROTTLE_MS = 500

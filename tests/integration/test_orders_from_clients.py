@@ -42,9 +42,9 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kbroker.protocol.schema import Message, response_class
-from kbroker.server.kafka_server import KafkaServer
-from kbroker.server.local_cluster import LocalCluster
-from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.broker.kafka_server import KafkaServer
+from kbroker.server.start.local_cluster import LocalCluster
+from kbroker.server.start.local_configs import configs_of_brokers
 from tests.fakes.running.waiting import until
 from tests.faults.running_broker import RunningBroker, read_answer
 

@@ -20,7 +20,7 @@ import pytest
 
 from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
 from kbroker.protocol.request import NoResponse, Request, Response
-from kbroker.server.event_loop import EventLoopKind
+from kbroker.server.start.event_loop import EventLoopKind
 from tests.fakes.brokers.small_server import LOOPS, WAYS, RawConnection, SmallServer, Way
 from tests.fakes.requests.xor_wire import PRINCIPAL
 

@@ -25,7 +25,7 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse, Request, Response
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.fakes.brokers.small_server import WAYS, RawConnection, SmallServer, Way
 
 PRODUCE, METADATA = 0, 3

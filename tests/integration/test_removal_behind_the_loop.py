@@ -18,7 +18,7 @@ from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.record_batch import Record, build
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.fakes.disks.failing_file_system import FailingFileSystem, Fault
 from tests.fakes.running.waiting import until
 

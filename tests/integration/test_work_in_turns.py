@@ -16,7 +16,7 @@ import pytest
 from kbroker.apis.large_requests import LARGEST_BYTES
 from kbroker.apis.request_parts import AS_A_WHOLE, Parts, parts_in
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.broker.kafka_server import KafkaServer
 from tests.faults.largest_requests import is_beside, largest_frame
 from tests.faults.loop_holds import Calls, Case, cases, say
 

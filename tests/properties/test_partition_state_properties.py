@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
-from kbroker.replication.high_watermark import next_high_watermark
-from kbroker.replication.partition_state import PartitionState
+from kbroker.replication.partitions.high_watermark import next_high_watermark
+from kbroker.replication.partitions.partition_state import PartitionState
 
 REPLICAS = (0, 1, 2)
 LAG_MS = 1_000

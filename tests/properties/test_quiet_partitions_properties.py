@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kbroker.model import TopicPartition
-from kbroker.replication.fetch_session_cache import FetchSessions
+from kbroker.replication.reads.fetch_session_cache import FetchSessions
 from tests.fakes.brokers.fetch_follower import BROKER_ID, FetchFollower
 from tests.fakes.clusters.replication_cluster import ReplicationCluster
 

@@ -22,8 +22,8 @@ def own_listener(properties: str, bootstrap: str) -> Bootstrap:
 
     Raises UsageError, and CommandError for settings that no broker starts with.
     """
-    from kbroker.server.launch import UsageError, properties_in
-    from kbroker.server.settings_sources import SettingSources, load_settings
+    from kbroker.server.start.launch import UsageError, properties_in
+    from kbroker.server.start.settings_sources import SettingSources, load_settings
 
     if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"{_OPTION} and --bootstrap exclude each other")

@@ -15,11 +15,11 @@ import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.shown.output import say
-from kbroker.server.start_collections import collecting_rarely
+from kbroker.server.start.start_collections import collecting_rarely
 
 if TYPE_CHECKING:
     from kbroker.model import EndPoint
-    from kbroker.server.launch import Hearer, Launch
+    from kbroker.server.start.launch import Hearer, Launch
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _LEVELS = ("debug", "info", "warning", "error")
@@ -113,7 +113,7 @@ def start(
     it.
     """
     from kbroker.server.adoption.adopt_option import AdoptionNeededError
-    from kbroker.server.launch import (
+    from kbroker.server.start.launch import (
         LaunchError,
         StartOptions,
         UsageError,
@@ -149,7 +149,7 @@ def start(
 def hearer(launch: Launch) -> Hearer:
     """The person at the terminal, and the program that reads standard output."""
     from kbroker.cli.shown.recovery_display import recovery_line
-    from kbroker.server.launch import Hearer
+    from kbroker.server.start.launch import Hearer
 
     def ready(end_points: Sequence[EndPoint]) -> None:
         for end_point in end_points:

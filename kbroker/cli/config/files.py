@@ -35,7 +35,7 @@ def check(properties: str, profile: str | None, strict: bool, output: str) -> No
     are about unknown names, with the nearest known ones, and about settings that Kafka acts on and
     kbroker does not yet. Exit code 1 when there is an error.
     """
-    from kbroker.server.launch import UsageError, properties_in
+    from kbroker.server.start.launch import UsageError, properties_in
 
     try:
         values = properties_in(properties)
@@ -71,7 +71,7 @@ def show(
     """Print the settings that `kbroker start` would use with the same arguments, and where each
     comes from: the default, the profile, the file, the environment or an option.
     """
-    from kbroker.server.launch import StartOptions, UsageError, settings_of
+    from kbroker.server.start.launch import StartOptions, UsageError, settings_of
 
     options = StartOptions(
         properties=properties,
@@ -97,8 +97,8 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
     """
     from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, config_key
     from kbroker.errors import ConfigError
-    from kbroker.server.settings_sources import SettingSources, load_settings
-    from kbroker.server.start_refusals import refusals_of
+    from kbroker.server.start.settings_sources import SettingSources, load_settings
+    from kbroker.server.start.start_refusals import refusals_of
 
     errors, sound = [], {}
     for name, text in values.items():

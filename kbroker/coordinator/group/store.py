@@ -55,7 +55,7 @@ from kbroker.record.record_batch import (
     marker_options,
     marker_record,
 )
-from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
 from kbroker.turns import ENTRIES, in_turns
 
 _log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 

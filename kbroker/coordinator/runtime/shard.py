@@ -47,7 +47,7 @@ from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.partition.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import CONTROL_BIT, BatchOptions
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from kbroker.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kbroker.record.record_batch import MAGIC, BatchOptions, ControlRecord, build_marker
-from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
 from kbroker.turns import turn
 
 _NONE = ErrorCode.NONE

@@ -1,1 +1,1 @@
-"""What the controller orders a broker, and how the broker obeys."""
+"""What the controller orders a broker, how the broker obeys, and what a leader asks for."""

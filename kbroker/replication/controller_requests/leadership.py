@@ -33,10 +33,10 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
 )
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
-from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import FULL_UPDATE
-from kbroker.replication.partition import NO_ISR_CHANGES, IsrChanges, Partition
-from kbroker.replication.purgatories import Purgatories
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import NO_ISR_CHANGES, IsrChanges, Partition
+from kbroker.replication.waiting.purgatories import Purgatories
 
 LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
 DeletionListener = Callable[[Iterable[TopicPartition]], None]

@@ -17,8 +17,8 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.manager.log_manager import LogManager
 from kbroker.log.partition.log import Log
 from kbroker.model import ZERO_UUID, TopicPartition
-from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.purgatories import running_loop_future
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.waiting.purgatories import running_loop_future
 
 _KEPT_OUT_TOGETHER = 250  # partitions: about 12,000 objects
 

@@ -13,7 +13,7 @@ from kbroker.clock import Clock
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.model import TopicPartition
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
-from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 
 
 class Wake(Protocol):

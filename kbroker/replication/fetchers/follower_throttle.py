@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbroker.clock import Clock
-from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuotas
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
 from kbroker.replication.fetchers.fetch_states import FetchState
 from kbroker.replication.fetchers.fetcher_parts import Follower
 from kbroker.replication.fetchers.session_handler import SessionStep
-from kbroker.replication.offset_lookup import EARLIEST, LATEST
+from kbroker.replication.reads.offset_lookup import EARLIEST, LATEST
 
 # Before, a leader cannot tell a follower of an older leader epoch, nor send it zstd.
 _LOWEST_VERSION = 10

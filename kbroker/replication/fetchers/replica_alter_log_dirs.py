@@ -21,7 +21,7 @@ from kbroker.log.disk.format import future_directory_name
 from kbroker.log.manager.future_logs import FutureLogs
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
 from kbroker.told_lines import ToldLines
 

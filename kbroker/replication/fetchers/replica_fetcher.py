@@ -26,8 +26,8 @@ from kbroker.replication.fetchers.fetcher_parts import FetcherParts
 from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint, answered_partitions
 from kbroker.replication.fetchers.session_handler import FetchSessionHandler, is_session_error
 from kbroker.replication.fetchers.truncation import truncation_for
-from kbroker.replication.follower_parts import parts_for
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.follower_parts import parts_for
+from kbroker.replication.partitions.partition import Partition
 
 PartitionData = FetchResponse.PartitionData
 

@@ -18,7 +18,7 @@ from zlib import crc32
 from kbroker.model import NO_LEADER, Broker, TopicPartition
 from kbroker.peers.node_to_controller_channel import PeerClient
 from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 
 if TYPE_CHECKING:
     from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint

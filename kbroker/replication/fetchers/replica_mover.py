@@ -23,8 +23,8 @@ from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import read_any_header
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.truncation import truncation_for
-from kbroker.replication.follower_parts import parts_for
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.follower_parts import parts_for
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuota
 from kbroker.turns import turn
 

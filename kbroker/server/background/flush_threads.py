@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kbroker.replication.shared_flush import MAX_THREADS
+from kbroker.replication.writes.shared_flush import MAX_THREADS
 from kbroker.server.background.worker_threads import WorkerThreads
 
 

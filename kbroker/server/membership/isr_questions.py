@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from kbroker.replication.alter_partition_manager import Outcome, Proposal
+from kbroker.replication.controller_requests.alter_partition_manager import Outcome, Proposal
 from kbroker.zk.zk_paths import PartitionStateZnode
 
 ANSWER_TIMEOUT_MS = 5_000.0

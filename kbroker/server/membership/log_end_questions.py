@@ -12,7 +12,7 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from kbroker.replication.offset_lookup import ANY_REPLICA_ID, OffsetLookup
+from kbroker.replication.reads.offset_lookup import ANY_REPLICA_ID, OffsetLookup
 
 ANSWER_TIMEOUT_MS = 1_000.0
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from kbroker.config.message_format import version_numbers
 from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, TopicPartition
-from kbroker.replication.alter_partition_manager import Outcome, Proposal
+from kbroker.replication.controller_requests.alter_partition_manager import Outcome, Proposal
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import BadVersionError, NoNodeError, OpResult, SetOp, Stat, TreeError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.replication.fetch_params import FetchParams
+from kbroker.replication.reads.fetch_params import FetchParams
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, topic_id_of
 
 BROKER_ID = 1

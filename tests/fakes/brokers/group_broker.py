@@ -28,7 +28,7 @@ from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.record.record_batch import Record, assign_offset, read_header, records
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from tests.fakes.clusters.replication import Calls, Replication
 from tests.fakes.running.virtual_time import VirtualTime
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from kbroker.errors import ErrorCode
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from tests.fakes.brokers.group_broker import OffsetsReplicas
 
 _TURNS = 6  # of the loop, until who waited has gone on

@@ -13,10 +13,10 @@ from kbroker.log.partition.log import Log
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.record.record_stream import Pace
-from kbroker.replication.appends import Appends, Results
 from kbroker.replication.long_work import LongWork
-from kbroker.replication.partition import Partition
-from kbroker.replication.purgatories import Purgatories, running_loop_future
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.waiting.purgatories import Purgatories, running_loop_future
+from kbroker.replication.writes.appends import Appends, Results
 from tests.fakes.logs.log_maker import NOW_MS, FixedClock
 
 

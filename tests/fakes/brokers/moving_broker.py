@@ -17,9 +17,9 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.fetchers.fetcher_parts import CopyParts
 from kbroker.replication.fetchers.replica_alter_log_dirs import ReplicaAlterLogDirsManager
-from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuotas
 from tests.fakes.disks.power_disk import PowerDisk
 from tests.fakes.logs.log_maker import PARTITION, batch, read_values

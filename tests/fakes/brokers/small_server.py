@@ -20,7 +20,7 @@ from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
 from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import SocketWire
-from kbroker.server.event_loop import EventLoopKind, run
+from kbroker.server.start.event_loop import EventLoopKind, run
 from kbroker.server.system_clock import SystemClock
 from tests.fakes.requests.xor_wire import Pad, XorWire
 

@@ -32,7 +32,7 @@ from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
 from tests.fakes.clusters.replication_cluster import (
     leader_and_isr,

@@ -13,10 +13,10 @@ from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
-from kbroker.replication.alter_partition_manager import AlterPartitionManager
+from kbroker.replication.controller_requests.alter_partition_manager import AlterPartitionManager
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
-from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.membership.isr_questions import IsrQuestions
 from kbroker.server.membership.zk_isr_manager import ZkIsrManager

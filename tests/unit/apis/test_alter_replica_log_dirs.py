@@ -13,7 +13,7 @@ from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
-from kbroker.replication.log_dirs import LogDirs
+from kbroker.replication.reads.log_dirs import LogDirs
 from kbroker.turns import ENTRIES
 from tests.fakes.brokers.moving_broker import A, B, MovingBroker
 from tests.fakes.clusters.replication_cluster import ReplicationCluster

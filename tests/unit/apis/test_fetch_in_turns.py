@@ -11,8 +11,8 @@ from kbroker.apis.fetch import handle
 from kbroker.apis.fetch_in_turns import FEW, SLICE
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchRequest
-from kbroker.replication.fetch_context import FetchContext
-from kbroker.replication.fetch_reader import FetchReader
+from kbroker.replication.reads.fetch_context import FetchContext
+from kbroker.replication.reads.fetch_reader import FetchReader
 from tests.fakes.clusters.replication_cluster import batch, topic_id_of
 
 BATCH_SIZE = len(batch(b"v"))

@@ -39,7 +39,7 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
-from kbroker.replication.fetch_params import FetchPartition
+from kbroker.replication.reads.fetch_params import FetchPartition
 from kbroker.turns import ENTRIES
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.clusters.peers import peers_over

@@ -12,7 +12,7 @@ from kbroker.errors import ConfigError, ErrorCode
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
-from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from tests.fakes.clusters.replication_cluster import (
     ReplicationCluster,
     leader_and_isr,

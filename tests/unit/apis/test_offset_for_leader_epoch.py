@@ -5,7 +5,7 @@ import pytest
 from kbroker.apis.offset_for_leader_epoch import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kbroker.replication.offset_lookup import ANY_REPLICA_ID
+from kbroker.replication.reads.offset_lookup import ANY_REPLICA_ID
 from kbroker.turns import ENTRIES
 from tests.fakes.clusters.replication_cluster import batch
 

@@ -20,7 +20,7 @@ def test_load_finds_the_handlers_by_key_in_rising_order() -> None:
 
 def test_a_handler_is_imported_at_the_first_request_for_it() -> None:
     program = (
-        "import sys; from kbroker.server.kafka_server import KafkaServer; "
+        "import sys; from kbroker.server.broker.kafka_server import KafkaServer; "
         "from kbroker.apis.registry import registered; "
         "names = {f'kbroker.apis.{m}' for m in ('produce', 'fetch', 'join_group')}; "
         "known, listed = list(registered()), registered().listed(); "

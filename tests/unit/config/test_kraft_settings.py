@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError, Trouble
-from kbroker.server.start_refusals import refusals_of
+from kbroker.server.start.start_refusals import refusals_of
 
 # What the server.properties of Kafka 4 sets of nodes and addresses.
 SHIPPED = {

@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from kbroker.replication.thread_turn import ThreadTurn
+from kbroker.replication.long_work import ThreadTurn
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -7,8 +7,8 @@ import pytest
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker.start import hearer, start
 from kbroker.model import EndPoint
-from kbroker.server.launch import Launch
-from kbroker.server.settings_sources import SettingSources, load_settings
+from kbroker.server.start.launch import Launch
+from kbroker.server.start.settings_sources import SettingSources, load_settings
 
 
 @pytest.mark.parametrize("connect", ["", " "])

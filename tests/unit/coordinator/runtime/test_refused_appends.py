@@ -18,7 +18,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.record.record_batch import read_header
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.brokers.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.clusters.replication import Replication

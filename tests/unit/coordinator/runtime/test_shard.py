@@ -12,7 +12,7 @@ from kbroker.coordinator.runtime.shard import nothing
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import records
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from tests.fakes.brokers.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
 from tests.fakes.brokers.long_appends import LongAppends
 from tests.fakes.brokers.tally import PARTITION, Tally, TallyMachine

@@ -14,7 +14,7 @@ from kbroker.coordinator.transaction.transaction import Producer, Transaction, T
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.replication.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
 from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, stop_replica
 from tests.fakes.logs.log_maker import manager
 

@@ -16,7 +16,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from tests.fakes.clusters.copying_cluster import CopyingCluster, T
 from tests.fakes.clusters.replication_cluster import leader_and_isr
 

@@ -20,8 +20,8 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from kbroker.replication.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.fetch_session_cache import FetchSessions
+from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.reads.fetch_session_cache import FetchSessions
 from tests.fakes.clusters.copying_cluster import CopyingCluster, T
 from tests.fakes.logs.log_maker import batch, delete_old_segments
 

@@ -15,7 +15,7 @@ from kbroker.log.disk.file_system import StorageError
 from kbroker.log.producers.producer_state import ProducerStateEntry
 from kbroker.log.producers.snapshot_writing import AT_ONCE
 from kbroker.model import TopicPartition
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import MOVING_RATE
 from kbroker.turns import turns
 from tests.fakes.brokers.moving_broker import (

@@ -22,9 +22,9 @@ from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.fetchers.fetcher_parts import FetcherParts
 from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
-from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partition import Partition
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.replication_quota import ReplicationQuotas
 from tests.fakes.logs.log_maker import PARTITION, batch, open_log
 from tests.fakes.running.virtual_time import VirtualTime

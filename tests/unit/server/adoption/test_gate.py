@@ -77,7 +77,7 @@ def test_a_tree_in_the_second_directory_is_pointed_at(tmp_path: Path) -> None:
 
 
 def test_a_start_over_ones_own_data_does_not_load_what_adoption_needs() -> None:
-    code = "import sys, kbroker.server.kafka_server; print('kbroker.server.adoption.adoption' in sys.modules)"
+    code = "import sys, kbroker.server.broker.kafka_server; print('kbroker.server.adoption.adoption' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

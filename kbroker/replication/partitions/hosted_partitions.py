@@ -1,0 +1,72 @@
+"""The partitions this broker holds: online with their log, offline after a storage error, or not
+held at all.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.partitions.partition import Partition
+
+
+class HostedPartitions:
+    """Finds a partition, or says with Kafka's code why it cannot be used here."""
+
+    def __init__(self, metadata: MetadataCache) -> None:
+        self.metadata = metadata
+        self._online: dict[TopicPartition, Partition] = {}
+        self._offline: set[TopicPartition] = set()
+        self.find = self._online.get  # the partition when it is online here, else None
+
+    def __len__(self) -> int:
+        return len(self._online)
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._online.values()))
+
+    def get(self, topic_partition: TopicPartition) -> Partition:
+        """The online partition.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR when it is offline, NOT_LEADER_OR_FOLLOWER when other
+        brokers hold it, UNKNOWN_TOPIC_OR_PARTITION when nobody does.
+        """
+        partition = self._online.get(topic_partition)
+        if partition is not None:
+            return partition
+        if topic_partition in self._offline:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Partition {topic_partition} is in an offline log directory",
+            )
+        if self.metadata.contains(topic_partition):
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker holds no replica of {topic_partition}",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Partition {topic_partition} doesn't exist"
+        )
+
+    def is_offline(self, topic_partition: TopicPartition) -> bool:
+        """True after a storage error of its log directory."""
+        return topic_partition in self._offline
+
+    def add(self, partition: Partition) -> None:
+        """Hold a partition, online."""
+        self._offline.discard(partition.topic_partition)
+        self._online[partition.topic_partition] = partition
+
+    def remove(self, topic_partition: TopicPartition) -> Partition | None:
+        """Hold it no more; returns what was online."""
+        self._offline.discard(topic_partition)
+        return self._online.pop(topic_partition, None)
+
+    def set_offline(self, topic_partition: TopicPartition) -> None:
+        """Its storage failed: every access is refused until it is added again."""
+        self._online.pop(topic_partition, None)
+        self._offline.add(topic_partition)

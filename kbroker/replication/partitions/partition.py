@@ -1,0 +1,427 @@
+"""One partition held by this broker: its log and its leadership state, and what may be done with
+both.
+
+Owned by the event loop. Decisions are in `partition_state` and `high_watermark`; this class reads
+the log for them and writes the outcome back. An append to a partition without followers costs one
+log append and one comparison more.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import UNLIMITED, WorkLimit
+from kbroker.log.partition.leader_epoch_cache import (
+    UNDEFINED_EPOCH,
+    UNDEFINED_EPOCH_OFFSET,
+    EpochEndOffset,
+)
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
+from kbroker.model import (
+    CONSUMER_REPLICA_ID,
+    UNKNOWN_BROKER_EPOCH,
+    ZERO_UUID,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from kbroker.replication.partitions.follower_parts import parts_for
+from kbroker.replication.partitions.high_watermark import next_high_watermark
+from kbroker.replication.partitions.partition_state import PartitionState
+from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
+
+
+class IsrChanges(Protocol):
+    """Carries proposals to the controller (an AlterPartitionManager)."""
+
+    def may_join(self, broker_id: int, /) -> bool:
+        """Whether a broker may be in an ISR: it is alive."""
+        ...
+
+    def propose(self, partition: Partition, isr: tuple[int, ...], /) -> None:
+        """Ask for an ISR; the outcome comes by `isr_settled` or `isr_refused`."""
+        ...
+
+
+class NoIsrChanges:
+    """For a broker that knows no controller to ask."""
+
+    def may_join(self, _broker_id: int) -> bool:
+        """Nobody may."""
+        return False
+
+    def propose(self, partition: Partition, _isr: tuple[int, ...]) -> None:
+        """Nobody hears it."""
+        partition.isr_refused()
+
+
+NO_ISR_CHANGES = NoIsrChanges()
+
+
+class Partition:
+    """A replica of a partition. `leader_epoch`, `is_leader` and offsets are as of now."""
+
+    __slots__ = (
+        "_is_alone",
+        "_isr_changes",
+        "_lag_time_max_ms",
+        "append_has_committed",
+        "log",
+        "state",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log: Log,
+        local_broker_id: int,
+        *,
+        lag_time_max_ms: int = 30_000,
+        isr_changes: IsrChanges = NO_ISR_CHANGES,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.log = log
+        self.state = PartitionState(local_id=local_broker_id)
+        self._lag_time_max_ms = lag_time_max_ms
+        self._isr_changes = isr_changes
+        self._is_alone = False  # this broker leads and no follower holds the high watermark back
+        # The last append has moved the high watermark past earlier ones, which waited for a
+        # follower that counts no more.
+        self.append_has_committed = False
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic_partition}, {self.state})"
+
+    @property
+    def topic_id(self) -> UUID:
+        """The topic's id, zero if it has none."""
+        return self.log.topic_id or ZERO_UUID
+
+    @property
+    def is_leader(self) -> bool:
+        """True when this broker leads the partition."""
+        return self.state.is_leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the present leader, -1 before the first one."""
+        return self.state.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that can be read."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not committed."""
+        return self.log.high_watermark
+
+    # Leadership
+
+    def make_leader(
+        self,
+        change: LeaderAndIsr,
+        assignment: ReplicaAssignment,
+        controller_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """Lead from now on; True when this broker did not lead at this epoch before."""
+        log = self.log
+        before = self.state
+        end_offset = log.log_end_offset
+        self._set_state(before.as_leader(change, assignment, controller_epoch, end_offset, now_ms))
+        is_new = not before.is_leader or before.leader_epoch != change.leader_epoch
+        if is_new:
+            log.begin_leader_epoch(change.leader_epoch)
+        self.maybe_increment_high_watermark(now_ms)
+        return is_new
+
+    def reassign(self, assignment: ReplicaAssignment) -> None:
+        """As leader, have these replicas from now on."""
+        self._set_state(self.state.as_assigned(assignment))
+
+    def make_follower(
+        self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
+    ) -> bool:
+        """Follow `change.leader`, or nobody when that is -1; True when leader or epoch are new."""
+        before = self.state
+        self._set_state(before.as_follower(change, assignment, controller_epoch))
+        return (before.leader, before.leader_epoch) != (change.leader, change.leader_epoch)
+
+    def stop(self) -> None:
+        """Neither lead nor follow, until the controller says otherwise."""
+        self._set_state(self.state.stopped())
+
+    def check_access(self, leader_epoch: int, *, leader_only: bool) -> None:
+        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER as Kafka does
+        (KIP-320).
+        """
+        refusal = self.state.check_access(leader_epoch, leader_only=leader_only)
+        if refusal is not ErrorCode.NONE:
+            raise KafkaError(
+                refusal,
+                f"Partition {self.topic_partition} at leader epoch {self.state.leader_epoch}, "
+                f"asked for {leader_epoch}",
+            )
+
+    # Records
+
+    def append_records_to_leader(
+        self,
+        records: memoryview | bytearray,
+        required_acks: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        limit: WorkLimit = UNLIMITED,
+    ) -> LogAppendInfo:
+        """Append to the log as its leader.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what the log refuses;
+        TakesLongError beyond `limit`: then `prepare_append` and `append_prepared` do it.
+        """
+        state = self.state
+        if state.leader != state.local_id or (
+            required_acks == REQUIRED_ACKS_ALL and not self._is_alone
+        ):
+            self._check_may_append(required_acks)
+        log = self.log
+        info = log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin, limit=limit)
+        if self._is_alone:
+            log.update_high_watermark(log.offsets.log_end_offset)
+        else:
+            self.append_has_committed = self.maybe_increment_high_watermark(now_ms)
+        return info
+
+    def prepare_append(
+        self,
+        records: memoryview | bytearray,
+        required_acks: int,
+        now_ms: int,
+        origin: AppendOrigin,
+    ) -> Preparation:
+        """Return the work that a worker thread has to do before `append_prepared`. KafkaError as an
+        append.
+        """
+        self._check_may_append(required_acks)
+        return self.log.appends.prepare(records, self.state.leader_epoch, now_ms, origin)
+
+    def append_prepared(
+        self, prepared: Prepared, required_acks: int, now_ms: int
+    ) -> LogAppendInfo | None:
+        """As `append_records_to_leader`; None if it is to be prepared again."""
+        self._check_may_append(required_acks)
+        info = self.log.appends.append_prepared(prepared, self.state.leader_epoch, now_ms)
+        if info is not None:
+            moved = self.maybe_increment_high_watermark(now_ms)
+            self.append_has_committed = moved and not self._is_alone
+        return info
+
+    def check_leads(self) -> None:
+        """Raise KafkaError NOT_LEADER_OR_FOLLOWER where this broker does not lead."""
+        if self.state.leader != self.state.local_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker does not lead {self.topic_partition}",
+            )
+
+    def _check_may_append(self, required_acks: int) -> None:
+        self.check_leads()
+        if not self._is_alone and required_acks == REQUIRED_ACKS_ALL:
+            self._check_in_sync_replicas()
+
+    def _check_in_sync_replicas(self) -> None:
+        minimum = self.log.config.min_insync_replicas
+        if self.state.is_under_min_isr(minimum):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The ISR {self.state.isr} of {self.topic_partition} is too small for "
+                f"min.insync.replicas={minimum}",
+            )
+
+    def read(
+        self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> FetchDataInfo:
+        """Read from the log. Raises KafkaError OFFSET_OUT_OF_RANGE."""
+        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message)
+
+    def last_fetchable_offset(self, isolation: FetchIsolation) -> int:
+        """Where a reader of that isolation has to stop, exclusive."""
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self.log.high_watermark
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.log_end_offset
+
+    def end_offset_for_epoch(
+        self, epoch: int, replica_id: int = CONSUMER_REPLICA_ID
+    ) -> EpochEndOffset:
+        """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101).
+
+        A follower is told to keep nothing of this log's range that was written in an epoch of which
+        this log has no record, unless it is in sync: it may be all that is left of it in a moment.
+        """
+        epochs = self.log.leader_epoch_cache
+        if (
+            replica_id >= 0
+            and self._knows_nothing_of(epoch)
+            and replica_id not in self.state.maximal_isr
+        ):
+            return EpochEndOffset(epoch, self.log.log_start_offset)
+        if epochs.is_kept and self.is_leader and epochs.latest_epoch < epoch < self.leader_epoch:
+            # A full disk took no note of the epoch that this broker leads in: it wrote nothing yet.
+            known = epochs.latest_epoch if epochs.latest_epoch != UNDEFINED_EPOCH else epoch
+            return EpochEndOffset(known, self.state.leader_epoch_start_offset)
+        return epochs.end_offset_for(epoch, self.log.log_end_offset)
+
+    def _knows_nothing_of(self, epoch: int) -> bool:
+        """Whether what an epoch may have written in the range of this log is not among its records:
+        they begin after the log's start, in a later epoch, as in a copy of a log that was cleaned.
+        """
+        oldest = self.log.leader_epoch_cache.oldest
+        if oldest is None or not 0 <= epoch < oldest.epoch:
+            return False
+        return oldest.start_offset > self.log.log_start_offset
+
+    def diverging_epoch(
+        self, last_fetched_epoch: int, fetch_offset: int, replica_id: int = CONSUMER_REPLICA_ID
+    ) -> EpochEndOffset | None:
+        """Where the fetcher's log parts from this one, None when it does not (KIP-595).
+
+        Raises OFFSET_OUT_OF_RANGE if this log cannot tell.
+        """
+        found = self.end_offset_for_epoch(last_fetched_epoch, replica_id)
+        if found.end_offset == UNDEFINED_EPOCH_OFFSET or found.epoch == UNDEFINED_EPOCH:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} knows no end of epoch {last_fetched_epoch}",
+            )
+        if found.epoch < last_fetched_epoch or found.end_offset < fetch_offset:
+            return found
+        return None
+
+    # Following
+
+    def append_as_follower(
+        self, records: memoryview, now_ms: int, leader_start_offset: int
+    ) -> LogAppendInfo | None:
+        """Append what the leader sent; the result for its last part, None if no batch is whole.
+
+        Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
+        """
+        log, info = self.log, None
+        for part in parts_for(records, log.config.segment_bytes):
+            appended = log.append_as_follower(part, now_ms, leader_start_offset)
+            info = appended if appended.last_offset >= 0 else info
+        return info
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Take over the leader's high watermark and log start, as far as this log goes; True when
+        the high watermark moved.
+        """
+        log = self.log
+        before = log.high_watermark
+        moved = log.update_high_watermark(high_watermark) > before
+        if log.log_start_offset < log_start_offset <= log.high_watermark:
+            log.maybe_increment_log_start_offset(log_start_offset)
+        return moved
+
+    # Followers and the high watermark
+
+    def check_committed(self, end_offset: int) -> ErrorCode | None:
+        """How an acks=all append up to `end_offset` ended: None while replicas lack something."""
+        if not self.state.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < end_offset:
+            return None
+        if self.state.is_under_min_isr(self.log.config.min_insync_replicas):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def has_replica(self, replica_id: int) -> bool:
+        """True when that broker is assigned to this partition as a follower."""
+        return replica_id in self.state.followers
+
+    def follower_fetched(
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        *,
+        replica_epoch: int = UNKNOWN_BROKER_EPOCH,
+    ) -> bool:
+        """Note how far a follower is; True when that moved the high watermark."""
+        end_offset = self.log.log_end_offset
+        self.state.follower_fetched(replica_id, fetch_offset, log_start_offset, now_ms, end_offset)
+        self.state.followers[replica_id].broker_epoch = replica_epoch
+        grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
+        if grown is not None and self._isr_changes.may_join(replica_id):
+            self._propose(grown)
+        return self.maybe_increment_high_watermark(now_ms)
+
+    def maybe_shrink_isr(self, now_ms: int) -> None:
+        """Propose an ISR without the replicas that lag; called every half
+        `replica.lag.time.max.ms`.
+        """
+        shrunk = self.state.shrunk_isr(
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+        if shrunk is not None:
+            self._propose(shrunk)
+
+    def follower_epoch(self, replica_id: int) -> int:
+        """The broker epoch under which a follower fetched last from this leader, unknown (-1) where
+        it said none.
+        """
+        follower = self.state.followers.get(replica_id)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
+
+    def isr_settled(self, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
+        """The state znode holds that ISR now; True when that moved the high watermark."""
+        self._set_state(self.state.settled(isr, partition_epoch))
+        return self.maybe_increment_high_watermark(now_ms)
+
+    def isr_refused(self) -> None:
+        """Give a proposal up: the ISR stays what it was."""
+        self._set_state(self.state.refused())
+
+    def maybe_increment_high_watermark(self, now_ms: int) -> bool:
+        """As leader, move the high watermark as far as the replicas allow; True when it moved."""
+        log = self.log
+        if not self.state.is_leader:
+            return False
+        current = log.high_watermark
+        reached = next_high_watermark(
+            self.state,
+            current,
+            log.log_end_offset,
+            min_insync_replicas=log.config.min_insync_replicas,
+            now_ms=now_ms,
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+        if reached > current:
+            log.update_high_watermark(reached)
+        return reached > current
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        self._set_state(self.state.proposing(isr))
+        self._isr_changes.propose(self, isr)
+
+    def _set_state(self, state: PartitionState) -> None:
+        self.state = state
+        self._is_alone = state.is_leader and state.is_alone_in_sync()
+        self.append_has_committed = False

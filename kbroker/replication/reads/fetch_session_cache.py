@@ -1,0 +1,232 @@
+"""All fetch sessions of a broker.
+
+A request's session epoch says what it wants: -1 no session; 0 a new session, naming all partitions;
+n the n-th request of a session, naming partitions that are new or changed, and those to forget. The
+answer to a request of a session leaves out partitions of which there is nothing new.
+
+Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A
+full cache takes a new session in place of one that nobody used for two minutes, or of an older one
+with fewer partitions: a big session saves more. A follower's takes the place of any consumer's, and
+is never evicted for one. The partitions of all consumers' sessions together are bounded, too: where
+they are too many, sessions give way whose clients have gone, then those unused for two minutes.
+A client without a session names all its partitions each time, and misses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import randrange
+
+from kbroker.clock import Clock
+from kbroker.counters import Counter, CounterRegistry, MetricName
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.replication.reads.fetch_context import NO_SESSION, FetchContext
+from kbroker.replication.reads.fetch_params import FetchPartition
+from kbroker.replication.reads.fetch_session import (
+    EPOCH_MAX,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchOrigin,
+    FetchSession,
+    TopicName,
+    forgotten_keys,
+    next_epoch,
+)
+from kbroker.replication.reads.quiet_partitions import QuietPartitions
+
+EVICTION_MS = 120_000  # a session is safe for so long after its creation and after each use
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+PARTITIONS_MAX = 128 * 1024  # of all consumers' sessions, about 50 MB
+_ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id in (False, True)]
+
+
+class FetchSessions:
+    """The sessions by session id."""
+
+    def __init__(
+        self,
+        slots: int,
+        clock: Clock,
+        make_quiet: Callable[[], QuietPartitions] | None = None,
+        partitions_max: int = PARTITIONS_MAX,
+    ) -> None:
+        """Followers' sessions get what `make_quiet` makes; without it all is read each time."""
+        self._slots = slots
+        self._make_quiet = make_quiet
+        self._clock = clock
+        self._partitions_max = partitions_max
+        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
+        self.weight = 0  # of all consumers' sessions
+        self.evictions = Counter()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def size(self, session_id: int) -> int:
+        """How many partitions a session has; 0 if there is none."""
+        session = self._sessions.get(session_id)
+        return 0 if session is None else len(session.partitions)
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is counted here."""
+        cache = partial(MetricName, "kafka.server", "FetchSessionCache")
+        counters.add(cache("IncrementalFetchSessionEvictionsPerSec"), self.evictions)
+        counters.add(cache("NumIncrementalFetchSessions"), self.__len__)
+
+    def context(
+        self,
+        request: FetchRequest,
+        version: int,
+        topic_name: TopicName,
+        *,
+        is_follower: bool,
+        connection: ConnectionInfo | None = None,
+    ) -> FetchContext:
+        """The partitions that a request of that version asks for: of one that has few.
+
+        Raises KafkaError as `begin` does.
+        """
+        context = self.begin(request, version, is_follower=is_follower, connection=connection)
+        context.add_topics(request.topics, topic_name)
+        if request.forgotten_topics_data:
+            context.forget(forgotten_keys(request.forgotten_topics_data, context.origin))
+        context.ready(request)
+        if context.session is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            context.find_names(context.asked_for, topic_name)
+        return context
+
+    def begin(
+        self,
+        request: FetchRequest,
+        version: int,
+        *,
+        is_follower: bool,
+        connection: ConnectionInfo | None = None,
+    ) -> FetchContext:
+        """The context of a request whose topics have not been looked at.
+
+        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
+        epoch = request.session_epoch
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = self._next(request, origin)
+            session.connection = connection
+            return FetchContext(self, origin, epoch, connection, session)
+        if request.session_id != NO_SESSION:
+            self.remove(request.session_id)
+        return FetchContext(self, origin, epoch, connection)
+
+    def _next(self, request: FetchRequest, origin: FetchOrigin) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"The next epoch is {session.epoch}"
+            )
+        if session.origin != origin:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.end_waits()
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = self._clock.monotonic_ms()
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        return session
+
+    def create(
+        self,
+        origin: FetchOrigin,
+        asked_for: list[FetchPartition],
+        connection: ConnectionInfo | None = None,
+    ) -> FetchSession | None:
+        """A session for these, which are still to be named; None when there is no room."""
+        now_ms = self._clock.monotonic_ms()
+        size = len(asked_for)
+        if not self._has_slot(origin, size, now_ms):
+            return None
+        if not origin.is_follower and not self._has_room(size, now_ms):
+            return None
+        session_id = randrange(1, EPOCH_MAX)
+        while session_id in self._sessions:
+            session_id = randrange(1, EPOCH_MAX)
+        quiet = self._make_quiet() if origin.is_follower and self._make_quiet is not None else None
+        session = FetchSession(session_id, origin, now_ms, quiet)
+        session.connection = connection
+        self._sessions[session_id] = session
+        self._set_counted(session, size)  # others may begin while these are named
+        return session
+
+    def count(self, session: FetchSession) -> bool:
+        """The session has been given partitions, or lost some; whether there is room for them."""
+        more = session.weight - session.counted
+        if more > 0 and not (
+            session.origin.is_follower or self._has_room(more, self._clock.monotonic_ms(), session)
+        ):
+            return False
+        self._set_counted(session, session.weight)
+        return True
+
+    def note_fetch(self, quiet: QuietPartitions, follower: tuple[int, int]) -> None:
+        """The broker of that id and epoch fetches, and so all its quiet partitions."""
+        quiet.fetched(follower, self._clock.now_ms())
+
+    def remove(self, session_id: int) -> None:
+        """End a session, if there is one of that id."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            self._set_counted(session, 0)
+            del self._sessions[session_id]
+            session.close()
+
+    def _set_counted(self, session: FetchSession, weight: int) -> None:
+        if not session.origin.is_follower and session.session_id in self._sessions:
+            self.weight += weight - session.counted
+        session.counted = weight
+
+    def _has_room(self, weight: int, now_ms: float, but: FetchSession | None = None) -> bool:
+        """Whether consumers may have so many partitions more; others than `but` may give way."""
+        allowed = self._partitions_max - weight
+        if self.weight <= allowed:
+            return True
+        others = [s for s in self._sessions.values() if not s.origin.is_follower and s is not but]
+        left = [s for s in others if s.is_left]
+        unused = [s for s in others if not s.is_left and now_ms - s.last_used_ms > EVICTION_MS]
+        giving_way = left + unused
+        if self.weight - sum(s.counted for s in giving_way) > allowed:
+            return False
+        for session in giving_way:
+            if self.weight > allowed:
+                self._evict(session)
+        return True
+
+    def _has_slot(self, origin: FetchOrigin, size: int, now_ms: float) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        victim = next(iter(self._sessions.values()))
+        if now_ms - victim.last_used_ms <= EVICTION_MS:
+            evictable = (
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > EVICTION_MS
+                or (origin.is_follower and not session.origin.is_follower)
+            )
+            smallest = min(evictable, key=_weight, default=None)
+            if smallest is None or _weight(smallest)[:2] >= (origin.is_follower, size):
+                return False
+            victim = smallest
+        self._evict(victim)
+        return True
+
+    def _evict(self, session: FetchSession) -> None:
+        self.remove(session.session_id)
+        self.evictions.value += 1
+
+
+def _weight(session: FetchSession) -> tuple[bool, int, int]:
+    return (session.origin.is_follower, len(session.partitions), session.session_id)

@@ -1,0 +1,201 @@
+"""Fetches of consumers and followers: answered at once, or when there is something to read.
+
+Owned by the event loop. What one read gives is in `fetch_reader`, how a fetch waits in
+`delayed_fetch`, old formats in `down_conversion`. A follower's fetch also says how far it has come:
+that may move the high watermark, and wakes the fetches that wait for it. A consumer may ask for any
+number of partitions, in a session with a few bytes: many are read in slices between which others
+run (see `wide_fetch`), and what is kept while such fetches wait is bounded over all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+
+from kbroker.clock import Clock
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.reads.delayed_fetch import DelayedFetch
+from kbroker.replication.reads.fetch_context import FetchContext
+from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.reads.fetch_reader import FetchOutcome, FetchReader
+from kbroker.replication.reads.wide_fetch import WideFetch
+from kbroker.replication.replication_quota import ReplicationQuotas
+from kbroker.replication.waiting.delayed_operation_purgatory import EVERY_KEY
+from kbroker.replication.waiting.purgatories import Purgatories
+from kbroker.turns import turn
+
+Answers = list[FetchResponse.PartitionData]
+
+FEW_PARTITIONS = 1_000  # are read at once, in a few milliseconds
+SLICE_PARTITIONS = 250
+# What fetches ask for that no session keeps takes some 600 bytes a partition while they wait.
+WAITING_PARTITIONS_MAX = 64 * 1024
+ALWAYS_WAITS = 100  # partitions of a fetch: no more than its connection takes
+
+
+class Fetches:
+    """Fetches from the partitions that a broker holds."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        clock: Clock,
+        waiting: Purgatories,
+        quotas: ReplicationQuotas,
+    ) -> None:
+        self._hosted = hosted
+        self._clock = clock
+        self._waiting = waiting
+        self._quotas = quotas
+        self._reader = FetchReader(hosted, clock, quotas)
+        self.waiting_partitions = 0  # of fetches of more than ALWAYS_WAITS without a session
+
+    def fetch(
+        self,
+        params: FetchParams,
+        asked_for: list[FetchPartition],
+        context: FetchContext | None = None,
+    ) -> Answers | Awaitable[Answers]:
+        """Read from each partition; a plain list where nothing has to be waited for.
+
+        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
+        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`). Those of a session
+        that are quiet are waited for too; where something happens, they are added to `asked_for`.
+        What is read for a request that is over by then has no more entries than were read.
+        """
+        if len(asked_for) > FEW_PARTITIONS and params.replica_id < 0:
+            return self._fetch_many(params, asked_for, context)
+        quiet = None if context is None else context.quiet
+        others = 0 if quiet is None else len(quiet)
+        outcome = self._reader.read(params, asked_for, others)
+        if params.replica_id >= 0:
+            self._note_follower(params, asked_for, outcome)
+        if _is_enough(params, outcome) or not (asked_for or others):
+            return outcome.partitions
+        future: asyncio.Future[Answers] = self._waiting.create_future()
+        if len(asked_for) > ALWAYS_WAITS and not self._may_wait(params, asked_for, context, future):
+            return outcome.partitions
+        later = self._complete_soon if params.replica_id >= 0 else None
+        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
+        if quiet is not None:
+            quiet.wait(operation)
+        keys = [asked.topic_partition for asked in asked_for]
+        return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
+
+    def _may_wait(
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        context: FetchContext | None,
+        future: asyncio.Future[Answers],
+    ) -> bool:
+        """Whether there is room to keep what it asks for until `future` is done."""
+        if params.replica_id >= 0 or (context is not None and context.session is not None):
+            return True
+        size = len(asked_for)
+        if self.waiting_partitions + size > WAITING_PARTITIONS_MAX:
+            return False
+        self.waiting_partitions += size
+        future.add_done_callback(lambda _done: self._waits_no_more(size))
+        return True
+
+    def _waits_no_more(self, size: int) -> None:
+        self.waiting_partitions -= size
+
+    async def _fetch_many(
+        self, params: FetchParams, asked_for: list[FetchPartition], context: FetchContext | None
+    ) -> Answers:
+        """As `fetch`; it waits from the begin, for what happens to a partition that was read."""
+        future: asyncio.Future[Answers] = self._waiting.create_future()
+        if not self._may_wait(params, asked_for, context, future):
+            params = replace(params, max_wait_ms=0)
+        operation = WideFetch(params, self._reader.read, future)
+        session = None if context is None else context.session
+        if session is not None:
+            session.end_wait = operation.end
+        try:
+            self._waiting.fetches.hold(operation, EVERY_KEY, params.max_wait_ms, future)
+            outcome = await self._read_in_slices(params, asked_for, context, operation)
+            if not _is_enough(params, outcome):
+                del outcome  # or it is kept as long as this waits
+                await future
+                outcome = await self._read_in_slices(params, asked_for, context)
+        finally:
+            future.cancel()
+            if session is not None and session.end_wait == operation.end:
+                session.end_wait = None
+        return outcome.partitions
+
+    async def _read_in_slices(
+        self,
+        params: FetchParams,
+        asked_for: Sequence[FetchPartition],
+        context: FetchContext | None,
+        operation: WideFetch | None = None,
+    ) -> FetchOutcome:
+        outcome, total = FetchOutcome(), len(asked_for)
+        for start in range(0, total, SLICE_PARTITIONS):
+            if context is not None and context.is_over:
+                break
+            part = asked_for[start : start + SLICE_PARTITIONS]
+            self._reader.read(params, part, total - start - len(part), outcome)
+            if operation is not None:
+                found = zip(part, outcome.available[start:], strict=True)
+                operation.was_read(
+                    each for each in found if self._hosted.find(each[0].topic_partition)
+                )
+            await turn()
+        return outcome
+
+    def _complete_soon(self, operation: DelayedFetch) -> None:
+        """After the requests that have come with the one whose records it waits for: a follower
+        then gets the records of all of them at once.
+        """
+        self._waiting.complete_soon(operation)
+
+    def count_sent(self, asked_for: Sequence[FetchPartition], answers: Answers) -> None:
+        """A follower is sent these: what is throttled counts, in-sync replicas included."""
+        quotas = self._quotas
+        if quotas.leader.limit is None:
+            return
+        size = 0
+        for asked, data in zip(asked_for, answers, strict=True):
+            if not data.records:
+                continue
+            partition = self._hosted.find(asked.topic_partition)
+            if partition is not None and quotas.throttles_leader(
+                *asked.topic_partition, partition.log.config
+            ):
+                size += len(data.records)
+        if size:
+            quotas.leader.record(size, self._clock.monotonic_ms())
+
+    def _note_follower(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition], outcome: FetchOutcome
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for asked, data in zip(asked_for, outcome.partitions, strict=True):
+            topic_partition = asked.topic_partition
+            partition = self._hosted.find(topic_partition)
+            if partition is None or data.error_code or data.diverging_epoch.epoch >= 0:
+                continue
+            if partition.follower_fetched(
+                params.replica_id,
+                asked.fetch_offset,
+                asked.log_start_offset,
+                now_ms,
+                replica_epoch=params.replica_epoch,
+            ):
+                self._waiting.wake(topic_partition)
+            self._waiting.deletions.check_and_complete(topic_partition)
+
+
+def _is_enough(params: FetchParams, outcome: FetchOutcome) -> bool:
+    """Whether the fetch is answered without waiting for more."""
+    return (
+        outcome.available_bytes >= params.min_bytes
+        or outcome.must_answer
+        or params.max_wait_ms <= 0
+    )

@@ -1,0 +1,1 @@
+"""Requests that wait for something to happen to a partition."""

@@ -1,0 +1,1 @@
+"""What changes a log that this broker leads: appends, the flushes they wait for, deletions."""

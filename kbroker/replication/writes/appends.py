@@ -1,0 +1,318 @@
+"""Appends of Produce requests and of coordinators: at once or later, and which answers wait.
+
+Law: what can be appended now is, and answered with a plain value, because most appends need not
+wait. A batch that takes long goes through `long_appends`; only what has to wait for that, for
+followers or for the disk costs a future. A refusal is the error code of one partition and never
+spoils the others.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Collection, Container
+from functools import partial
+from typing import NamedTuple
+
+from kbroker.clock import Clock
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import TakesLongError, WorkLimit
+from kbroker.log.partition.log import Log
+from kbroker.log.producers.log_append_info import (
+    AppendOrigin,
+    InvalidRecordsError,
+    InvalidRecordSetError,
+)
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.replication.long_work import LongWork
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
+from kbroker.replication.waiting.delayed_produce import DelayedProduce
+from kbroker.replication.waiting.purgatories import Purgatories
+from kbroker.replication.writes.long_appends import LongAppends, LongEntry
+from kbroker.replication.writes.shared_flush import SharedFlush
+
+Results = list[PartitionProduceResult]
+Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
+
+# Asked for by every append; a look into the class of an enum costs 70 ns.
+_NONE = ErrorCode.NONE
+_COORDINATOR = AppendOrigin.COORDINATOR
+
+# Refused before the log's own checks were reached: such an answer holds no log start offset.
+_WITHOUT_LOG_START_OFFSET = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Appends:
+    """Appends to the partitions that a broker holds."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        clock: Clock,
+        waiting: Purgatories,
+        work: LongWork,
+    ) -> None:
+        self.hosted = hosted
+        self.clock = clock
+        self.shared_flush: SharedFlush | None = None
+        # Producers wait for followers or the disk: few appends of others end such a wait.
+        self.wake_fetches = waiting.fetches.check_and_complete
+        self.wake_produces = waiting.produces.check_and_complete
+        self._requests = waiting
+        self._long = LongAppends(work)
+        self._waiting = self._long.waiting
+        self._find = hosted.find
+
+    def append_records(
+        self,
+        entries: Entries,
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> Results | asyncio.Future[Results] | Awaitable[Results]:
+        """Append to each partition; a plain list where nothing has to be waited for, a future where
+        all is appended, and waits for followers or the disk.
+
+        Results are in the order of `entries`, which name each partition once. Buffers must be
+        writable, and stay as they are until all is appended: offsets and leader epoch are written
+        into them.
+        """
+        if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
+            return _invalid_acks(entries)
+        now_ms = self.clock.now_ms()
+        limit = WorkLimit()
+        results: Results = []
+        pending: list[_Pending] = []
+        later: list[LongEntry] = []
+        find = self._find
+        is_own = origin is _COORDINATOR
+        for topic_partition, records in entries:
+            try:
+                partition = find(topic_partition) or self.hosted.get(topic_partition)
+                if not is_own and (topic_partition[0] in INTERNAL_TOPICS or self._waiting):
+                    self._check_is_free(topic_partition)
+                info = partition.append_records_to_leader(
+                    records, required_acks, now_ms, origin, limit
+                )
+            except (KafkaError, TakesLongError) as error:
+                result = PartitionProduceResult(topic_partition)
+                results.append(result)
+                if isinstance(error, KafkaError):
+                    self.refuse(result, error)
+                else:
+                    later.append(LongEntry(result, records))
+                continue
+            last_offset = info.last_offset
+            result = PartitionProduceResult(
+                topic_partition,
+                _NONE,
+                info.first_offset,
+                last_offset,
+                info.log_append_time,
+                info.log_start_offset,
+            )
+            results.append(result)
+            if partition.append_has_committed:
+                self.wake_produces(topic_partition)
+            if self.has_to_wait(partition, last_offset, required_acks):
+                pending.append(_pending(result, partition))
+        self._wake_readers(results)
+        if later:
+            request = _LongRequest(self, required_acks, origin, pending)
+            done = self._long.add(request, later)
+            return self._answer_later(done, results, request, timeout_ms)
+        return self._answer(results, pending, required_acks, timeout_ms) if pending else results
+
+    async def wait_until_appended(self, partitions: Container[TopicPartition]) -> None:
+        """Return when all that these were asked to append is appended, or refused: its records are
+        not read any more.
+        """
+        appending = {task for name, task in self._waiting.items() if name in partitions}
+        if appending:
+            await asyncio.wait(appending)
+
+    def shutdown(self) -> None:
+        """Append nothing more."""
+        self._long.shutdown()
+
+    def refuse(self, result: PartitionProduceResult, error: KafkaError) -> None:
+        """The append was not made."""
+        topic_partition = result.topic_partition
+        result.error_code = error.code
+        if isinstance(error, InvalidRecordsError):
+            result.error_message = error.message
+            result.record_errors = error.record_errors
+        partition = self.hosted.find(topic_partition)
+        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
+            error, InvalidRecordSetError
+        )
+        if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
+            result.log_start_offset = partition.log_start_offset
+
+    def has_to_wait(self, partition: Partition, last_offset: int, required_acks: int) -> bool:
+        """Whether the answer of an append waits for followers or the disk; what has to be flushed
+        is under way then.
+        """
+        offsets = partition.log.offsets
+        commit = self.shared_flush
+        if commit is not None and (
+            last_offset + 1 >= offsets.flush_due_offset or required_acks in commit.waiting_acks
+        ):
+            must_flush = self._must_flush(partition, last_offset + 1, required_acks)
+            if must_flush and required_acks:
+                return True
+        return required_acks == REQUIRED_ACKS_ALL and offsets.high_watermark <= last_offset
+
+    def _wake_readers(self, results: Results) -> None:
+        for result in results:
+            if result.base_offset >= 0:
+                self.wake_fetches(result.topic_partition)
+
+    def _check_is_free(self, topic_partition: TopicPartition) -> None:
+        """Whether a client's append may be made now. Raises KafkaError, TakesLongError."""
+        if topic_partition.topic in INTERNAL_TOPICS:
+            raise _internal_topic(topic_partition)
+        if topic_partition in self._waiting:
+            raise TakesLongError
+
+    async def _answer_later(
+        self, done: asyncio.Future[None], results: Results, request: _LongRequest, timeout_ms: int
+    ) -> Results:
+        await done
+        # Nobody was woken for this request until now.
+        required_acks = request.required_acks
+        pending = [each for each in request.pending if not self._is_settled(required_acks, each)]
+        if not pending:
+            return results
+        return await self._answer(results, pending, required_acks, timeout_ms)
+
+    def _answer(
+        self, results: Results, pending: list[_Pending], required_acks: int, timeout_ms: int
+    ) -> asyncio.Future[Results]:
+        """The results, when those that are pending have what they wait for."""
+        future = self._requests.create_future()
+        is_settled = partial(self._is_settled, required_acks)
+        operation = DelayedProduce(results, pending, is_settled, future)
+        keys = [each.result.topic_partition for each in pending]
+        return self._requests.produces.hold(operation, keys, timeout_ms, future)
+
+    def _is_settled(self, required_acks: int, pending: _Pending) -> bool:
+        """False while followers or the disk lack something; else the result says how it ended."""
+        result = pending.result
+        try:
+            partition = self.hosted.get(result.topic_partition)
+        except KafkaError as error:
+            result.error_code = error.code
+            return True
+        end_offset = result.last_offset + 1
+        if pending.is_cut(partition):
+            outcome: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif required_acks == REQUIRED_ACKS_ALL:
+            outcome = partition.check_committed(end_offset)
+        else:
+            outcome = ErrorCode.NONE if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if outcome is None or (
+            outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, required_acks)
+        ):
+            return False
+        result.error_code = outcome
+        return True
+
+    def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
+        """True when an answer has to wait for the disk; the flush is under way then."""
+        commit = self.shared_flush
+        if commit is None or not commit.must_flush(partition, end_offset, required_acks):
+            return False
+        commit.flush(partition, end_offset)
+        return commit.must_flush(partition, end_offset, required_acks)
+
+
+class _Pending(NamedTuple):
+    """What waits for followers or the disk, and where it was written."""
+
+    result: PartitionProduceResult
+    log: Log
+    cuts: int
+
+    def is_cut(self, partition: Partition) -> bool:
+        """Whether the log was cut since, or is another one: other records may have the offsets."""
+        return not self.log.is_continued_in(partition.log, self.cuts)
+
+
+def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:
+    return _Pending(result, partition.log, partition.log.cuts)
+
+
+class _LongRequest:
+    """What has to be known of a request some of whose appends come later."""
+
+    def __init__(
+        self, appends: Appends, required_acks: int, origin: AppendOrigin, pending: list[_Pending]
+    ) -> None:
+        self.required_acks = required_acks
+        self.pending = pending
+        self._appends = appends
+        self._origin = origin
+
+    def prepare(self, entry: LongEntry) -> Preparation | None:
+        """See `LongRequest`."""
+        appends = self._appends
+        try:
+            partition = appends.hosted.get(entry.result.topic_partition)
+            return partition.prepare_append(
+                entry.records, self.required_acks, appends.clock.now_ms(), self._origin
+            )
+        except KafkaError as error:
+            appends.refuse(entry.result, error)
+            return None
+
+    def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
+        """See `LongRequest`."""
+        appends, result = self._appends, entry.result
+        try:
+            if isinstance(prepared, KafkaError):
+                raise prepared
+            partition = appends.hosted.get(result.topic_partition)
+            info = partition.append_prepared(prepared, self.required_acks, appends.clock.now_ms())
+            if info is None:
+                return False
+        except KafkaError as error:
+            appends.refuse(result, error)
+            return True
+        result.base_offset = info.first_offset
+        result.last_offset = info.last_offset
+        result.log_append_time_ms = info.log_append_time
+        result.log_start_offset = info.log_start_offset
+        if appends.has_to_wait(partition, info.last_offset, self.required_acks):
+            self.pending.append(_pending(result, partition))
+        if partition.append_has_committed:
+            appends.wake_produces(result.topic_partition)
+        appends.wake_fetches(result.topic_partition)
+        return True
+
+
+def _invalid_acks(entries: Entries) -> Results:
+    return [
+        PartitionProduceResult(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
+        for topic_partition, _ in entries
+    ]
+
+
+def _internal_topic(topic_partition: TopicPartition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"Cannot append to internal topic {topic_partition.topic}",
+    )

@@ -1,0 +1,173 @@
+"""Deletes the records before an offset: the log of the leader starts there, its followers do the
+same when they fetch (KIP-107).
+
+Law: owned by the event loop. What was answered survives a kill: the new starts are on the disk
+before anybody sees them, and where they cannot be written the answer is KAFKA_STORAGE_ERROR and the
+records stay. (Apache Kafka writes them down once a minute, and a broker that is killed before that
+shows the records again.) Files go with the next look at retention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.waiting.delayed_produce import DelayedProduce
+from kbroker.replication.waiting.purgatories import Purgatories
+
+INVALID_LOW_WATERMARK = -1
+HIGH_WATERMARK = -1  # "all that is committed", as the offset of a request
+
+# Writes log starts down and calls back with the partitions for which that failed.
+WriteLogStarts = Callable[
+    [Mapping[TopicPartition, int], Callable[[frozenset[TopicPartition]], None]], None
+]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class DeleteRecordsResult:
+    """How the deletion in one partition ended, and from where on all live replicas have records."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    low_watermark: int = INVALID_LOW_WATERMARK
+
+
+class _Deletion(NamedTuple):
+    """One that was not refused, and the offset that the low watermark has to get to."""
+
+    result: DeleteRecordsResult
+    required_offset: int
+
+
+class RecordDeletions:
+    """Carries out DeleteRecords requests on the partitions of one broker."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        write_log_starts: WriteLogStarts,
+        waiting: Purgatories,
+    ) -> None:
+        self._hosted = hosted
+        self._write_log_starts = write_log_starts
+        self._waiting = waiting
+
+    async def delete(
+        self, offsets: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> list[DeleteRecordsResult]:
+        """Delete what is before each offset (-1: before the high watermark).
+
+        It waits until the new starts are written down, and up to `timeout_ms` for the replicas.
+        """
+        results = []
+        accepted = []
+        for topic_partition, offset in offsets.items():
+            result = DeleteRecordsResult(topic_partition)
+            results.append(result)
+            try:
+                required_offset = self._required_offset(topic_partition, offset)
+            except KafkaError as error:
+                result.error_code = error.code
+            else:
+                accepted.append(_Deletion(result, required_offset))
+        if accepted:
+            await self._delete_locally(accepted)
+        pending = [
+            deletion
+            for deletion in accepted
+            if deletion.result.error_code is ErrorCode.NONE and not self._is_settled(deletion)
+        ]
+        if not pending:
+            return results
+        future: asyncio.Future[list[DeleteRecordsResult]] = self._waiting.create_future()
+        operation = DelayedProduce(results, pending, self._is_settled, future)
+        keys = [deletion.result.topic_partition for deletion in pending]
+        return await self._waiting.deletions.hold(operation, keys, timeout_ms, future)
+
+    def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
+        """The offset that all replicas have to start at, at least."""
+        if topic_partition.topic in INTERNAL_TOPICS:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Cannot delete records of internal topic {topic_partition.topic}",
+            )
+        log = self._led(topic_partition).log
+        if log.config.is_compacted and not log.config.is_deleted:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Records of partition {topic_partition} can not be deleted due to the configured "
+                "policy (cleanup.policy=compact)",
+            )
+        required_offset = log.high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= required_offset <= log.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"The offset {offset} for partition {topic_partition} is not valid",
+            )
+        return required_offset
+
+    def _is_settled(self, deletion: _Deletion) -> bool:
+        """Bring its result up to date; False while replicas still have older records."""
+        result = deletion.result
+        try:
+            partition = self._led(result.topic_partition)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.low_watermark = INVALID_LOW_WATERMARK
+            return True
+        result.low_watermark = self._low_watermark(partition)
+        return result.low_watermark >= deletion.required_offset
+
+    def _led(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, led here. KafkaError."""
+        partition = self._hosted.get(topic_partition)
+        if not partition.is_leader:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {topic_partition}"
+            )
+        return partition
+
+    def _low_watermark(self, partition: Partition) -> int:
+        """The smallest log start of this replica and of those on other live brokers."""
+        starts = [
+            follower.log_start_offset
+            for broker_id, follower in partition.state.followers.items()
+            if self._hosted.metadata.broker(broker_id) is not None
+        ]
+        return min([partition.log_start_offset, *starts])
+
+    async def _delete_locally(self, deletions: list[_Deletion]) -> None:
+        """Write the new starts down, then move them.
+
+        Written also where a start is there already: what moved it may not have been written yet.
+        """
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def written(refused: frozenset[TopicPartition]) -> None:
+            for deletion in deletions:
+                if deletion.result.topic_partition in refused:
+                    deletion.result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                else:
+                    self._move_log_start(deletion)
+            if not future.done():
+                future.set_result(None)
+
+        wanted = {one.result.topic_partition: one.required_offset for one in deletions}
+        self._write_log_starts(wanted, written)
+        await future
+
+    def _move_log_start(self, deletion: _Deletion) -> None:
+        result = deletion.result
+        try:
+            log = self._hosted.get(result.topic_partition).log
+            if log.maybe_increment_log_start_offset(deletion.required_offset):
+                self._waiting.fetches.tell(result.topic_partition)  # no fetch ends for it
+        except KafkaError as error:
+            result.error_code = error.code

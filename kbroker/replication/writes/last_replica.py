@@ -1,0 +1,102 @@
+"""Brings to the disk what was promised on the strength of several replicas, before one is left.
+
+An acks=all answer waits for no disk while two replicas are in sync: they do not lose their memory
+at the same time. When the ISR shrinks to the leader alone, what was answered before would be in one
+memory only, and its power loss would take it. So such an ISR is asked for after a sync; where the
+controller decides, which asks nobody, the sync follows at once.
+
+Law: owned by the event loop. Nothing is synced where the answers wait for no disk at all
+(`kbroker.flush=never`), nor for a partition that has one replica, whose answers wait each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode
+from kbroker.log.partition.log import Log
+from kbroker.replication.partitions.hosted_partitions import HostedPartitions
+from kbroker.replication.partitions.partition import Partition
+from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.waiting.delayed_produce import DelayedProduce
+from kbroker.replication.waiting.purgatories import Purgatories
+from kbroker.replication.writes.shared_flush import SAFE_REPLICAS, SharedFlush
+
+# A disk that takes longer does not keep the ISR from being looked at again.
+FLUSH_TIMEOUT_MS = 30_000
+
+
+class _Wait(NamedTuple):
+    result: PartitionProduceResult
+    partition: Partition
+    log: Log
+    cuts: int
+    leader_epoch: int
+    end_offset: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another leadership began, or other records may have the offsets."""
+        partition = self.partition
+        return (
+            not partition.is_leader
+            or partition.leader_epoch != self.leader_epoch
+            or not self.log.is_continued_in(partition.log, self.cuts)
+        )
+
+
+class LastReplica:
+    """Sees to the partitions of one broker whose other replicas fall out of sync."""
+
+    def __init__(
+        self, hosted: HostedPartitions, waiting: Purgatories, shared_flush: SharedFlush
+    ) -> None:
+        self._hosted = hosted
+        self._waiting = waiting
+        self._flush = shared_flush
+
+    async def is_flushed(self, partition: Partition) -> bool:
+        """True once all that is committed is on the disk; False if this broker has stopped to
+        lead, its disk has failed or takes too long.
+        """
+        log = partition.log
+        wait = _Wait(
+            result=PartitionProduceResult(partition.topic_partition),
+            partition=partition,
+            log=log,
+            cuts=log.cuts,
+            leader_epoch=partition.leader_epoch,
+            end_offset=log.high_watermark,
+        )
+        if not self._is_settled(wait):
+            future = self._waiting.create_future()
+            operation = DelayedProduce([wait.result], [wait], self._is_settled, future)
+            keys = [partition.topic_partition]
+            await self._waiting.produces.hold(operation, keys, FLUSH_TIMEOUT_MS, future)
+        return wait.result.error_code is ErrorCode.NONE
+
+    def on_leadership_change(
+        self, became_leader: Iterable[Partition], _became_follower: Iterable[Partition]
+    ) -> None:
+        """Begin to sync what this broker has alone now; it may not know yet how much of its log the
+        former leader has called committed.
+        """
+        for partition in became_leader:
+            state = partition.state
+            end_offset = partition.log_end_offset
+            if (
+                len(state.isr) < SAFE_REPLICAS <= len(state.replicas)
+                and partition.log.recovery_point < end_offset
+            ):
+                self._flush.flush(partition, end_offset)
+
+    def _is_settled(self, wait: _Wait) -> bool:
+        result, log = wait.result, wait.partition.log
+        if wait.is_over or self._hosted.find(result.topic_partition) is not wait.partition:
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return True
+        result.error_code = ErrorCode.NONE
+        if log.recovery_point < wait.end_offset:
+            self._flush.flush(wait.partition, wait.end_offset)
+        return log.recovery_point >= wait.end_offset

@@ -1,0 +1,1 @@
+"""One broker, in three stages: its storage is open, its parts are made, it runs."""

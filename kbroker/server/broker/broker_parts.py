@@ -1,0 +1,458 @@
+"""The second stage of a broker: all its parts, made and introduced to each other. None of them does
+anything yet.
+
+Law: a part gets what it needs in its constructor, or hears of it as a listener. What a broker meets
+outside itself comes in as `Surroundings`, so that a simulation of clusters builds its brokers by
+this very code.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.finalized_feature_change_listener import (
+    FinalizedFeatureChangeListener,
+    UnsupportedFeaturesError,
+)
+from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.admin.topic_admin import TopicAdmin
+from kbroker.apis import registry
+from kbroker.apis.context import Services
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.refused_requests import RefusedRequests
+from kbroker.clock import ClockWithTimer
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.protocol_version import fetches_by_topic_id, gives_topic_ids
+from kbroker.controller.channels.controller_channel_manager import BrokerChannel
+from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
+from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
+from kbroker.coordinator.offsets.legacy_offsets import ZkLegacyOffsets
+from kbroker.coordinator.transaction.add_partitions_to_txn_manager import AddPartitionsToTxnManager
+from kbroker.coordinator.transaction.marker_sender import TransactionMarkerSender
+from kbroker.coordinator.transaction.marker_writer import MarkerWriter
+from kbroker.coordinator.transaction_coordinator import (
+    TransactionCoordinator,
+    TransactionServices,
+)
+from kbroker.counters import CounterRegistry
+from kbroker.features import TRANSACTION_VERSION
+from kbroker.log.manager.log_manager import LogManager
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Broker,
+    TopicPartition,
+)
+from kbroker.network.socket_server import SocketServer
+from kbroker.network.unserved_clients import UnservedClients
+from kbroker.peers.broker_channels import BrokerChannels, answers
+from kbroker.peers.cluster_action import PeerListeners
+from kbroker.peers.forwarding_manager import ForwardingManager
+from kbroker.peers.metadata_waiter import MetadataWaiter
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
+from kbroker.peers.peers import Peers
+from kbroker.replication.controller_requests.alter_partition_manager import (
+    AlterPartitionManager,
+    AskController,
+)
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
+from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
+from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.writes.shared_flush import FlushPolicy
+from kbroker.server.background.flush_threads import FlushThreads
+from kbroker.server.broker.broker_failure import BrokerFailure
+from kbroker.server.broker.broker_settings import BrokerSettings
+from kbroker.server.broker.broker_state import BrokerLifecycle
+from kbroker.server.broker.broker_storage import BrokerStorage
+from kbroker.server.broker.log_dir_failure import LogDirFailure
+from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
+from kbroker.server.broker.settings_updates import SettingsUpdates
+from kbroker.server.broker.topic_size import TopicSize
+from kbroker.server.membership.isr_questions import IsrQuestions
+from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
+from kbroker.server.membership.leadership_handover import LeadershipHandover
+from kbroker.server.membership.log_dir_events import LogDirEvents
+from kbroker.server.membership.log_end_questions import LogEndQuestions
+from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controller
+from kbroker.server.start_error import StartError
+from kbroker.server.system_clock import SystemClock
+from kbroker.zk.nodes.cluster_members import ClusterMembers
+
+
+class Channels(Protocol):
+    """The ways from one broker to the brokers of its cluster."""
+
+    def connect(self, broker: Broker) -> BrokerChannel:
+        """The channel of the controller's orders to a broker, this one included."""
+        ...
+
+    def client(self, broker: Broker) -> PeerClient:
+        """A connection of its own to another broker."""
+        ...
+
+
+def network_channels(
+    config: KafkaConfig, local: ControlRequests
+) -> BrokerChannels[ControlRequests]:
+    """Connections over sockets; what is for this broker itself goes to `local`."""
+    return BrokerChannels(
+        config.server.broker_id,
+        local,
+        (config.inter_broker_listener_name(), config.control_plane_listener_name()),
+        config.quorum.controller_socket_timeout_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Surroundings:
+    """The surroundings of a broker's parts; `lifecycle` and `failure` hear from them,
+    `watch_loading` sees how far the opening of the logs is.
+    """
+
+    clock: ClockWithTimer = field(default_factory=SystemClock)
+    lifecycle: BrokerLifecycle = field(default_factory=BrokerLifecycle)
+    failure: BrokerFailure = field(default_factory=BrokerFailure)
+    flush_threads: FlushThreads = field(default_factory=FlushThreads)
+    watch_loading: WatchLoading = nobody_watches
+    channels: Callable[[KafkaConfig, ControlRequests], Channels] = network_channels
+    is_alive: Probe = answers
+    random: Random = field(default_factory=Random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class DataParts:
+    """The parts that hold records, metadata, and the settings in force."""
+
+    dynamic_configs: DynamicConfigManager
+    settings: BrokerSettings
+    logs: LogManager
+    metadata: MetadataCache
+    waiter: MetadataWaiter
+    replicas: ReplicaManager
+    offsets_topic: TopicSize
+    transactions_topic: TopicSize
+
+    def config(self) -> KafkaConfig:
+        """The settings in force."""
+        return self.settings.config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ClusterParts:
+    """The parts that tie a broker to its cluster."""
+
+    healthcheck: KafkaHealthcheck
+    log_dir_events: LogDirEvents
+    control: ControlRequests
+    controller: KafkaController
+    to_controller: NodeToControllerChannel
+    handover: LeadershipHandover
+    features: FinalizedFeatureChangeListener
+    fetchers: ReplicaFetcherManager
+    isr_changes: AlterPartitionManager
+    open_client: Callable[[Broker], PeerClient]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class BrokerParts:
+    """A whole broker that does nothing yet."""
+
+    storage: BrokerStorage
+    data: DataParts
+    cluster: ClusterParts
+    services: Services  # what clients ask
+    marker_sender: TransactionMarkerSender
+    socket_server: SocketServer
+    counters: CounterRegistry
+
+
+def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
+    """Make the parts of the broker whose storage this is. Raises ConfigError for listeners that
+    cannot be served.
+    """
+    data = _data_parts(storage, around)
+    cluster = _cluster_parts(storage, data, around)
+    unserved = UnservedClients()
+    sender, services = _services(storage, data, cluster, around)
+    refusals = RefusedRequests(around.clock, data.config, data.settings.of_topic)
+    services = replace(services, name_unserved=unserved.name, refusals=refusals)
+    apis = KafkaApis(registry.registered(), services)
+    config = storage.config
+    socket_server = SocketServer(
+        config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
+    )
+    socket_server.processor.room = apis.room
+    counters = CounterRegistry()
+    replicas = data.replicas
+    for part in (
+        socket_server,
+        apis,
+        replicas.fetch_sessions,
+        replicas.waiting,
+        cluster.controller,
+    ):
+        part.register(counters)
+    return BrokerParts(
+        storage=storage,
+        data=data,
+        cluster=cluster,
+        services=services,
+        marker_sender=sender,
+        socket_server=socket_server,
+        counters=counters,
+    )
+
+
+def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
+    config, clock = storage.config, around.clock
+    dynamic_configs = DynamicConfigManager(storage.zk, clock)
+    settings = BrokerSettings(config, dynamic_configs.topic_overrides)
+    logs = LogManager(
+        storage.directories,
+        lambda: settings.config.log,
+        settings.of_topic,
+        storage.file_system,
+        clock,
+        walks_records=config.kbroker.kbroker_record_validation == "full",
+    )
+    metadata = MetadataCache(storage.identity.broker_id, storage.identity.cluster_id)
+    replicas = ReplicaManager(logs, metadata, clock, clock, config.replication)
+    replicas.quotas.set_windows(config.quota)
+    replicas.set_group_commit(FlushPolicy(config.kbroker.kbroker_flush), around.flush_threads.run)
+    replicas.leadership.add_deletion_listener(dynamic_configs.forget_topics)
+    waiter = MetadataWaiter()
+    around.failure.add_listener(waiter.notify)
+    return DataParts(
+        dynamic_configs=dynamic_configs,
+        settings=settings,
+        logs=logs,
+        metadata=metadata,
+        waiter=waiter,
+        replicas=replicas,
+        offsets_topic=TopicSize(GROUP_METADATA_TOPIC, storage.zk, metadata),
+        transactions_topic=TopicSize(TRANSACTION_STATE_TOPIC, storage.zk, metadata),
+    )
+
+
+def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings) -> ClusterParts:
+    config, zk, broker_id = storage.config, storage.zk, storage.identity.broker_id
+    healthcheck = KafkaHealthcheck(zk, config.zk.zookeeper_session_timeout_ms, around.is_alive)
+    log_dir_events = LogDirEvents(zk, broker_id, data.replicas.logs)
+    data.replicas.logs.on_unmade = log_dir_events.log_unmade
+    log_dir_failure = LogDirFailure(
+        logs=data.logs,
+        leadership=data.replicas.leadership,
+        healthcheck=healthcheck,
+        log_dir_events=log_dir_events,
+        tree=storage.tree,
+        failure=around.failure,
+    )
+    data.logs.on_directory_offline(log_dir_failure.on_offline)
+    updates = SettingsUpdates(data.dynamic_configs, data.settings, data.logs, data.replicas.quotas)
+
+    def broker_epoch() -> int:
+        return healthcheck.broker_epoch
+
+    async def load_topics(partitions: Sequence[TopicPartition]) -> None:
+        await updates.load_topics(partitions)
+        await data.offsets_topic.look(partitions)
+        await data.transactions_topic.look(partitions)
+
+    replicas = data.replicas
+    control = ControlRequests(
+        replicas.leadership, replicas.logs, data.waiter, load_topics, broker_epoch
+    )
+    channels = around.channels(config, control)
+    controller = KafkaController(
+        _controller_settings(config, data),
+        zk,
+        channels.connect,
+        around.lifecycle.on_controller_activity,
+        partial(healthcheck.register_again, around.failure.report),
+        LogEndQuestions(broker_id, replicas.offsets, channels.client).ask,
+    )
+    updates.on_unclean_elections(controller.enable_unclean_elections)
+    fetchers = _fetchers(config, data, around.clock, channels, broker_epoch)
+    updates.on_fetcher_count(fetchers.resize)
+    way = NodeToControllerChannel(broker_id, controller, data.metadata.broker, channels.client)
+    return ClusterParts(
+        healthcheck=healthcheck,
+        log_dir_events=log_dir_events,
+        control=control,
+        controller=controller,
+        to_controller=way,
+        handover=LeadershipHandover(broker_id, broker_epoch, controller, way, zk.tree),
+        features=FinalizedFeatureChangeListener(
+            zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
+        ),
+        fetchers=fetchers,
+        isr_changes=_isr_changes(
+            data,
+            IsrQuestions(broker_id, broker_epoch, controller, way, zk.partition_states).ask
+            if asks_controller(config.server.inter_broker_protocol_version)
+            else ZkIsrManager(zk).ask,
+        ),
+        open_client=channels.client,
+    )
+
+
+def _isr_changes(data: DataParts, ask: AskController) -> AlterPartitionManager:
+    def is_alive(broker_id: int) -> bool:
+        return data.metadata.broker(broker_id) is not None
+
+    replicas, last_replica = data.replicas, data.replicas.last_replica
+    before_shrink = last_replica.is_flushed if last_replica is not None else None
+    manager = AlterPartitionManager(ask, replicas, is_alive, before_shrink)
+    replicas.leadership.isr_changes = manager
+    return manager
+
+
+def _fetchers(
+    config: KafkaConfig,
+    data: DataParts,
+    clock: ClockWithTimer,
+    channels: Channels,
+    broker_epoch: Callable[[], int],
+) -> ReplicaFetcherManager:
+    replicas, replication = data.replicas, config.replication
+
+    def backoff_ms() -> int:
+        return data.config().replication.replica_fetch_backoff_ms
+
+    fetchers = ReplicaFetcherManager(
+        FetcherParts(
+            hosted=replicas.hosted,
+            waiting=replicas.waiting,
+            clock=clock,
+            throttle=FollowerThrottle(replicas.quotas, replicas.hosted, clock, backoff_ms),
+            backoff_ms=backoff_ms,
+        ),
+        Follower(
+            broker_id=data.metadata.broker_id,
+            broker_epoch=broker_epoch,
+            config=replication,
+            uses_topic_ids=fetches_by_topic_id(config.server.inter_broker_protocol_version),
+        ),
+        replicas.leadership.live_broker,
+        channels.client,
+        lambda: data.config().replication.num_replica_fetchers,
+    )
+    replicas.leadership.add_leadership_listener(fetchers.on_leadership_change)
+    return fetchers
+
+
+def _lacks_features(failure: BrokerFailure, error: UnsupportedFeaturesError) -> None:
+    failure.report(StartError(str(error)))
+
+
+def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSettings:
+    return ControllerSettings(
+        broker_id=config.server.broker_id,
+        delete_topic_enable=config.server.delete_topic_enable,
+        unclean_leader_election_enable=(
+            lambda: data.config().replication.unclean_leader_election_enable
+        ),
+        inter_broker_listener=config.inter_broker_listener_name(),
+        leader_balance=LeaderBalanceSettings.of(config.replication),
+        gives_topic_ids=gives_topic_ids(config.server.inter_broker_protocol_version),
+    )
+
+
+def _services(
+    storage: BrokerStorage, data: DataParts, cluster: ClusterParts, around: Surroundings
+) -> tuple[TransactionMarkerSender, Services]:
+    zk, replicas = storage.zk, data.replicas
+    topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
+    groups = _groups(storage, data, topics, around.clock)
+    producer_ids = ProducerIdManager(zk, storage.identity.broker_id)
+    timeout_ms = storage.config.socket_server.request_timeout_ms
+    markers = MarkerWriter(
+        replicas.hosted,
+        replicas.appends,
+        groups.end_transaction,
+        around.clock.now_ms,
+        timeout_ms,
+    )
+    sender = TransactionMarkerSender(data.metadata, markers.write, cluster.open_client, timeout_ms)
+    transactions = TransactionCoordinator(
+        storage.config.transaction,
+        TransactionServices(
+            replicas=replicas.appends,
+            metadata=data.metadata,
+            topics=topics,
+            producer_ids=producer_ids,
+            send_markers=sender,
+            clock=around.clock,
+            timer=around.clock,
+            state_partitions=data.transactions_topic.partitions,
+            level=lambda: data.metadata.finalized_features.levels.get(TRANSACTION_VERSION, 0),
+        ),
+    )
+    replicas.leadership.add_leadership_listener(transactions.on_leadership_change)
+    participation = AddPartitionsToTxnManager(
+        transactions,
+        data.metadata,
+        cluster.open_client,
+        lambda: data.config().transaction.transaction_partition_verification_enable,
+        timeout_ms,
+    )
+    return sender, Services(
+        replicas=replicas,
+        groups=groups,
+        transactions=transactions,
+        markers=markers,
+        participation=participation,
+        metadata=data.metadata,
+        topics=topics,
+        configs=ConfigAdmin(zk, data.config, data.metadata),
+        producer_ids=producer_ids,
+        controller=cluster.controller,
+        control=cluster.control,
+        peers=_peers(storage, around.clock),
+        config=storage.config,
+        clock=around.clock,
+        forwarding=ForwardingManager(cluster.to_controller, data.waiter),
+    )
+
+
+def _groups(
+    storage: BrokerStorage, data: DataParts, topics: TopicAdmin, clock: ClockWithTimer
+) -> GroupCoordinator:
+    groups = GroupCoordinator(
+        storage.config.group,
+        CoordinatorServices(
+            replicas=data.replicas.appends,
+            metadata=data.metadata,
+            topics=topics,
+            legacy_offsets=ZkLegacyOffsets(storage.zk.tree),
+            clock=clock,
+            timer=clock,
+            new_uuid=uuid.uuid4,
+            offsets_partitions=data.offsets_topic.partitions,
+        ),
+    )
+    data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)
+    data.replicas.leadership.add_deletion_listener(groups.on_partitions_deleted)
+    return groups
+
+
+def _peers(storage: BrokerStorage, clock: ClockWithTimer) -> Peers:
+    config, listeners = storage.config, PeerListeners()
+    if storage.tree.own_directory is None:
+        listeners = PeerListeners.of(
+            config.advertised_end_points(),
+            config.inter_broker_listener_name(),
+            config.control_plane_listener_name(),
+        )
+    return Peers(listeners, ClusterMembers(storage.zk.tree), clock)

@@ -1,0 +1,156 @@
+"""KafkaServer: a broker that can be started and stopped. The composition root; no logic of its own.
+
+A start has three stages, each a value of what exists by then: `BrokerStorage`, `BrokerParts`,
+`RunningBroker`. Each step leaves behind how it is undone, and a stop, or a start that fails half
+way, undoes them from the last to the first.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.directories.log_directory import LogDirectoryError
+from kbroker.log.disk.file_system import FileSystem, RealFileSystem
+from kbroker.log.disk.open_files import open_files_of
+from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
+from kbroker.server.broker.broker_parts import BrokerParts, Surroundings, assemble
+from kbroker.server.broker.broker_state import BrokerState
+from kbroker.server.broker.broker_storage import open_storage
+from kbroker.server.broker.file_limit import raise_file_limit
+from kbroker.server.broker.machine_memory import read_boot_id
+from kbroker.server.broker.running_broker import RunningBroker, run_parts
+from kbroker.server.broker.tree_opening import StartWish
+from kbroker.server.membership.controlled_shutdown import ControlledShutdown
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree, tree_of
+from kbroker.server.start_error import StartError
+from kbroker.zk.tree import TreeUnavailableError
+
+
+class KafkaServer:
+    """One broker. `await startup()`, serve, `await shutdown()`."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        *,
+        cluster_id: str | None = None,
+        file_system: FileSystem | None = None,
+        adopt: Callable[[str], None] | None = None,
+        tree: ClusterTree | None = None,
+        around: Surroundings | None = None,
+    ) -> None:
+        """`cluster_id` is the id a new cluster gets; None draws one. Files, and what is `around`,
+        are the system's own.
+
+        With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
+        sentence that says so. Without `tree`, the settings say where it is.
+        """
+        self._wish = StartWish(config=config, cluster_id=cluster_id, adopt=adopt)
+        self._file_system = file_system or RealFileSystem()
+        self._around = around or Surroundings()
+        self._tree = tree or tree_of(config, self._around.clock, self._file_system)
+        self._undo = AsyncExitStack()
+        self._running: RunningBroker | None = None
+        self.lifecycle = self._around.lifecycle
+
+    @property
+    def parts(self) -> BrokerParts:
+        """The parts of this broker; there once it is started."""
+        assert self._running is not None, "the broker was not started"
+        return self._running.parts
+
+    @property
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """Where it listens, with the real ports; nowhere before it is started."""
+        return () if self._running is None else self._running.end_points
+
+    @property
+    def broker_id(self) -> int:
+        """Return the id in force; before the start, the one that was set, -1 if none was."""
+        config = self._wish.config if self._running is None else self.parts.storage.config
+        return config.server.broker_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of the present registration, unknown (-1) before the start."""
+        if self._running is None:
+            return UNKNOWN_BROKER_EPOCH
+        return self.parts.cluster.healthcheck.broker_epoch
+
+    @property
+    def is_controller(self) -> bool:
+        """True while this broker is the cluster's controller."""
+        return self.lifecycle.is_running and self.parts.cluster.controller.is_active
+
+    @property
+    def failed(self) -> asyncio.Event:
+        """Set when the broker cannot go on; `failure` says why."""
+        return self._around.failure.event
+
+    @property
+    def failure(self) -> StartError | LogDirectoryError | None:
+        """Why the broker cannot go on, None while it can."""
+        return self._around.failure.error
+
+    async def startup(self) -> None:
+        """Return when produce, consume and groups work.
+
+        Raises ConfigError, LogDirectoryError, StartError, CorruptTreeError or AdoptionNeededError:
+        one sentence for the operator.
+        """
+        self.lifecycle.transition_to(BrokerState.STARTING)
+        try:
+            await self._start()
+        except TreeUnavailableError as error:
+            await self.shutdown()
+            raise self._tree.refusal(error) from error
+        except BaseException:
+            await self.shutdown()
+            raise
+
+    async def shutdown(self, *, is_with_all: bool = False) -> None:
+        """Stop cleanly; what a start has done so far is undone. `is_with_all`: all other brokers of
+        the cluster stop, too.
+        """
+        if self.lifecycle.state in (BrokerState.NOT_RUNNING, BrokerState.BROKER_SHUTTING_DOWN):
+            return
+        if self.lifecycle.is_running:
+            self.lifecycle.transition_to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+            if not isinstance(self.failure, StartError):  # then it is registered, and leads
+                await self._hand_over(is_with_all=is_with_all)
+        self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
+        await self._undo.aclose()
+        self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
+
+    async def kill(self) -> None:
+        """End as a killed process does: nobody hears of it, and no file is finished."""
+        self.lifecycle.is_killed = True
+        self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
+        await self._tree.close()
+        await self._undo.aclose()
+        self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
+
+    async def _start(self) -> None:
+        limit = raise_file_limit()
+        if limit is not None:
+            open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
+        around, undo = self._around, self._undo
+        storage = await open_storage(
+            self._wish, self._tree, self._file_system, around.clock, undo, read_boot_id()
+        )
+        self.lifecycle.name = f"broker {storage.identity.broker_id}"
+        parts = assemble(storage, around)
+        self._running = await run_parts(parts, around, undo)
+        parts.socket_server.enable_request_processing()
+        self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
+        self.lifecycle.on_controller_activity(parts.cluster.controller.is_active)
+
+    async def _hand_over(self, *, is_with_all: bool) -> None:
+        cluster, config = self.parts.cluster, self.parts.storage.config
+        shutdown = ControlledShutdown(config.server, cluster.handover.ask, self._around.clock)
+        await shutdown.run(is_with_all=is_with_all)

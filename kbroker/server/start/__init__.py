@@ -1,0 +1,1 @@
+"""From the options of a start to brokers that run in this process."""
