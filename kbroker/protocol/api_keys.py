@@ -1,7 +1,7 @@
 """The numbers of Kafka's requests, which stand first in every request header.
 
-Law: a key's name in lower case is the name of the file that declares its messages, and of the file
-of its handler if it is served. So both are found without importing any other.
+Law: a key's name in lower case is the name of the file that declares its messages and of the file
+of its handler, if it has them. So both are found without importing any other.
 """
 
 from __future__ import annotations

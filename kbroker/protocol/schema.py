@@ -98,17 +98,20 @@ def message(
 
 # By API key, filled by @message.
 _requests: dict[int, type[Message]] = {}
+# KRaft's own, and those of share and streams groups. Their header is read to name the client.
+_DECLARED_NOWHERE = (
+    *range(ApiKey.VOTE, ApiKey.ALTER_PARTITION),
+    ApiKey.FETCH_SNAPSHOT,
+    *range(ApiKey.BROKER_REGISTRATION, ApiKey.DESCRIBE_TRANSACTIONS),
+    ApiKey.CONTROLLER_REGISTRATION,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    *range(ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.UNREGISTER_CONTROLLER + 1),
+)
 FIRST_FLEXIBLE: dict[int, int] = {
-    **dict.fromkeys((ApiKey.VOTE, ApiKey.DESCRIBE_QUORUM, ApiKey.FETCH_SNAPSHOT), 0),
+    **dict.fromkeys(_DECLARED_NOWHERE, 0),
     **dict.fromkeys((ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH), 1),
-    **dict.fromkeys((ApiKey.BROKER_REGISTRATION, ApiKey.BROKER_HEARTBEAT), 0),
-    **dict.fromkeys((ApiKey.UNREGISTER_BROKER, ApiKey.UNREGISTER_CONTROLLER), 0),
-    **dict.fromkeys((ApiKey.CONTROLLER_REGISTRATION, ApiKey.ASSIGN_REPLICAS_TO_DIRS), 0),
-    **dict.fromkeys((ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UPDATE_RAFT_VOTER), 0),
 }
-"""The first flexible version of requests, by API key: of those declared so far, and of KRaft's own,
-which nothing here declares. Their header is read to name the client that sent one.
-"""
+"""The first flexible version of requests, by API key: those declared nowhere and those imported."""
 
 
 def request_class(key: int) -> type[Message] | None:

@@ -1,6 +1,4 @@
-"""All messages that are declared: those of kbroker, and those of KRaft's controllers, which only
-tests read.
-"""
+"""All messages that are declared: those of kbroker, and those that only tests read."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from kbroker.protocol.schema import Message
 
 _FOLDERS = {
     messages.__name__: messages.__path__,
-    "tests.golden.wire.kraft_messages": [str(Path(__file__).with_name("kraft_messages"))],
+    "tests.golden.wire.unserved_messages": [str(Path(__file__).with_name("unserved_messages"))],
 }
 
 
