@@ -23,7 +23,7 @@ from benchmarks.spark import (
 from benchmarks.spark_session import CORES, session
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
-from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.source import Source
 
 _SMALL_TOPIC = "spark-small"
 _SMALL_RECORDS = 4_000_000  # of 100 bytes: fewer would measure how long a query takes to begin

@@ -43,16 +43,15 @@ def rows_of_packages() -> list[list[Box]]:
     layers = [each["layers"] for each in contracts if each["type"] == "layers"]
     by_package = {rows[0].split()[0].rpartition(".")[0]: list(map(_names, rows)) for rows in layers}
     *rows, common = by_package.pop("kbroker")
-    drawn = [
-        [
-            Box(_short(name), [[Box(_short(room), []) for room in row] for row in inner])
-            for name in row
-            for inner in [by_package.pop(name, [])]
-        ]
-        for row in rows
-    ]
+    drawn = [[_box(name, by_package) for name in row] for row in rows]
     assert not by_package, f"contracts inside of no package: {sorted(by_package)}"
     return [*drawn, [Box(f"{_COMMON}: {', '.join(map(_short, common))}", [])]]
+
+
+def _box(name: str, by_package: dict[str, list[list[str]]]) -> Box:
+    """Return a package or a room, with the rooms inside; takes their contract out of the dict."""
+    rows = by_package.pop(name, [])
+    return Box(_short(name), [[_box(room, by_package) for room in row] for row in rows])
 
 
 def picture() -> str:

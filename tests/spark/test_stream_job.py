@@ -18,10 +18,10 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending, NoEvents
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 from tests.fakes.disks.data_directory import DataDirectory
 

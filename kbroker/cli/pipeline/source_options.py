@@ -17,7 +17,7 @@ from kbroker.client.client_error import ClientError
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
-from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.source import Source
 
 # Options of the connector, in small letters, that say what options of the job say.
 _SAID_ELSEWHERE = {

@@ -20,7 +20,7 @@ from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
 from kbroker.cli.shown.output import output_option
 from kbroker.pipeline.sources.kafka_source import KafkaSource
-from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_job import DEFAULT_BATCH_RECORDS
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

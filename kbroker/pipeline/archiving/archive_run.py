@@ -18,7 +18,7 @@ from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter
 from kbroker.pipeline.archiving.tasks.batch_tasks import BatchTasks
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
-from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

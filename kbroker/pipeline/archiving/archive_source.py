@@ -22,9 +22,9 @@ from kbroker.pipeline.archiving.evidence.same_source import (
 )
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.continuity import named
 from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
+from kbroker.pipeline.spark_job.source import Source
 
 
 class ArchivableSource(Source, Protocol):

@@ -36,8 +36,8 @@ from kbroker.pipeline.auditing.logs.log_side import (
 )
 from kbroker.pipeline.auditing.logs.log_tasks import LogResult, LogTask
 from kbroker.pipeline.errors import no_such_topics
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.spread import Spread
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kbroker.model import NO_TIMESTAMP
 from kbroker.pipeline.logdir.columns import HEADER_NAMES, HEADERS, TIMESTAMP
-from kbroker.pipeline.logdir.decode.java_text import java_text
+from kbroker.pipeline.logdir.java_text import java_text
 from kbroker.record.default_record import Headers
 
 Int64s = npt.NDArray[np.int64]

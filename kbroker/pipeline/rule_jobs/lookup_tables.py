@@ -17,8 +17,8 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.rule_jobs.input_rows import schema_of
 from kbroker.pipeline.rule_jobs.rule_spec import TableSpec
 from kbroker.pipeline.sources.connector_or_exact import worked
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 _PATIENCE_S = 120.0  # with a broker that restarts

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kbroker.pipeline.cluster_errors import while_reachable
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import Offsets
+from kbroker.pipeline.spark_job.source import Source
 
 
 class PartitionsLook(NamedTuple):

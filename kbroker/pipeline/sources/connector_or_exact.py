@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from kbroker.pipeline.sources.kafka_source import KafkaSource
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import Ranges
+from kbroker.pipeline.spark_job.source import Source
 
 _BEYOND_CONNECTOR: Final = re.compile(
     r"ArithmeticException: long overflow|exception when fetching the next record"

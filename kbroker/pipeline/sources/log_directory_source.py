@@ -14,7 +14,6 @@ from typing import Any
 from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
-from kbroker.pipeline import register
 from kbroker.pipeline.envelope import ARCHIVE_COLUMNS, ARCHIVE_SCHEMA
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute, look_again
@@ -146,7 +145,7 @@ class LogDirectorySource:
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         """Partitions that come later are read from their first record."""
-        register(spark)
+        _register(spark)
         reader = spark.readStream.format(_FORMAT).options(**self._options, **self._chosen)
         reader = reader.schema(ARCHIVE_SCHEMA)
         reader = reader.option("startingOffsets", format_offsets(start))
@@ -156,7 +155,7 @@ class LogDirectorySource:
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
         """Exactly these partitions and offsets."""
-        register(spark)
+        _register(spark)
         starts = {partition: each.start for partition, each in ranges.items()}
         ends = {partition: each.end for partition, each in ranges.items()}
         return (
@@ -183,3 +182,9 @@ class LogDirectorySource:
         file_system = real_disk().file_system
         check_topics(file_system, self._wanted.selection, topics, self._wanted.paths)
         return logs
+
+
+def _register(spark: Any) -> None:
+    from kbroker.pipeline.logdir.source import data_source  # imports pyspark
+
+    data_source.register(spark)

@@ -21,7 +21,6 @@ from typing import Any
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.batch import (
     Batch,
     BatchReport,
@@ -37,6 +36,7 @@ from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, JobRe
 from kbroker.pipeline.spark_job.continuity import check_continuity
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges
 from kbroker.pipeline.spark_job.slow_start import STARTS, is_slow_start, trying_again
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 DEFAULT_BATCH_RECORDS = 500_000

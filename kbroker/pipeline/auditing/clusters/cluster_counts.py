@@ -14,8 +14,8 @@ from kbroker.pipeline.auditing.audit_report import PartitionSides
 from kbroker.pipeline.auditing.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.sources.connector_or_exact import time_ms_of, worked
-from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 

@@ -24,7 +24,12 @@ from kbroker.pipeline.archiving.manifests.manifest import (
     HoleEntry,
 )
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, Int64s
-from kbroker.pipeline.auditing.logs.log_batches import CONTROL, OPAQUE, TRANSACTIONAL, LogBatches
+from kbroker.pipeline.auditing.comparison.log_batches import (
+    CONTROL,
+    OPAQUE,
+    TRANSACTIONAL,
+    LogBatches,
+)
 from kbroker.pipeline.finding_codes import AuditCode
 
 # Why the archive may lack what this log still holds: it was read from another replica.

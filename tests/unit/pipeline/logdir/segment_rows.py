@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from kbroker.log.disk.format import LOG_SUFFIX, file_name
 from kbroker.pipeline.logdir.columns import EXACT_COLUMNS, LOG_COLUMNS, RECORD_COLUMNS
-from kbroker.pipeline.logdir.decode.java_text import java_text
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
+from kbroker.pipeline.logdir.java_text import java_text
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.default_record import Record

@@ -11,7 +11,7 @@ from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
-from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.source import Source
 from tests.fakes.disks.data_directory import DataDirectory, written
 from tests.golden import golden_logs
 

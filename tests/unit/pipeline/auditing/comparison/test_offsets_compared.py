@@ -16,8 +16,13 @@ from kbroker.pipeline.archiving.manifests.manifest import (
     HoleEntry,
 )
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, runs_of
+from kbroker.pipeline.auditing.comparison.log_batches import (
+    CONTROL,
+    OPAQUE,
+    TRANSACTIONAL,
+    LogBatches,
+)
 from kbroker.pipeline.auditing.comparison.offsets_compared import ComparedLog, compare_offsets
-from kbroker.pipeline.auditing.logs.log_batches import CONTROL, OPAQUE, TRANSACTIONAL, LogBatches
 
 PLACE = TopicPartition("t", 0)
 Batches = list[tuple[int, int, int, int]]

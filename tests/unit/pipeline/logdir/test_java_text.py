@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.pipeline.logdir.decode.java_text import java_text
+from kbroker.pipeline.logdir.java_text import java_text
 
 R = "\ufffd"
 
