@@ -174,9 +174,10 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
     )
     if request.rack_id and not is_follower and ctx.services.replicas.config.replica_selector_class:
-        params.near = NearReplicas(
+        near = NearReplicas(
             ctx.services.metadata, ctx.services.clock, request.rack_id, ctx.connection.listener_name
         )
+        params.preferred_replica = near.preferred
     if ctx.api_version < FIRST_VERSION_WITH_ZSTD:
         _restrict(params, ctx.api_version)
     return params

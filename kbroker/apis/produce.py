@@ -9,7 +9,6 @@ acks=0 has no answer; an error closes the connection, which is all the producer 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
@@ -86,15 +85,15 @@ async def _append_later(
 
 
 def _append(ctx: RequestContext, request: ProduceRequest, work: ProduceWork) -> NowOrLater[Answer]:
-    results = ctx.services.replicas.appends.append_records(
+    results, settled, appended = ctx.services.replicas.appends.append_records(
         work.entries, request.acks, request.timeout_ms, origin_of(ctx.api_version)
     )
-    if isinstance(results, list):
+    if settled is None:
         return _answer(results, ctx, request, work)
-    if isinstance(results, asyncio.Future):  # all is appended
-        work.let_go_of(request)
-        results = Accepted(results, results.result)
-    return then(results, _answer, ctx, request, work)
+    if appended is not None:
+        return then(settled, _answer, ctx, request, work)
+    work.let_go_of(request)
+    return Accepted(settled, lambda: _answer(settled.result(), ctx, request, work))
 
 
 def _answer(

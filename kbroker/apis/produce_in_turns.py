@@ -23,15 +23,13 @@ from kbroker.log.producers.verification import TransactionalBatch
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import Accepted, NoResponse
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome
 from kbroker.slices import slices, slices_of_topics
 from kbroker.turns import ENTRIES, turn
 
 VERIFIED_AT_ONCE = 4 * ENTRIES  # each time may be a write to the transaction's log
 
 Answer = ProduceResponse | NoResponse
-Results = list[PartitionProduceResult]
-Outcome = Results | asyncio.Future[Results]
 
 
 async def produce_in_turns(ctx: LargeContext, request: ProduceRequest) -> Answer | Accepted[Answer]:
@@ -42,7 +40,7 @@ async def produce_in_turns(ctx: LargeContext, request: ProduceRequest) -> Answer
         await _verify(ctx, request.transactional_id, work)
     outcomes = await _append(ctx, request, work)
     answer = _answer(ctx, request, work, outcomes)
-    if all(isinstance(outcome, list) for outcome in outcomes):
+    if all(outcome.settled is None for outcome in outcomes):
         return await answer
     work.let_go_of(request)
     answering = asyncio.get_running_loop().create_task(answer, name="produce")
@@ -75,40 +73,39 @@ async def _verify(ctx: LargeContext, transactional_id: str, work: ProduceWork) -
         await turn()
 
 
-async def _append(ctx: LargeContext, request: ProduceRequest, work: ProduceWork) -> list[Outcome]:
+async def _append(
+    ctx: LargeContext, request: ProduceRequest, work: ProduceWork
+) -> list[AppendOutcome]:
     appends, origin = ctx.services.replicas.appends, origin_of(ctx.api_version)
-    outcomes: list[Outcome] = []
-    long: set[TopicPartition] = set()
+    outcomes: list[AppendOutcome] = []
     try:
         for entries in slices(list(work.entries), ENTRIES):
-            results = appends.append_records(entries, request.acks, request.timeout_ms, origin)
-            if not isinstance(results, list):
-                if not isinstance(results, asyncio.Future):
-                    long.update(topic_partition for topic_partition, _ in entries)
-                results = asyncio.ensure_future(results)
-            outcomes.append(results)
+            outcomes.append(
+                appends.append_records(entries, request.acks, request.timeout_ms, origin)
+            )
             await turn()
-        if long:
-            await appends.wait_until_appended(long)
+        if appending := [each.appended for each in outcomes if each.appended is not None]:
+            await asyncio.wait(appending)
     except BaseException:
         _give_up(outcomes)
         raise
     return outcomes
 
 
-def _give_up(outcomes: list[Outcome]) -> None:
+def _give_up(outcomes: list[AppendOutcome]) -> None:
     for outcome in outcomes:
-        if not isinstance(outcome, list):
-            outcome.cancel()
+        if outcome.settled is not None:
+            outcome.settled.cancel()
 
 
 async def _answer(
-    ctx: LargeContext, request: ProduceRequest, work: ProduceWork, outcomes: list[Outcome]
+    ctx: LargeContext, request: ProduceRequest, work: ProduceWork, outcomes: list[AppendOutcome]
 ) -> Answer:
     filled = 0
     try:
-        for outcome in outcomes:
-            results = outcome if isinstance(outcome, list) else await outcome
+        for results, settled, _ in outcomes:
+            if settled is not None:
+                await settled
             work.fill(results, filled)
             filled += len(results)
             await turn()

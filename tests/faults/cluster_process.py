@@ -341,8 +341,8 @@ async def append(
 ) -> int | None:
     """Append as a producer with acks=all does; the offset, None where it was not acknowledged."""
     try:
-        results = process.replicas.appends.append_records([(topic_partition, data)], -1, 5_000)
-        (result,) = results if isinstance(results, list) else await results
+        outcome = process.replicas.appends.append_records([(topic_partition, data)], -1, 5_000)
+        (result,) = await outcome.settled if outcome.settled else outcome.results
     except KafkaError:
         return None
     return None if result.error_code else result.base_offset

@@ -281,8 +281,8 @@ class CrashLoad:
             )
         finally:
             self._in_flight = before
-        if isinstance(answer, list):
-            assert answer[0].error_code is ErrorCode.NONE, answer
+        if answer.settled is None:
+            assert answer.results[0].error_code is ErrorCode.NONE, answer
         # All batches are new.
         assert partition.log.log_end_offset > end_before, f"taken for an old batch: {answer}"
         # In another codec, where the topic wants one.

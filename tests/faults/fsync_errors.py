@@ -184,11 +184,13 @@ class Round:
         value = self.random.randbytes(self.random.choice((10, 100, 600)))
         batch = memoryview(bytearray(build([Record(0, self.time.now_ms(), b"k", value)])))
         acks = self.random.choice((-1, -1, 1)) if self.policy is FlushPolicy.ALWAYS else -1
-        answer = self.replicas.appends.append_records([(topic_partition, batch)], acks, 30_000)
-        if isinstance(answer, list):
-            self._answered(answer, topic_partition, batch)
+        results, settled, _ = self.replicas.appends.append_records(
+            [(topic_partition, batch)], acks, 30_000
+        )
+        if settled is None:
+            self._answered(results, topic_partition, batch)
         else:
-            self._waiting.append((answer, topic_partition, batch))  # type: ignore[arg-type]
+            self._waiting.append((settled, topic_partition, batch))  # type: ignore[arg-type]
 
     def _answered(self, answer: list[object], where: TopicPartition, batch: memoryview) -> None:
         code = answer[0].error_code  # type: ignore[attr-defined]

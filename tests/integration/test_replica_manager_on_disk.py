@@ -73,7 +73,7 @@ class BrokerOnDisk:
         verified(self.cluster.replicas.hosted.get(TopicPartition(topic, 0)).log, view)
         (result,) = self.cluster.replicas.appends.append_records(
             [(TopicPartition(topic, 0), view)], -1, 1000
-        )
+        ).results
         return result.error_code
 
     def abort_transaction(self, topic, *, producer=(5, 1), coordinator=3):

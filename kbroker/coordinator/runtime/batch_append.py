@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from kbroker.clock import Clock
@@ -17,7 +17,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.producers.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Replicas(Protocol):
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin,
-    ) -> Results | Awaitable[Results]:
+    ) -> AppendOutcome:
         """Append one batch to each partition; one result for each."""
         ...
 
@@ -51,7 +51,6 @@ class BatchAppend:
         self._now_ms = clock.now_ms
         self.required_acks = required_acks
         self._timeout_ms = timeout_ms
-        self._waiting: set[asyncio.Future[Results]] = set()
 
     def append(
         self,
@@ -67,7 +66,7 @@ class BatchAppend:
                 [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
                 options=options,
             )
-            results = self._replicas.append_records(
+            results, settled, _ = self._replicas.append_records(
                 [(partition, memoryview(bytearray(batch)))],
                 required_acks,
                 self._timeout_ms,
@@ -78,19 +77,7 @@ class BatchAppend:
         except Exception:
             _log.exception("Append to %s failed", partition)
             return PartitionProduceResult(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if isinstance(results, list):
-            return results[0]
-        if isinstance(results, asyncio.Future):
-            return results  # of the purgatory, which ends it
-        task: asyncio.Future[Results] = asyncio.ensure_future(results)
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
-        return task
-
-    def close(self) -> None:
-        """Wait for nothing any more."""
-        for future in list(self._waiting):
-            future.cancel()
+        return results[0] if settled is None else settled
 
 
 def result_of(future: asyncio.Future[Results], partition: TopicPartition) -> PartitionProduceResult:

@@ -253,7 +253,6 @@ class CoordinatorRuntime(Generic[MachineT]):
             handle.cancel()
         self._timers.clear()
         self._tasks.cancel()
-        self._append.close()
 
     def run_sliced(self, steps: Iterator[None], name: str) -> None:
         """Work `steps` without holding up others; short work is done when this returns."""

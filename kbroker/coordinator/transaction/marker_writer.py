@@ -123,13 +123,13 @@ class MarkerWriter:
             else:
                 entries.append((partition, self._batch(producer, control)))
         if entries:
-            results = self._replicas.append_records(
+            results, settled, _ = self._replicas.append_records(
                 entries, REQUIRED_ACKS_ALL, self._timeout_ms, AppendOrigin.COORDINATOR
             )
-            if isinstance(results, list):
+            if settled is None:
                 _fill(codes, results)
             else:
-                waiting.append(_fill_later(codes, results))
+                waiting.append(_fill_later(codes, settled))
         return waiting
 
     def _refusal(

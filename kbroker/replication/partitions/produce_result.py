@@ -1,9 +1,11 @@
-"""The result of an append to one partition. A value; a refusal is its `error_code`."""
+"""The results of appends. Values; a refusal is the `error_code` of one partition."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kbroker.errors import ErrorCode
 from kbroker.log.producers.log_append_info import RecordError
@@ -24,3 +26,16 @@ class PartitionProduceResult:
     log_start_offset: int = -1
     error_message: str | None = None
     record_errors: Sequence[RecordError] = ()
+
+
+class AppendOutcome(NamedTuple):
+    """What the appends of one request came to.
+
+    `results` are in the order of what was to be appended. They are final when `settled`, whose
+    result they are, is done; None: they are final now. Until `appended` is done, records are still
+    read; None: all are appended, or refused.
+    """
+
+    results: list[PartitionProduceResult]
+    settled: asyncio.Future[list[PartitionProduceResult]] | None = None
+    appended: asyncio.Future[None] | None = None

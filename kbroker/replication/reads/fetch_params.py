@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 from uuid import UUID
 
 from kbroker.log.segments.fetch_data_info import FetchIsolation
@@ -11,14 +11,6 @@ from kbroker.model import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH, ZERO_UUID, 
 from kbroker.replication.partitions.partition import Partition
 
 NO_EPOCH = -1
-
-
-class Near(Protocol):
-    """Knows which replica is nearest to the fetcher (a NearReplicas)."""
-
-    def preferred(self, partition: Partition, fetch_offset: int) -> int:
-        """The follower to read from, -1 for none."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -37,7 +29,9 @@ class FetchParams:
     knows_zstd: bool = True
     is_hard_limit: bool = False  # a first batch larger than the limit does not come whole
     leader_only: bool = True  # consumers of version 11 and newer may read from followers (KIP-392)
-    near: Near | None = None  # asked for consumers that name their rack
+    # (partition, fetch offset) -> the follower to read from, -1 for none: asked if the fetcher is a
+    # consumer that names its rack
+    preferred_replica: Callable[[Partition, int], int] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -118,8 +118,8 @@ class FetchReader:
     ) -> tuple[PartitionData, int]:
         """Its entry, and how many bytes it has: all that are wanted where it does not wait."""
         partition = self._partition_for(params, asked)
-        if params.near is not None:
-            preferred = params.near.preferred(partition, asked.fetch_offset)
+        if params.preferred_replica is not None:
+            preferred = params.preferred_replica(partition, asked.fetch_offset)
             if preferred >= 0:
                 return _elsewhere(partition, asked, preferred), params.min_bytes
         if asked.last_fetched_epoch != NO_EPOCH:

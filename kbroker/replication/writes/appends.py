@@ -1,7 +1,7 @@
 """Appends of Produce requests and of coordinators: at once or later, and which answers wait.
 
-Law: what can be appended now is, and answered with a plain value, because most appends need not
-wait. A batch that takes long goes through `long_appends`; only what has to wait for that, for
+Law: what can be appended now is, and its result is final, because most appends need not wait. A
+batch that takes long goes through `long_appends`; only what has to wait for that, for
 followers or for the disk costs a future. A refusal is the error code of one partition and never
 spoils the others.
 
@@ -11,7 +11,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Container
+from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple
 
@@ -29,7 +29,11 @@ from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
 from kbroker.replication.partitions.partition import Partition
-from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
+from kbroker.replication.partitions.produce_result import (
+    REQUIRED_ACKS_ALL,
+    AppendOutcome,
+    PartitionProduceResult,
+)
 from kbroker.replication.waiting.delayed_produce import DelayedProduce
 from kbroker.replication.waiting.purgatories import Purgatories
 from kbroker.replication.writes.long_appends import LongAppends, LongEntry
@@ -41,6 +45,7 @@ Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
 # Asked for by every append; a look into the class of an enum costs 70 ns.
 _NONE = ErrorCode.NONE
 _COORDINATOR = AppendOrigin.COORDINATOR
+_new_tuple = tuple.__new__
 
 # Refused before the log's own checks were reached: such an answer holds no log start offset.
 _WITHOUT_LOG_START_OFFSET = frozenset(
@@ -82,16 +87,12 @@ class Appends:
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> Results | asyncio.Future[Results] | Awaitable[Results]:
-        """Append to each partition; a plain list where nothing has to be waited for, a future where
-        all is appended, and waits for followers or the disk.
-
-        Results are in the order of `entries`, which name each partition once. Buffers must be
-        writable, and stay as they are until all is appended: offsets and leader epoch are written
-        into them.
+    ) -> AppendOutcome:
+        """Append to each partition; `entries` name each once. Buffers must be writable, and stay as
+        they are until all is appended: offsets and leader epoch are written into them.
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
-            return _invalid_acks(entries)
+            return AppendOutcome(_invalid_acks(entries))
         now_ms = self.clock.now_ms()
         limit = WorkLimit()
         results: Results = []
@@ -132,17 +133,16 @@ class Appends:
         self._wake_readers(results)
         if later:
             request = _LongRequest(self, required_acks, origin, pending)
-            done = self._long.add(request, later)
-            return self._answer_later(done, results, request, timeout_ms)
-        return self._answer(results, pending, required_acks, timeout_ms) if pending else results
-
-    async def wait_until_appended(self, partitions: Container[TopicPartition]) -> None:
-        """Return when all that these were asked to append is appended, or refused: its records are
-        not read any more.
-        """
-        appending = {task for name, task in self._waiting.items() if name in partitions}
-        if appending:
-            await asyncio.wait(appending)
+            appended = self._long.add(request, later)
+            settled = self._requests.create_future()
+            settle = partial(self._settle_later, settled, results, request, timeout_ms)
+            appended.add_done_callback(settle)
+            return AppendOutcome(results, settled, appended)
+        if pending:
+            settled = self._requests.create_future()
+            self._hold(settled, results, pending, required_acks, timeout_ms)
+            return AppendOutcome(results, settled)
+        return _new_tuple(AppendOutcome, (results, None, None))
 
     def shutdown(self) -> None:
         """Append nothing more."""
@@ -188,26 +188,41 @@ class Appends:
         if topic_partition in self._waiting:
             raise TakesLongError
 
-    async def _answer_later(
-        self, done: asyncio.Future[None], results: Results, request: _LongRequest, timeout_ms: int
-    ) -> Results:
-        await done
+    def _settle_later(
+        self,
+        settled: asyncio.Future[Results],
+        results: Results,
+        request: _LongRequest,
+        timeout_ms: int,
+        appended: asyncio.Future[None],
+    ) -> None:
+        """All is appended: settle what need not wait for followers or the disk as well."""
+        if settled.done():
+            return
+        if (error := appended.exception()) is not None:
+            settled.set_exception(error)
+            return
         # Nobody was woken for this request until now.
         required_acks = request.required_acks
         pending = [each for each in request.pending if not self._is_settled(required_acks, each)]
-        if not pending:
-            return results
-        return await self._answer(results, pending, required_acks, timeout_ms)
+        if pending:
+            self._hold(settled, results, pending, required_acks, timeout_ms)
+        else:
+            settled.set_result(results)
 
-    def _answer(
-        self, results: Results, pending: list[_Pending], required_acks: int, timeout_ms: int
-    ) -> asyncio.Future[Results]:
-        """The results, when those that are pending have what they wait for."""
-        future = self._requests.create_future()
+    def _hold(
+        self,
+        settled: asyncio.Future[Results],
+        results: Results,
+        pending: list[_Pending],
+        required_acks: int,
+        timeout_ms: int,
+    ) -> None:
+        """Settle the results when those that are pending have what they wait for."""
         is_settled = partial(self._is_settled, required_acks)
-        operation = DelayedProduce(results, pending, is_settled, future)
+        operation = DelayedProduce(results, pending, is_settled, settled)
         keys = [each.result.topic_partition for each in pending]
-        return self._requests.produces.hold(operation, keys, timeout_ms, future)
+        self._requests.produces.hold(operation, keys, timeout_ms, settled)
 
     def _is_settled(self, required_acks: int, pending: _Pending) -> bool:
         """False while followers or the disk lack something; else the result says how it ended."""

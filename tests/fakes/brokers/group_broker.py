@@ -28,7 +28,7 @@ from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResp
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.record.record_batch import Record, assign_offset, read_header, records
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.clusters.replication import Calls, Replication
 from tests.fakes.running.virtual_time import VirtualTime
 
@@ -156,7 +156,7 @@ class OffsetsReplicas:
         required_acks: int,
         timeout_ms: int,
         origin: AppendOrigin,
-    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
+    ) -> AppendOutcome:
         assert origin is AppendOrigin.COORDINATOR
         self._appends += required_acks != 0
         fails = self.mode is Replication.FAILING and self._appends % 3 == 0 and required_acks
@@ -167,20 +167,20 @@ class OffsetsReplicas:
         if required_acks == 0 or results[0].error_code is not ErrorCode.NONE or not is_late:
             if not self.held:
                 self._confirm(results)
-            return results
+            return AppendOutcome(results)
         error = ErrorCode.REQUEST_TIMED_OUT if fails else ErrorCode.NONE
         return self._answer(results, error, not self.holds)
 
     def _answer(
         self, results: list[PartitionProduceResult], error: ErrorCode, by_itself: bool
-    ) -> Awaitable[list[PartitionProduceResult]]:
+    ) -> AppendOutcome:
         """The answer comes a few turns later, or with `release`."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self.held.append((future, results))
         if by_itself:
             loop.call_soon(loop.call_soon, self._settle, future, results, error)
-        return future
+        return AppendOutcome(results, future)
 
     def _append(self, partition: TopicPartition, batch: memoryview) -> PartitionProduceResult:
         if self.error is not ErrorCode.NONE:

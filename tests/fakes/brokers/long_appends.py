@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from kbroker.errors import ErrorCode
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.brokers.group_broker import OffsetsReplicas
 
 _TURNS = 6  # of the loop, until who waited has gone on
@@ -24,21 +24,20 @@ class LongAppends:
 
     def append_records(
         self, entries: list, required_acks: int, timeout_ms: int, origin: object
-    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
+    ) -> AppendOutcome:
         if not self.is_long:
             return self._append(entries, required_acks, timeout_ms, origin)  # type: ignore[arg-type]
         future = asyncio.get_running_loop().create_future()
 
         def finish(error: ErrorCode) -> None:
             if error is ErrorCode.NONE:
-                future.set_result(
-                    self._append(entries, required_acks, timeout_ms, origin)  # type: ignore[arg-type]
-                )
+                outcome = self._append(entries, required_acks, timeout_ms, origin)  # type: ignore[arg-type]
+                future.set_result(outcome.results)
             else:
                 future.set_result([PartitionProduceResult(entries[0][0], error)])
 
         self._waiting.append(finish)
-        return future
+        return AppendOutcome([], future, future)
 
     @property
     def waits(self) -> bool:

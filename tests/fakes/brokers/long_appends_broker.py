@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,4 +115,4 @@ class LongAppendsBroker:
         found = self.appends.append_records(
             [(where, bytearray(data)) for where, data in entries], acks, 1_000, origin
         )
-        return await found if inspect.isawaitable(found) else found
+        return await found.settled if found.settled else found.results

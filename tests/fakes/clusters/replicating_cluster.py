@@ -72,9 +72,10 @@ class ReplicatingBroker(ForwardingBroker):
         return self.replicas.hosted.get(topic_partition)
 
     def append(self, topic_partition: TopicPartition, acks: int, timeout_ms: int = 60_000) -> Any:
-        return self.replicas.appends.append_records(
+        outcome = self.replicas.appends.append_records(
             [(topic_partition, batch(b"v"))], acks, timeout_ms
         )
+        return outcome.settled or outcome.results
 
     def hear_fetch(
         self, topic_partition: TopicPartition, offset: int, replica_id: int, replica_epoch: int

@@ -165,9 +165,10 @@ class ReplicationCluster:
         return self.replicas.hosted.get(TopicPartition(topic, partition))
 
     def append(self, partition, *values, acks=1, timeout_ms=1000):
-        return self.replicas.appends.append_records(
+        outcome = self.replicas.appends.append_records(
             [(partition.topic_partition, batch(*values))], acks, timeout_ms
         )
+        return outcome.settled or outcome.results
 
     def run_callbacks(self):
         self.loop.run_until_complete(asyncio.sleep(0))

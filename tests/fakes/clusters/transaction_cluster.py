@@ -209,7 +209,7 @@ class TransactionCluster:
         if error is ErrorCode.NONE:
             appends = self.brokers[leader].replicas.appends
             outcome = appends.append_records([(partition, memoryview(data))], -1, APPEND_TIMEOUT_MS)
-            (result,) = outcome if isinstance(outcome, list) else await outcome
+            (result,) = await outcome.settled if outcome.settled else outcome.results
             error = result.error_code
         if error is not ErrorCode.NONE:
             return f"{error.name} from broker {leader}"

@@ -18,7 +18,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.record.record_batch import read_header
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.brokers.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.brokers.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.clusters.replication import Replication
@@ -186,7 +186,7 @@ def test_a_group_of_which_only_a_part_can_be_deleted_is_what_the_next_load_finds
             if len(parts) != refused + 1:
                 return append(entries, *rest)
             error = ErrorCode.KAFKA_STORAGE_ERROR
-        return [PartitionProduceResult(HOME, error)]
+        return AppendOutcome([PartitionProduceResult(HOME, error)])
 
     with patch.object(broker.replicas, "append_records", fills_up):
         assert broker.groups.delete_group("g") is ErrorCode.NOT_COORDINATOR
@@ -210,7 +210,7 @@ def test_a_group_is_not_called_deleted_before_that_is_in_the_log(
         broker = GroupBroker(mode=Replication.IMMEDIATE)
         replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
         assert commit(broker, 2, "m") == [ErrorCode.NONE] * 2
-        with patch.object(replicas, "append_records", lambda *_: checked):
+        with patch.object(replicas, "append_records", lambda *_: AppendOutcome([], checked)):
             committing = commit(broker, 1, "on a thread", "h")
 
             deleted = broker.groups.delete_group("g")
@@ -234,7 +234,7 @@ def test_a_group_whose_end_is_refused_behind_a_commit_has_not_expired() -> None:
         broker = GroupBroker(mode=Replication.IMMEDIATE, offsets_retention_minutes=1)
         replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
         assert commit(broker, 1, "m") == [ErrorCode.NONE]
-        with patch.object(replicas, "append_records", lambda *_: checked):
+        with patch.object(replicas, "append_records", lambda *_: AppendOutcome([], checked)):
             committing = commit(broker, 1, "on a thread", "h")
             broker.time.advance(60_000)
             list(broker.groups.offsets.expire())
@@ -477,7 +477,7 @@ async def test_a_static_member_whose_turn_at_the_log_never_came_keeps_its_old_se
     broker = GroupBroker(mode=Replication.IMMEDIATE)
     first = broker.stable_member(group_instance_id="i")
     waiting = asyncio.get_running_loop().create_future()
-    with patch.object(broker.replicas, "append_records", lambda *_: waiting):
+    with patch.object(broker.replicas, "append_records", lambda *_: AppendOutcome([], waiting)):
         joining = broker.join(version=9, group_instance_id="i")
     waiting.set_result([PartitionProduceResult(HOME, ErrorCode.REQUEST_TIMED_OUT)])
 
@@ -491,7 +491,7 @@ async def test_a_static_member_not_confirmed_behind_a_refused_one_is_written_ane
     broker = GroupBroker(mode=Replication.IMMEDIATE)
     leader = await two_static_members(broker)
     replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
-    with patch.object(replicas, "append_records", lambda *_: checked):
+    with patch.object(replicas, "append_records", lambda *_: AppendOutcome([], checked)):
         first, second = (broker.join(version=9, group_instance_id=name) for name in "ij")
     replicas.holds = True
     checked.set_result([PartitionProduceResult(HOME, ErrorCode.NOT_ENOUGH_REPLICAS)])

@@ -12,7 +12,7 @@ from kbroker.coordinator.runtime.shard import nothing
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import records
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.brokers.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
 from tests.fakes.brokers.long_appends import LongAppends
 from tests.fakes.brokers.tally import PARTITION, Tally, TallyMachine
@@ -189,7 +189,7 @@ def test_of_records_that_go_in_parts_each_part_enters_the_state_by_itself(
         if len(keys) == 2 and refused not in keys:
             return append(entries, *rest)  # type: ignore[arg-type]
         error = ErrorCode.KAFKA_STORAGE_ERROR if len(keys) == 2 else ErrorCode.MESSAGE_TOO_LARGE
-        return [PartitionProduceResult(PARTITION, error)]
+        return AppendOutcome([PartitionProduceResult(PARTITION, error)])
 
     def forget(part: slice) -> None:
         for key in "abcd"[part]:

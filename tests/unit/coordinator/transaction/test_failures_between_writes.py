@@ -14,7 +14,7 @@ from kbroker.coordinator.transaction.transaction import Producer, Transaction, T
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TRANSACTION_STATE_TOPIC, TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.replication.partitions.produce_result import PartitionProduceResult
+from kbroker.replication.partitions.produce_result import AppendOutcome, PartitionProduceResult
 from tests.fakes.brokers.transaction_broker import (
     NOW_MS,
     TIMEOUT_MS,
@@ -151,7 +151,7 @@ async def test_what_stands_in_line_behind_a_refused_record_is_written_all_the_sa
     broker = TransactionBroker()
     first, second = await broker.init("x"), await broker.init("y")
     checked = asyncio.get_running_loop().create_future()
-    with patch.object(broker.replicas, "append_records", lambda *_: checked):
+    with patch.object(broker.replicas, "append_records", lambda *_: AppendOutcome([], checked)):
         adding = [
             asyncio.ensure_future(code_of(broker.coordinator.add_partitions(name, producer, [A])))
             for name, producer in (("x", first), ("y", second))

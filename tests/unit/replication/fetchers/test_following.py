@@ -89,10 +89,10 @@ async def test_what_is_compressed_or_part_of_a_transaction_is_copied_as_it_is(
 async def test_an_acknowledgement_is_the_next_fetch_and_wakes_who_waits_at_the_leader(
     cluster: CopyingCluster,
 ) -> None:
-    results = cluster[1].replicas.appends.append_records([(T, memoryview(batch(b"v")))], -1, 10_000)
-    assert not isinstance(results, list), "nobody else has it"
+    outcome = cluster[1].replicas.appends.append_records([(T, memoryview(batch(b"v")))], -1, 10_000)
+    assert outcome.settled is not None, "nobody else has it"
 
-    (result,) = await results
+    (result,) = await outcome.settled
 
     assert (result.error_code, cluster[1].log().high_watermark) == (ErrorCode.NONE, 1)
     assert cluster[2].log().log_end_offset == cluster[3].log().log_end_offset == 1

@@ -313,7 +313,7 @@ def test_conversions_and_long_appends_share_one_turn(cluster, monkeypatch, tmp_p
 
     async def append_all():
         entries = [(partition.topic_partition, long)]
-        return await cluster.replicas.appends.append_records(entries, 1, 1000)
+        return await cluster.replicas.appends.append_records(entries, 1, 1000).settled
 
     (result,) = cluster.loop.run_until_complete(asyncio.wait_for(append_all(), 5))
     (data,) = fetch(cluster)

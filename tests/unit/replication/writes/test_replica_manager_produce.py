@@ -33,7 +33,7 @@ def test_other_acks_are_refused_for_each_partition(cluster, acks):
     cluster.lead("t")
     entries = [(TopicPartition("t", 0), batch()), (TopicPartition("t", 1), batch())]
 
-    results = cluster.replicas.appends.append_records(entries, acks, 1000)
+    results = cluster.replicas.appends.append_records(entries, acks, 1000).results
 
     assert [r.error_code for r in results] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
     assert [r.base_offset for r in results] == [-1, -1]
@@ -47,7 +47,7 @@ def test_one_bad_partition_does_not_spoil_the_others(cluster):
 
     results = cluster.replicas.appends.append_records(
         [(TopicPartition(*name), batch()) for name in names], 1, 1000
-    )
+    ).results
 
     assert [r.error_code for r in results] == [
         ErrorCode.NONE,
@@ -62,7 +62,7 @@ def test_internal_topics_take_no_records_from_clients(cluster):
     (refused,) = cluster.append(partition, b"a")
     (accepted,) = cluster.replicas.appends.append_records(
         [(partition.topic_partition, batch())], -1, 1000, AppendOrigin.COORDINATOR
-    )
+    ).results
 
     assert refused.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert refused.log_start_offset == -1
@@ -107,7 +107,7 @@ def test_no_batch_has_no_log_start_offset(cluster):
 
     (result,) = cluster.replicas.appends.append_records(
         [(partition.topic_partition, memoryview(bytearray()))], 1, 1000
-    )
+    ).results
 
     assert (result.error_code, result.log_start_offset) == (ErrorCode.INVALID_RECORD, -1)
 
