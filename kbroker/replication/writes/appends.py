@@ -133,11 +133,7 @@ class Appends:
         self._wake_readers(results)
         if later:
             request = _LongRequest(self, required_acks, origin, pending)
-            appended = self._long.add(request, later)
-            settled = self._requests.create_future()
-            settle = partial(self._settle_later, settled, results, request, timeout_ms)
-            appended.add_done_callback(settle)
-            return AppendOutcome(results, settled, appended)
+            return self._append_later(request, later, results, timeout_ms)
         if pending:
             settled = self._requests.create_future()
             self._hold(settled, results, pending, required_acks, timeout_ms)
@@ -187,6 +183,15 @@ class Appends:
             raise _internal_topic(topic_partition)
         if topic_partition in self._waiting:
             raise TakesLongError
+
+    def _append_later(
+        self, request: _LongRequest, later: list[LongEntry], results: Results, timeout_ms: int
+    ) -> AppendOutcome:
+        appended = self._long.add(request, later)
+        settled = self._requests.create_future()
+        settle = partial(self._settle_later, settled, results, request, timeout_ms)
+        appended.add_done_callback(settle)
+        return AppendOutcome(results, settled, appended)
 
     def _settle_later(
         self,
