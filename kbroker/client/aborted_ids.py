@@ -1,8 +1,10 @@
-"""The end of what a producer that is gone has left open under its transactional id.
+"""Aborts what a producer that is gone has left open under its transactional id.
 
-Law: nothing is made and nobody shut out where nothing is open: a coordinator makes an id that a
-producer comes with, so it is asked what there is first. A producer that comes with an id shuts out
-the one before it, and has aborted what that one had open, unless it was decided.
+A producer that initializes with an id fences the producer before it, and the coordinator then
+aborts what that one had open, unless its end is decided.
+
+Law: no id is created, and no producer fenced, if nothing is open. InitProducerId creates ids, so
+the coordinator is asked what there is first.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 PATIENCE_S = 60.0
 _PAUSE_S = 0.1
 _DECISIONS = ("PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-# Of the producer that comes here, which writes nothing: no broker finds this too long.
+# The producer that takes the id over writes nothing: no broker finds this too long.
 _TIMEOUT_MS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedId:
-    """A transactional id when it was looked at first and last, and the state that showed in between
-    how its transaction ends; None if none was open, or none did.
+    """A transactional id as it was first and last seen. `decided` is the state seen in between that
+    says how its transaction ends; None if none was open, or no such state was seen.
 
-    While `after` is the same transaction still, partitions were waited for in vain.
+    If `after` is still the same open transaction, waiting for its partitions took too long.
     """
 
     before: DescribedTransaction
@@ -38,12 +40,11 @@ class AbortedId:
 
     @property
     def is_commit(self) -> bool:
-        """Whether its producer had decided so."""
         return self.decided is not None and self.decided.endswith("Commit")
 
     @property
     def is_ended(self) -> bool:
-        """Whether all its partitions have been told, if one was open: the next may be by now."""
+        """Whether all partitions have their markers; the next transaction may be open by now."""
         is_next = self.after.state == UNDECIDED and (
             self.decided is not None or self.after.start_ms != self.before.start_ms
         )
@@ -51,27 +52,23 @@ class AbortedId:
 
 
 def abort_what_is_open(
-    links: ClusterLinks,
-    name: str,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    now_s: Callable[[], float] = time.monotonic,
+    links: ClusterLinks, name: str, *, now_s: Callable[[], float] = time.monotonic
 ) -> AbortedId | None:
-    """Abort it, and wait up to PATIENCE_S until all its partitions have been told; None if
-    nobody uses the id.
+    """Abort the open transaction of an id, and wait up to PATIENCE_S until all its partitions have
+    their markers; None if nobody uses the id.
 
     Raises OSError, KafkaError, ClientError.
     """
     give_up_s = now_s() + PATIENCE_S
-    before = describe_transaction(links, name, sleep)
+    before = describe_transaction(links, name)
     if before is None:
         return None
     done = AbortedId(before, before, None)
     while not done.is_ended and now_s() < give_up_s:
         if done.after.state == UNDECIDED:
-            _shut_out(links, name, sleep)
-        sleep(_PAUSE_S)
-        after = describe_transaction(links, name, sleep)
+            _shut_out(links, name)
+        links.sleep(_PAUSE_S)
+        after = describe_transaction(links, name)
         if after is None:  # the coordinator has forgotten an id that had expired
             break
         decided = after.state if after.state in _DECISIONS else done.decided
@@ -79,11 +76,9 @@ def abort_what_is_open(
     return done
 
 
-def _shut_out(links: ClusterLinks, name: str, sleep: Callable[[float], None]) -> None:
+def _shut_out(links: ClusterLinks, name: str) -> None:
     request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=_TIMEOUT_MS)
-    answer = ask_coordinator(
-        links, name, request, lambda found: (found.error_code,), sleep, TRANSACTIONAL_ID
-    )
+    _, answer = ask_coordinator(links, name, request, TRANSACTIONAL_ID)
     code = ErrorCode(answer.error_code)
     if code not in (ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS):
         raise KafkaError(code, f"transactional id {name}")

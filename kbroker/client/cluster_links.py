@@ -79,7 +79,7 @@ class ClusterLinks:
         self.bootstrap = bootstrap
         self._settings = settings_of(bootstrap)
         self._tell = tell
-        self._sleep = sleep
+        self.sleep = sleep
         self._nodes: dict[int, tuple[str, int]] = {}
         self._controller_id = NO_CONTROLLER
         self._links: dict[tuple[str, int], BrokerLink] = {}
@@ -141,7 +141,7 @@ class ClusterLinks:
                 raise ClientError(_refusal(name, view.code))
             if is_over:
                 return view if view.leaders else None
-            self._sleep(_PAUSE_S)
+            self.sleep(_PAUSE_S)
 
     def _controller_knows(self, name: str) -> bool:
         if len(self._nodes) < 2:
@@ -221,7 +221,7 @@ class ClusterLinks:
                 if not is_told and now_s - began_s > _TOLD_AFTER_S:
                     is_told = True
                     self._tell(f"the offsets of {view.name} cannot be had now: {error}; waiting")
-            self._sleep(_PAUSE_S)
+            self.sleep(_PAUSE_S)
             view = self.topic(view.name)
 
     def ask_any(self, request: Message) -> Any:

@@ -1,14 +1,14 @@
-"""Requests that one broker of a cluster answers and no other: its controller, or the coordinator of
-a group or a transactional id. Each is asked again for a while where it is just being found.
+"""Requests that only one broker of a cluster answers: its controller, or the coordinator of a group
+or a transactional id. A broker that has just been elected is waited for.
 
-Law: only what was not sent, or what its broker refused whole, is asked again: it may be a change as
-well as a question.
+Law: a request is sent again only if it was not sent, or if its broker refused it whole, because it
+may be a change.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from kbroker.model import (
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
 )
+from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import Message
 
@@ -34,7 +35,9 @@ _MOST_NAMED = 10
 
 
 class Coordinated(NamedTuple):
-    """What has coordinators: how FindCoordinator and people name it, and where it is kept."""
+    """A kind of thing that has coordinators: how FindCoordinator and people name it, and where
+    brokers keep it.
+    """
 
     key_type: int
     noun: str
@@ -60,13 +63,11 @@ _ELSEWHERE = (  # the coordinator is another broker, or not ready yet
 )
 
 
-def ask_controller(
-    links: ClusterLinks, request: Message, sleep: Callable[[float], None] = time.sleep
-) -> Any:
-    """The controller's answer.
+def ask_controller(links: ClusterLinks, request: Message) -> Any:
+    """Return the controller's answer.
 
-    Raises ClientError where there is none or it cannot be reached, OSError if its answer got
-    lost.
+    Raises ClientError if there is no controller or it cannot be reached, OSError if its answer
+    got lost.
     """
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
@@ -91,11 +92,11 @@ def ask_controller(
                 "reach its ZooKeeper, and try again",
                 trouble=Trouble.NO_CONTROLLER,
             )
-        sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
 
 
 def _ask_on(links: ClusterLinks, link: BrokerLink, request: Message) -> Any:
-    """Ask on a link, which is given up where the answer got lost: it could still come."""
+    """Ask on a link, and give the link up if the answer gets lost: it could still come."""
     try:
         return link.ask(request)
     except OSError:
@@ -104,31 +105,12 @@ def _ask_on(links: ClusterLinks, link: BrokerLink, request: Message) -> Any:
 
 
 def ask_coordinator(
-    links: ClusterLinks,
-    name: str,
-    request: Message,
-    codes_in: Callable[[Any], Iterable[int]],
-    sleep: Callable[[float], None] = time.sleep,
-    kind: Coordinated = GROUP,
-) -> Any:
-    """The answer of the coordinator of a group, or what else has one; `codes_in` gives the error
-    codes in an answer.
-
-    Raises ClientError or KafkaError where there is no coordinator, and OSError if it does not
-    answer.
-    """
-    return ask_coordinator_by_id(links, name, request, codes_in, sleep, kind)[1]
-
-
-def ask_coordinator_by_id(
-    links: ClusterLinks,
-    name: str,
-    request: Message,
-    codes_in: Callable[[Any], Iterable[int]],
-    sleep: Callable[[float], None] = time.sleep,
-    kind: Coordinated = GROUP,
+    links: ClusterLinks, name: str, request: Message, kind: Coordinated = GROUP
 ) -> tuple[int, Any]:
-    """As `ask_coordinator`, with the id of the broker that answered."""
+    """Return the id of the broker that coordinates a group or a transactional id, and its answer.
+
+    Raises ClientError or KafkaError if there is no coordinator, and OSError if it does not answer.
+    """
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
         place = _found(links, name, kind)
@@ -140,7 +122,7 @@ def ask_coordinator_by_id(
             except ConnectionRefusedError as error:
                 refusal = error
             else:
-                elsewhere = [found for found in codes_in(answer) if found in _ELSEWHERE]
+                elsewhere = [found for found in error_codes(answer) if found in _ELSEWHERE]
                 if not elsewhere:
                     return place.node_id, answer
                 refusal = KafkaError(ErrorCode(elsewhere[0]), f"the coordinator of {name}")
@@ -148,10 +130,10 @@ def ask_coordinator_by_id(
             raise refusal
         if time.monotonic() > give_up_s:
             if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                check_coordinator_partition(links, name, sleep, kind)
+                check_coordinator_partition(links, name, kind)
             raise refusal
-        links.describe([])  # where the brokers are now
-        sleep(_PAUSE_S)
+        links.describe([])  # learns where the brokers are now
+        links.sleep(_PAUSE_S)
 
 
 def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
@@ -161,10 +143,11 @@ def _found(links: ClusterLinks, name: str, kind: Coordinated) -> Any:
     return place
 
 
-def check_all_told(links: ClusterLinks, kind: Coordinated) -> None:
-    """Raises ClientError if brokers cannot name all groups, or what else has coordinators, as a
-    partition that keeps some of them has no leader, or one that was silent when it was asked;
-    OSError if no broker answers.
+def check_all_listed(links: ClusterLinks, kind: Coordinated) -> None:
+    """Check that the brokers could name all groups, or all transactional ids.
+
+    Raises ClientError if a partition that keeps some of them has no leader, or its leader was
+    silent when it was asked; OSError if no broker answers.
     """
     leaders = links.topic(kind.topic).leaders
     dark = [number for number, leader in leaders.items() if leader == NO_LEADER]
@@ -188,14 +171,11 @@ def _places(kind: Coordinated, numbers: Sequence[int]) -> str:
     return f"{places} and {more} more" if more > 0 else places
 
 
-def check_coordinator_partition(
-    links: ClusterLinks,
-    name: str,
-    sleep: Callable[[float], None] = time.sleep,
-    kind: Coordinated = GROUP,
-) -> None:
-    """Raises ClientError if the partition that a group, or what else has a coordinator, belongs
-    to has no leader, or its topic cannot be made, and OSError if no broker answers.
+def check_coordinator_partition(links: ClusterLinks, name: str, kind: Coordinated = GROUP) -> None:
+    """Check that the partition which decides who coordinates a group or a transactional id can
+    have a leader.
+
+    Raises ClientError if it has none, or if its topic cannot be made; OSError if no broker answers.
     """
     leaders = links.topic(kind.topic).leaders
     give_up_s = time.monotonic() + _PATIENCE_S
@@ -214,7 +194,7 @@ def check_coordinator_partition(
             raise ClientError(
                 f"{kind.noun} {name} has no coordinator now: {reason}", trouble=Trouble.NO_LEADER
             )
-        sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
         leaders = links.topic(kind.topic).leaders
     partition = abs(java_hash(name)) % max(len(leaders), 1)
     if leaders.get(partition) == NO_LEADER:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
-from kbroker.client.jaas_login import jaas_fields
 from kbroker.client.property_names import (
     OTHER_FAMILIES,
     OTHER_NAMES,
@@ -57,6 +56,8 @@ _NAMES = {
     _TRUST_TYPE, _CERTIFICATE_FILE, _CERTIFICATE_TEXT, _KEY_FILE, _KEY_TEXT, _KEY_PHRASE,
     _STORE_FILE, _STORE_TYPE, _HOST_CHECK, _CHECK, _CLIENT_ID, _REQUEST_MS, _CONNECT_MS,
 } | _PASSWORDS_OF_STORES  # fmt: skip
+_MODULE = re.compile(r"\s*[\w.]*(?:Plain|Scram)LoginModule\s+required\b(.*);\s*", re.DOTALL)
+_FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
 _NAME = re.compile(r"[a-z][a-z0-9._-]*")
 
 # Who gives one of them asks for TLS or a login, and would get neither without a protocol.
@@ -185,6 +186,23 @@ def _login(values: Mapping[str, str]) -> Login:
         missing = _USERNAME if not username else _PASSWORD
         raise _refusal(f"{missing} is missing: give it, or username and password in {_JAAS}")
     return Login(mechanism=mechanism, username=username, password=password)
+
+
+def jaas_fields(text: str) -> dict[str, str] | None:
+    """Return the fields of a PLAIN or SCRAM login in `sasl.jaas.config`; None if it is neither, or
+    lacks a name or a password.
+
+    >>> jaas_fields('a.PlainLoginModule required username="ann" password=secret;')
+    {'username': 'ann', 'password': 'secret'}
+    """
+    module = _MODULE.fullmatch(text)
+    if module is None:
+        return None
+    fields = {
+        name: re.sub(r"\\(.)", r"\1", double or single) or bare
+        for name, double, single, bare in _FIELD.findall(module[1])
+    }
+    return fields if {"username", "password"} <= fields.keys() else None
 
 
 def _tls(values: Mapping[str, str]) -> Tls:

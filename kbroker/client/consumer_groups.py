@@ -1,28 +1,28 @@
-"""Consumer groups: which there are, who is in them, what they have committed, and changes to that.
+"""Consumer groups: their names, members and committed offsets, and changes to those.
 
-The groups of both protocols: what DescribeGroups does not know may be a group of KIP-848, which has
-a request of its own.
+Covers both protocols: a group that DescribeGroups does not know may be one of KIP-848, which has a
+request of its own.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import ask_coordinator, ask_coordinator_by_id
+from kbroker.client.cluster_requests import ask_coordinator
+from kbroker.client.topic_rows import by_topic, rows_of
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message, Struct, message, wire
 
-# Groups of kbroker's jobs say how far these are: restores, mirrors, rules.
+# In these groups kbroker's own jobs keep how far they are.
 OF_JOBS = ("kbroker-restore-", "kbroker-mirror-", "kbroker-rules-")
 _UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
 _CONSUMER_PROTOCOLS = ("consumer", "")
@@ -31,11 +31,9 @@ _VERSION_BYTES = 2
 
 @message(key=None, versions="0")
 class _Assignment(Message):
-    """What the leader of a classic group gives a member: every version begins like this."""
+    """The assignment that the leader of a classic group gives a member; every version begins so."""
 
     class Topic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -44,7 +42,7 @@ class _Assignment(Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member of a group, and the partitions it was given."""
+    """A member of a group, with the partitions assigned to it."""
 
     member_id: str
     client_id: str
@@ -55,9 +53,9 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroup:
-    """A group: state, members, and the next offset to read of each partition that it reads or has
-    offsets of (None: nothing is committed). `coordinator` is the id of a broker; `strategy` says
-    how partitions are given to members, and is empty if nothing is.
+    """A group. `committed` holds the next offset of each partition that it reads or has offsets
+    for (None: nothing is committed); `coordinator` is the id of a broker; `strategy` names the
+    assignor, empty if none was chosen.
     """
 
     name: str
@@ -69,22 +67,21 @@ class ConsumerGroup:
 
     @property
     def owners(self) -> dict[TopicPartition, GroupMember]:
-        """Who reads each partition that a member was given."""
         return {place: member for member in self.members for place in member.partitions}
 
     @property
     def member_count(self) -> int | None:
-        """None if the cluster knows no members of such a group."""
+        """How many members there are; None if the cluster knows no such group."""
         return None if self.state == _UNKNOWN_STATE else len(self.members)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the cluster knows neither members nor offsets of it."""
+        """Whether the cluster knows neither members nor offsets of the group."""
         return self.state == _UNKNOWN_STATE and not self.committed
 
 
 def listed_groups(links: ClusterLinks) -> list[ListGroupsResponse.ListedGroup]:
-    """The groups of all brokers by name. Raises OSError if no broker answers."""
+    """Return the groups of all brokers, sorted by name. Raises OSError if no broker answers."""
     found = []
     failure: OSError | None = None
     answers = 0
@@ -104,7 +101,7 @@ def listed_groups(links: ClusterLinks) -> list[ListGroupsResponse.ListedGroup]:
 
 
 def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
-    """A group with members and offsets; one that does not exist is unknown.
+    """Read a group with its members and offsets; `is_unknown` if there is none.
 
     Raises OSError and KafkaError.
     """
@@ -116,94 +113,73 @@ def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
 def commit_offsets(
     links: ClusterLinks, name: str, offsets: Mapping[TopicPartition, int], note: str = ""
 ) -> dict[TopicPartition, ErrorCode]:
-    """Set offsets of a group without members, each with this note; what came of each. Raises
-    OSError, KafkaError.
-    """
-    from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+    """Set offsets of a group without members, each with this note, and return what came of each.
 
-    by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]]
-    by_topic = defaultdict(list)
-    for (topic, number), offset in offsets.items():
-        by_topic[topic].append(
-            OffsetCommitRequest.OffsetCommitRequestPartition(
-                partition_index=number, committed_offset=offset, committed_metadata=note
-            )
+    Raises OSError, KafkaError.
+    """
+    from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+
+    rows = {
+        place: OffsetCommitRequest.OffsetCommitRequestPartition(
+            partition_index=place.partition, committed_offset=offset, committed_metadata=note
         )
+        for place, offset in offsets.items()
+    }
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=partitions)
-        for topic, partitions in by_topic.items()
+        for topic, partitions in by_topic(rows).items()
     ]
-
-    def results(answer: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
-        return {
-            TopicPartition(topic.name, entry.partition_index): ErrorCode(entry.error_code)
-            for topic in answer.topics
-            for entry in topic.partitions
-        }
-
     request = OffsetCommitRequest(group_id=name, topics=topics)
-    return results(ask_coordinator(links, name, request, lambda answer: results(answer).values()))
+    _, answer = ask_coordinator(links, name, request)
+    return {place: ErrorCode(row.error_code) for place, row in rows_of(answer.topics)}
 
 
 def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
-    """Delete a group without members; what came of it. Raises OSError, KafkaError.
-
-    Where the answer got lost and the request was sent again, a group that is gone was deleted.
-    """
-    from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-
-    def code(answer: DeleteGroupsResponse) -> int:
-        return answer.results[0].error_code
+    """Delete a group without members, and return what came of it. Raises OSError, KafkaError."""
+    from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
 
     request = DeleteGroupsRequest(groups_names=[name])
-    found = ErrorCode(code(ask_coordinator(links, name, request, lambda answer: [code(answer)])))
-    if found == ErrorCode.GROUP_ID_NOT_FOUND and links.is_repeated(request):
-        return ErrorCode.NONE
-    return found
+    _, answer = ask_coordinator(links, name, request)
+    code = ErrorCode(answer.results[0].error_code)
+    # If the first answer got lost, the first request may have deleted it.
+    is_gone = code == ErrorCode.GROUP_ID_NOT_FOUND and links.is_repeated(request)
+    return ErrorCode.NONE if is_gone else code
 
 
 def delete_offsets(
     links: ClusterLinks, name: str, places: Iterable[TopicPartition]
 ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-    """Delete what a group has committed of these partitions: what came of it as a whole, and for
-    each where that is fine. Raises OSError, KafkaError.
+    """Delete the offsets that a group has committed for these partitions.
+
+    Returns what came of the request as a whole, and if that is fine, of each partition. Raises
+    OSError, KafkaError.
     """
     from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
 
-    by_topic: defaultdict[str, list[OffsetDeleteRequest.OffsetDeleteRequestPartition]]
-    by_topic = defaultdict(list)
-    for topic, number in places:
-        by_topic[topic].append(
-            OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=number)
-        )
+    rows = {
+        place: OffsetDeleteRequest.OffsetDeleteRequestPartition(partition_index=place.partition)
+        for place in places
+    }
     request = OffsetDeleteRequest(
         group_id=name,
         topics=[
             OffsetDeleteRequest.OffsetDeleteRequestTopic(name=topic, partitions=partitions)
-            for topic, partitions in by_topic.items()
+            for topic, partitions in by_topic(rows).items()
         ],
     )
-    answer = ask_coordinator(links, name, request, lambda answer: [answer.error_code])
-    return ErrorCode(answer.error_code), {
-        TopicPartition(topic.name, entry.partition_index): ErrorCode(entry.error_code)
-        for topic in answer.topics
-        for entry in topic.partitions
-    }
+    _, answer = ask_coordinator(links, name, request)
+    codes = {place: ErrorCode(row.error_code) for place, row in rows_of(answer.topics)}
+    return ErrorCode(answer.error_code), codes
 
 
 def lag(committed: int | None, end: int | None) -> int | None:
-    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
+    """Count the offsets between what is committed and the end, as Kafka's own tools do."""
     return None if committed is None or end is None else max(0, end - committed)
 
 
 def _described(links: ClusterLinks, name: str) -> ConsumerGroup:
-    """A group without what is committed."""
-    coordinator, answer = ask_coordinator_by_id(
-        links,
-        name,
-        DescribeGroupsRequest(groups=[name]),
-        lambda answer: [answer.groups[0].error_code],
-    )
+    """Describe a group, without what it has committed."""
+    coordinator, answer = ask_coordinator(links, name, DescribeGroupsRequest(groups=[name]))
     (group,) = answer.groups
     unknown = ConsumerGroup(name=name, state=_UNKNOWN_STATE, committed={}, coordinator=coordinator)
     if group.group_state == _UNKNOWN_STATE:
@@ -234,8 +210,8 @@ def _classic_member(
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Return the partitions that a classic member reads; none if it waits for its assignment, or
-    where its bytes have another layout.
+    """Return the partitions assigned to a classic member; none if it still waits for them, or if
+    the bytes have another layout.
     """
     try:
         found, _ = decode(_Assignment, 0, assignment, _VERSION_BYTES)
@@ -247,14 +223,12 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 
 def _of_new_protocol(links: ClusterLinks, name: str) -> ConsumerGroup | None:
-    """As `_described`, of a group of KIP-848; None if there is none."""
+    """Describe a group of KIP-848; None if there is none."""
     from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     request = ConsumerGroupDescribeRequest(group_ids=[name])
     with suppress(KafkaError):  # the broker has no such groups
-        coordinator, answer = ask_coordinator_by_id(
-            links, name, request, lambda answer: [answer.groups[0].error_code]
-        )
+        coordinator, answer = ask_coordinator(links, name, request)
         (group,) = answer.groups
         if group.error_code == ErrorCode.NONE:
             return ConsumerGroup(
@@ -285,25 +259,16 @@ def _new_member(member: Any) -> GroupMember:
 
 
 def committed_entries(links: ClusterLinks, name: str) -> dict[TopicPartition, Any]:
-    """Offsets that a group has committed, as OffsetFetch has them: `committed_offset`, and
+    """Return the rows of OffsetFetch for what a group has committed: `committed_offset`, and
     `metadata`, a note. Raises OSError, KafkaError.
     """
     wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
     request = OffsetFetchRequest(group_id=name, topics=None, groups=[wanted])
-
-    def group_of(answer: OffsetFetchResponse) -> Any:
-        return answer.groups[0] if answer.groups else answer  # one of many from version 8 on
-
-    answer = group_of(
-        ask_coordinator(links, name, request, lambda answer: [group_of(answer).error_code])
-    )
-    if answer.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-        raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {name}")
-    return {
-        TopicPartition(topic.name, entry.partition_index): entry
-        for topic in answer.topics
-        for entry in topic.partitions
-    }
+    _, answer = ask_coordinator(links, name, request)
+    group = answer.groups[0] if answer.groups else answer  # one of many from version 8 on
+    if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+        raise KafkaError(ErrorCode(group.error_code), f"offsets of group {name}")
+    return dict(rows_of(group.topics))
 
 
 def committed_offsets(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:

@@ -49,6 +49,28 @@ class FetchedBatch(NamedTuple):
         return self.start <= record.offset < min(end, self.header.next_offset)
 
 
+class AbortedTransactions:
+    """The batches of a partition in one answer to a read_committed fetch that are not records.
+
+    A broker names aborted transactions by producer id and first offset; each lasts until its
+    marker (KIP-98).
+    """
+
+    def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
+        """`transactions`: their producer ids and first offsets."""
+        self._to_come = sorted(transactions, key=lambda entry: entry[1], reverse=True)
+        self._aborted: set[int] = set()  # producers, up to their next marker
+
+    def hides(self, header: BatchHeader) -> bool:
+        """Whether the records of this batch were aborted; batches are asked about in order."""
+        while self._to_come and self._to_come[-1][1] <= header.last_offset:
+            self._aborted.add(self._to_come.pop()[0])
+        if header.is_control:
+            self._aborted.discard(header.producer_id)
+            return False  # no reader takes it for records
+        return header.is_transactional and header.producer_id in self._aborted
+
+
 def fetched_batches(
     place: TopicPartition, view: memoryview, position: int, end: int | None
 ) -> Iterator[FetchedBatch]:

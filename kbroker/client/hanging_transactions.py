@@ -1,15 +1,14 @@
 """Hanging transactions: open in a partition, and no coordinator will ever end them (KIP-664).
 
-Law: a transaction that is called hanging will be aborted, so nobody is called so by mistake. All
-coordinators are heard, after the partitions were asked; and the partitions are asked again after
-them: what is still open there as it was, and was not known in between, is known to nobody.
+Law: a transaction that is reported as hanging will be aborted, so none is reported by mistake. The
+partitions are asked first, then all coordinators, then the partitions again: a transaction that is
+still open there as it was, and that no coordinator knew in between, has no owner.
 """
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kbroker.client.client_error import ClientError
@@ -29,7 +28,7 @@ _NOTHING_OPEN = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """What a producer has open in a partition; `last_timestamp_ms` is Unix time."""
+    """A transaction that is open in a partition; `last_timestamp_ms` is Unix time."""
 
     place: TopicPartition
     producer_id: int
@@ -41,7 +40,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class OwnedTransaction:
-    """A transaction that its coordinator will end, and the partitions where it was found open."""
+    """A transaction that its coordinator will end, and the partitions in which it is open."""
 
     owner: DescribedTransaction
     places: tuple[TopicPartition, ...]
@@ -49,11 +48,11 @@ class OwnedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What hangs; what coordinators will end, the oldest first; what no coordinator knows, but is
-    too young to be called hanging; and the partitions that could not be searched, with the reason
-    where a broker gave one.
+    """What a search found. `owned`: those that coordinators will end, the oldest first. `unowned`:
+    those that no coordinator knows, but that are too young to count as hanging. `refused`: the
+    partitions that could not be searched, and why if a broker said so.
 
-    `unknown_owners`: why coordinators could not be asked, where nothing was old enough to hang.
+    `unknown_owners`: why coordinators could not be asked; only if nothing is old enough to hang.
     """
 
     hanging: list[OpenTransaction]
@@ -68,13 +67,11 @@ def find_hanging(
     leaders: Mapping[TopicPartition, int],
     now_ms: int,
     idle_ms: int,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> Search:
-    """The open transactions of these partitions: those that coordinators will end, and the others,
-    which hang when they wrote nothing for so long; `now_ms` is Unix time.
+    """Search these partitions for open transactions that no coordinator will end. They hang if
+    nothing was written for `idle_ms`; `now_ms` is Unix time.
 
-    Raises ClientError if one may hang and not all coordinators can be heard, OSError,
-    KafkaError.
+    Raises ClientError if one may hang and not all coordinators can be asked, OSError, KafkaError.
     """
     found = producers_of(links, leaders)
     is_open = [
@@ -85,11 +82,11 @@ def find_hanging(
     ]
 
     def is_old(each: OpenTransaction) -> bool:
-        # A producer may name a time that is to come: that does not say when it wrote.
+        # A producer may give a time in the future, which does not say when it wrote.
         return abs(now_ms - each.last_timestamp_ms) > idle_ms
 
     try:
-        owners = _owners(links, {each.producer_id for each in is_open}, sleep)
+        owners = _owners(links, {each.producer_id for each in is_open})
     except (ClientError, KafkaError) as error:
         if any(map(is_old, is_open)):
             raise
@@ -118,7 +115,7 @@ def find_hanging(
 def open_transactions(
     place: TopicPartition, producers: Iterable[Producer]
 ) -> list[OpenTransaction]:
-    """Those among what a partition remembers of its producers."""
+    """Return the open transactions among the producers that a partition remembers."""
     return [
         OpenTransaction(
             place=place,
@@ -134,16 +131,12 @@ def open_transactions(
 
 
 def owner_of(
-    links: ClusterLinks,
-    place: TopicPartition,
-    producer_id: int,
-    sleep: Callable[[float], None] = time.sleep,
+    links: ClusterLinks, place: TopicPartition, producer_id: int
 ) -> DescribedTransaction | None:
-    """The transaction whose coordinator will end what this producer has open here; None: it hangs.
-
-    Raises as `find_hanging`.
+    """Return the transaction whose coordinator will end what this producer has open here; None if
+    it hangs. Raises what `find_hanging` raises.
     """
-    return _owners(links, [producer_id], sleep).get((producer_id, place))
+    return _owners(links, [producer_id]).get((producer_id, place))
 
 
 def _owned(
@@ -178,15 +171,15 @@ def _identity(transaction: OpenTransaction) -> tuple[TopicPartition, int, int, i
 
 
 def _owners(
-    links: ClusterLinks, producer_ids: Collection[int], sleep: Callable[[float], None]
+    links: ClusterLinks, producer_ids: Collection[int]
 ) -> dict[tuple[int, TopicPartition], DescribedTransaction]:
-    """Transactions that wait for their end, by producer id and partition."""
+    """Return the transactions that still wait for their end, by producer id and partition."""
     if not producer_ids:
         return {}
-    listed = all_transactions(links, producer_ids, sleep)
+    listed = all_transactions(links, producer_ids)
     return {
         (each.producer_id, place): each
-        for each in describe_listed(links, listed, sleep)
+        for each in describe_listed(links, listed)
         if each.is_open
         for place in each.partitions
     }

@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kbroker.client.aborted_transactions import AbortedTransactions
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.exit_code import ExitCode
-from kbroker.client.fetch_troubles import Troubles
-from kbroker.client.fetched_batches import FetchedBatch, fetched_batches, records_of
-from kbroker.client.open_waits import OpenWaits
+from kbroker.client.fetch_troubles import OpenWaits, Troubles
+from kbroker.client.fetched_batches import (
+    AbortedTransactions,
+    FetchedBatch,
+    fetched_batches,
+    records_of,
+)
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -218,7 +221,7 @@ class RecordFetcher:
             for data in topic.partitions
             for place in [TopicPartition(topic.topic, data.partition_index)]
             if data.error_code == ErrorCode.NONE and place in self._positions
-            if self._open_waits.is_to_tell(place, self._positions[place], data, now_s)
+            if self._open_waits.is_news(place, self._positions[place], data, now_s)
         }
         if held:
             self._tell_held(held)

@@ -1,22 +1,22 @@
-"""What topics hold: where their partitions and leader epochs begin and end, and how many bytes they
-take.
+"""Figures of topics: the offsets at which partitions and leader epochs begin and end, and sizes.
 
-Law: one question per broker, however many partitions there are, so that a large cluster costs a few
-requests. Where there is no answer (from a broker that is gone, of a partition without a leader, of
-sizes that this user may not see), the figure is left out and the others stay; the links know which
-brokers were silent. Only `ends_of` waits, for commands that can do nothing without an end.
+Law: each broker gets one request, however many partitions it leads, so that a large cluster costs
+few. A figure that nobody gives (a broker is gone, a partition has no leader, a user may not see
+sizes) is left out, and the others stay; the links know which brokers were silent. Only `ends_of`
+waits, for commands that can do nothing without an end.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView, unknown_end
+from kbroker.client.topic_rows import numbers_by_topic, rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -29,46 +29,40 @@ FoundOffset = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
-# A new leader does not know the end before its followers have fetched; the second is what clients
-# without the first are told.
+# A new leader does not know the end before its followers have fetched; clients too old for the
+# first code get the second.
 _NOT_YET = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Where partitions end, and the `codes` of those whose leaders do not tell it."""
+    """The ends of partitions, and the `codes` of those whose leaders refuse."""
 
     offsets: Mapping[TopicPartition, int]
     codes: Mapping[TopicPartition, ErrorCode]
 
     @property
     def trouble(self) -> Trouble | None:
-        """Where more is said of the codes."""
         is_unknown = ErrorCode.OFFSET_NOT_AVAILABLE in self.codes.values()
         return Trouble.NOT_ENOUGH_REPLICAS if is_unknown else None
 
     def refusal(self, place: TopicPartition) -> str:
-        """The sentence about a partition whose offsets were not told."""
+        """Return the sentence about a partition whose offsets are not known."""
         code = self.codes.get(place)
         if code is None:
             return f"{place}: no leader answers"
         if code == ErrorCode.OFFSET_NOT_AVAILABLE:
             return unknown_end(str(place), code)
-        return f"{place}: its leader does not tell where it ends ({code.name})"
+        return f"{place}: its leader does not say where it ends ({code.name})"
 
 
 def leaders_of(topics: Iterable[Described]) -> dict[TopicPartition, int]:
-    """The leader of each partition that has one."""
-    return {
-        TopicPartition(topic.name or "", partition.partition_index): partition.leader_id
-        for topic in topics
-        for partition in topic.partitions
-        if partition.leader_id != NO_LEADER
-    }
+    """Return the leader of each partition that has one."""
+    return {place: row.leader_id for place, row in rows_of(topics) if row.leader_id != NO_LEADER}
 
 
 def leaders_in(views: Iterable[TopicView]) -> dict[TopicPartition, int]:
-    """As `leaders_of`, of views."""
+    """Return the leader of each partition of these views that has one."""
     return {
         TopicPartition(view.name, number): leader
         for view in views
@@ -84,8 +78,8 @@ def offsets_at(
     *,
     only_committed: bool = False,
 ) -> Mapping[TopicPartition, int]:
-    """Offsets at EARLIEST, LATEST, or Unix ms (-1: no record is as late); `only_committed`: up to
-    the first open transaction.
+    """Return the offsets at EARLIEST, LATEST, or Unix ms (-1: no record is as late);
+    `only_committed`: up to the first open transaction.
     """
     found = found_at(links, leaders, moment, only_committed=only_committed)
     return {place: entry.offset for place, entry in found.items()}
@@ -98,16 +92,18 @@ def found_at(
     *,
     only_committed: bool = False,
 ) -> Mapping[TopicPartition, FoundOffset]:
-    """As `offsets_at`, also at MAX_TIMESTAMP, with timestamps (Unix ms) and leader epochs."""
+    """Return the rows that `offsets_at` reads: also at MAX_TIMESTAMP, with timestamps (Unix ms) and
+    leader epochs.
+    """
     return _asked(links, leaders, moment, only_committed=only_committed).found
 
 
 def all_offsets(
     links: ClusterLinks, views: Iterable[TopicView], moment: int, *, only_committed: bool
 ) -> dict[TopicPartition, int]:
-    """As `offsets_at`, of all partitions: those that do not answer are waited for.
+    """Return the offsets of all partitions, waiting for leaders that do not answer.
 
-    Raises as `ClusterLinks.offsets`.
+    Raises what `ClusterLinks.offsets` raises.
     """
     views = list(views)
     found = dict(offsets_at(links, leaders_in(views), moment, only_committed=only_committed))
@@ -119,12 +115,8 @@ def all_offsets(
     return found
 
 
-def ends_of(
-    links: ClusterLinks,
-    leaders: Mapping[TopicPartition, int],
-    sleep: Callable[[float], None] = time.sleep,
-) -> Ends:
-    """The end of each partition; a leader that does not know it yet is asked again for a while."""
+def ends_of(links: ClusterLinks, leaders: Mapping[TopicPartition, int]) -> Ends:
+    """Return the end of each partition; a leader that does not know it yet is asked again."""
     give_up_s = time.monotonic() + _PATIENCE_S
     offsets: dict[TopicPartition, int] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -137,7 +129,7 @@ def ends_of(
         waiting = {place: leaders[place] for place, code in codes.items() if code in _NOT_YET}
         if not waiting or time.monotonic() > give_up_s:
             return Ends(offsets=offsets, codes=codes)
-        sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
 
 
 class _Answer(NamedTuple):
@@ -152,7 +144,6 @@ def _asked(
     *,
     only_committed: bool = False,
 ) -> _Answer:
-    """Ask the leaders, once."""
     found: dict[TopicPartition, FoundOffset] = {}
     codes: dict[TopicPartition, ErrorCode] = {}
     for leader, partitions in _by_leader(leaders).items():
@@ -173,13 +164,11 @@ def _asked(
             answer = links.ask(leader, request)
         except (OSError, ClientError, KafkaError):  # gone, or older than this moment
             continue
-        for topic in answer.topics:
-            for entry in topic.partitions:
-                place = TopicPartition(topic.name, entry.partition_index)
-                if entry.error_code == ErrorCode.NONE:
-                    found[place] = entry
-                else:
-                    codes[place] = ErrorCode(entry.error_code)
+        for place, row in rows_of(answer.topics):
+            if row.error_code == ErrorCode.NONE:
+                found[place] = row
+            else:
+                codes[place] = ErrorCode(row.error_code)
     return _Answer(found, codes)
 
 
@@ -188,7 +177,7 @@ def epoch_ends(
     leaders: Mapping[TopicPartition, int],
     epochs: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """Where leader epochs end in the logs of their partitions (KIP-320)."""
+    """Return the offsets at which leader epochs end (KIP-320)."""
     found: dict[TopicPartition, int] = {}
     led = {place: leaders[place] for place in epochs if place in leaders}
     for leader, topics in _by_leader(led).items():
@@ -223,7 +212,7 @@ def epoch_ends(
 def sizes_of(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Bytes of the leader's replica of each partition."""
+    """Return the size of the leader's replica of each partition, in bytes."""
     found: dict[TopicPartition, int] = {}
     for leader, partitions in _by_leader(leaders).items():
         topics = [
@@ -235,20 +224,18 @@ def sizes_of(
         except (OSError, ClientError, KafkaError):  # gone, or older than this request
             continue
         found |= {
-            place: entry.partition_size
+            place: row.partition_size
             for directory in answer.results
-            for topic in directory.topics
-            for entry in topic.partitions
-            for place in [TopicPartition(topic.name, entry.partition_index)]
-            if leaders.get(place) == leader and not entry.is_future_key
+            for place, row in rows_of(directory.topics)
+            if leaders.get(place) == leader and not row.is_future_key
         }
     return found
 
 
 def _by_leader(leaders: Mapping[TopicPartition, int]) -> dict[int, dict[str, list[int]]]:
-    """Partitions by leader and topic."""
-    found: defaultdict[int, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for (topic, number), leader in leaders.items():
+    """Group the numbers of partitions by leader and topic."""
+    found: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for place, leader in leaders.items():
         if leader != NO_LEADER:
-            found[leader][topic].append(number)
-    return {leader: dict(topics) for leader, topics in found.items()}
+            found[leader].append(place)
+    return {leader: numbers_by_topic(places) for leader, places in found.items()}

@@ -1,21 +1,22 @@
-"""Transactions as brokers tell of them: which ids there are, what each has open, what partitions
-remember of producers; and the end of one in a single partition (KIP-664).
+"""Transactions as brokers report them: transactional ids, what each has open, and the producers
+that partitions remember. Also aborts a transaction in a single partition (KIP-664).
 
-Law: who asks which transactions there are must know whether that is all of them: a coordinator that
-is silent, or reads its log still, has ids that nobody else knows.
+Law: a caller that lists transactions must know whether the list is complete, because a coordinator
+that is silent, or is still loading, has ids that no other broker knows.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator_by_id, check_all_told
+from kbroker.client.cluster_requests import TRANSACTIONAL_ID, ask_coordinator, check_all_listed
+from kbroker.client.topic_rows import numbers_by_topic, rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.describe_producers import (
@@ -46,7 +47,7 @@ EntryT = TypeVar("EntryT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedTransaction:
-    """A transactional id, and the broker that coordinates it."""
+    """A transactional id, and the id of the broker that coordinates it."""
 
     transactional_id: str
     coordinator: int
@@ -56,7 +57,7 @@ class ListedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedTransaction:
-    """What a coordinator has stored of a transactional id; `start_ms` is Unix time, None if no
+    """A transactional id as its coordinator stores it; `start_ms` is Unix time, None if no
     transaction is open.
     """
 
@@ -71,13 +72,13 @@ class DescribedTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether partitions wait for its end."""
+        """Whether partitions still wait for the end of a transaction."""
         return self.state in OPEN_STATES
 
     @property
     def times_out_ms(self) -> int | None:
-        """Unix time from which on its coordinator aborts it; None if none is open, or how it
-        ends is decided.
+        """The Unix time after which the coordinator aborts the transaction; None if none is open,
+        or its end is decided.
         """
         if self.start_ms is None or self.state != UNDECIDED:
             return None
@@ -91,11 +92,10 @@ def listed_transactions(
     links: ClusterLinks,
     states: Collection[str] = (),
     producer_ids: Collection[int] = (),
-    sleep: Callable[[float], None] = time.sleep,
 ) -> list[ListedTransaction]:
-    """The ids of all brokers that answer, by name; `silent` of `links` has the brokers that do not.
+    """Return the ids of all brokers that answer, sorted by name; `links.silent` has the others.
 
-    Raises OSError where no broker answers, KafkaError if one refuses.
+    Raises OSError if no broker answers, KafkaError if one refuses.
     """
     request = ListTransactionsRequest(
         state_filters=list(states), producer_id_filters=list(producer_ids)
@@ -103,7 +103,7 @@ def listed_transactions(
     found: list[ListedTransaction] = []
     for broker in links.describe([]).brokers:
         try:
-            answer = _loaded(links, broker.node_id, request, sleep)
+            answer = _loaded(links, broker.node_id, request)
         except OSError:
             continue
         found += [
@@ -119,12 +119,9 @@ def listed_transactions(
 
 
 def _loaded(
-    links: ClusterLinks,
-    broker_id: int,
-    request: ListTransactionsRequest,
-    sleep: Callable[[float], None],
+    links: ClusterLinks, broker_id: int, request: ListTransactionsRequest
 ) -> ListTransactionsResponse:
-    """The answer of a broker once it has read its log."""
+    """Return the answer of a broker once it has loaded its transactions."""
     give_up_s = time.monotonic() + _PATIENCE_S
     while True:
         answer: ListTransactionsResponse = links.ask(broker_id, request)
@@ -134,45 +131,33 @@ def _loaded(
         is_waiting = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if not is_waiting or time.monotonic() > give_up_s:
             raise KafkaError(code, f"the transactions of broker {broker_id}")
-        sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
 
 
-def all_transactions(
-    links: ClusterLinks,
-    producer_ids: Collection[int],
-    sleep: Callable[[float], None] = time.sleep,
-) -> list[ListedTransaction]:
-    """The ids of these producers, wherever they are coordinated.
+def all_transactions(links: ClusterLinks, producer_ids: Collection[int]) -> list[ListedTransaction]:
+    """Return the ids of these producers, wherever they are coordinated.
 
     Raises ClientError if a coordinator does not answer or is missing, and KafkaError.
     """
-    found = listed_transactions(links, producer_ids=producer_ids, sleep=sleep)
+    found = listed_transactions(links, producer_ids=producer_ids)
     brokers = sorted({broker.node_id for broker in links.describe([]).brokers} & set(links.silent))
     if brokers:
         raise ClientError(
-            f"broker {brokers[0]} does not tell which transactions it coordinates: "
+            f"broker {brokers[0]} does not say which transactions it coordinates: "
             f"{links.silent[brokers[0]]}",
             trouble=Trouble.ADVERTISED_ADDRESS,
         )
-    check_all_told(links, TRANSACTIONAL_ID)
+    check_all_listed(links, TRANSACTIONAL_ID)
     return found
 
 
-def describe_transaction(
-    links: ClusterLinks, name: str, sleep: Callable[[float], None] = time.sleep
-) -> DescribedTransaction | None:
-    """A transactional id; None if nobody uses it.
+def describe_transaction(links: ClusterLinks, name: str) -> DescribedTransaction | None:
+    """Describe a transactional id; None if nobody uses it.
 
     Raises OSError, KafkaError, ClientError.
     """
-
-    def codes(answer: DescribeTransactionsResponse) -> list[int]:
-        return [each.error_code for each in answer.transaction_states]
-
     request = DescribeTransactionsRequest(transactional_ids=[name])
-    coordinator, answer = ask_coordinator_by_id(
-        links, name, request, codes, sleep, TRANSACTIONAL_ID
-    )
+    coordinator, answer = ask_coordinator(links, name, request, TRANSACTIONAL_ID)
     (state,) = answer.transaction_states
     if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return None
@@ -182,11 +167,9 @@ def describe_transaction(
 
 
 def describe_listed(
-    links: ClusterLinks,
-    listed: Iterable[ListedTransaction],
-    sleep: Callable[[float], None] = time.sleep,
+    links: ClusterLinks, listed: Iterable[ListedTransaction]
 ) -> Iterator[DescribedTransaction]:
-    """Those that are still there, with few requests where their coordinators have not moved.
+    """Describe the ids that are still there, with few requests as long as coordinators stay.
 
     Raises OSError, KafkaError, ClientError.
     """
@@ -201,7 +184,7 @@ def describe_listed(
                 if state.error_code == ErrorCode.NONE:
                     found = _described(coordinator, state)
                 elif state.error_code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                    found = describe_transaction(links, state.transactional_id, sleep)
+                    found = describe_transaction(links, state.transactional_id)
                 if found is not None:
                     yield found
 
@@ -234,10 +217,11 @@ def _described(
 def producers_of(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, list[Producer] | KafkaError]:
-    """The producers that brokers, named beside partitions, remember there, or why they do not tell;
-    partitions of brokers that do not answer are left out, and `silent` of `links` has the brokers.
+    """Ask the broker given for each partition which producers it remembers there.
 
-    Raises KafkaError UNSUPPORTED_VERSION if a broker is older than Kafka 2.8.
+    Returns them, or why the broker refuses. Partitions of brokers that do not answer are left out,
+    and `links.silent` has those brokers. Raises KafkaError UNSUPPORTED_VERSION if a broker is older
+    than Kafka 2.8.
     """
     by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for place, broker in leaders.items():
@@ -249,25 +233,18 @@ def producers_of(
                 answer = links.ask(broker, _producers_request(part))
             except (OSError, ClientError):
                 continue
-            for topic in answer.topics:
-                for entry in topic.partitions:
-                    place = TopicPartition(topic.name, entry.partition_index)
-                    code = ErrorCode(entry.error_code)
-                    is_fine = code == ErrorCode.NONE
-                    found[place] = (
-                        entry.active_producers if is_fine else KafkaError(code, str(place))
-                    )
+            for place, row in rows_of(answer.topics):
+                code = ErrorCode(row.error_code)
+                is_fine = code == ErrorCode.NONE
+                found[place] = row.active_producers if is_fine else KafkaError(code, str(place))
     return found
 
 
 def _producers_request(places: Iterable[TopicPartition]) -> DescribeProducersRequest:
-    by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, number in places:
-        by_topic[topic].append(number)
     return DescribeProducersRequest(
         topics=[
             DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=numbers)
-            for topic, numbers in by_topic.items()
+            for topic, numbers in numbers_by_topic(places).items()
         ]
     )
 
@@ -279,7 +256,7 @@ def _parts(entries: list[EntryT], most: int) -> Iterator[list[EntryT]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortMarker:
-    """The end of what a producer has open in one partition."""
+    """The marker that aborts what a producer has open in one partition."""
 
     place: TopicPartition
     producer_id: int
@@ -288,7 +265,10 @@ class AbortMarker:
 
 
 def abort_transaction(links: ClusterLinks, leader: int, marker: AbortMarker) -> ErrorCode:
-    """Have the leader of a partition write it; what came of it. Raises OSError, KafkaError."""
+    """Have the leader of a partition write a marker, and return what came of it.
+
+    Raises OSError, KafkaError.
+    """
     topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic(
         name=marker.place.topic, partition_indexes=[marker.place.partition]
     )

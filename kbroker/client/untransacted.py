@@ -1,18 +1,17 @@
 """Copies into a target without transactions: records are there at least once.
 
-Law: the place in the source is committed after the records and their stretch of the map are
-written. Who goes on after a crash may write some again, and nothing is left out; the map then has
-the later ones.
+Law: the place in the source is committed after the records and their stretch of the offset map are
+written. A run after a crash may write some records again, and leaves none out; the map then points
+at the later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import commit_offsets, committed_entries
-from kbroker.client.record_sender import RecordProducer
-from kbroker.client.transactional_producer import NOTHING, Position
+from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -37,33 +36,32 @@ def has_transactions(links: ClusterLinks) -> bool:
     return served.issuperset(each.spec.key for each in _NEEDED)
 
 
-class UntransactedCopies:
-    """In the place of a TransactionalProducer; a RecordSender makes an idempotent producer of its
-    own. Owned by one thread.
+class UntransactedCopies(TransactionalProducer):
+    """Stands in for the producer: its senders write with idempotent producers of their own, which
+    no late answer can end.
     """
 
-    producer: RecordProducer | None = None
-    lost_an_answer = False  # no late answer can end a transaction
-
-    def __init__(self, links: ClusterLinks) -> None:
-        self._links = links
-
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing is begun."""
+        """Begin nothing."""
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, Position]) -> None:
-        """Set the offsets of the group. Raises ClientError, KafkaError and OSError."""
-        for partition, (offset, note) in offsets.items():
-            (code,) = commit_offsets(self._links, group, {partition: offset}, note).values()
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"offsets of group {group}")
+    def commit(self, place: Position) -> None:
+        """Set the offset of the group. Raises ClientError, KafkaError and OSError."""
+        group, partition = self._identity.group, self._identity.partition
+        offsets = {partition: place.offset}
+        (code,) = commit_offsets(self._cluster, group, offsets, place.metadata).values()
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"offsets of group {group}")
+        self.place = place
 
     def abort(self) -> None:
-        """Nothing can be taken back."""
+        """Take nothing back, for nothing can be."""
 
-    def committed(self, group: str, partition: TopicPartition) -> Position:
-        """How far a group has come. Raises ClientError, KafkaError and OSError."""
-        entry = committed_entries(self._links, group).get(partition)
+    def _begin(self) -> None:
+        return None
+
+    def _committed(self) -> Position:
+        entries = committed_entries(self._cluster, self._identity.group)
+        entry = entries.get(self._identity.partition)
         if entry is None or entry.committed_offset < 0:
             return NOTHING
         return Position(entry.committed_offset, entry.metadata or "")

@@ -70,13 +70,22 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
 
 def error_codes(response: Struct) -> Iterator[int]:
     """Every error code in a response: its own, then those of its entries."""
-    for field in field_specs(type(response)):
-        value = getattr(response, field.name)
-        if field.name in CODE_FIELDS:
-            yield value
-        elif field.struct is not None and field.is_array:
-            for entry in value or ():
-                yield from error_codes(entry)
+    for name, is_code in _places_of_codes(type(response)):  # type: ignore[arg-type]
+        if is_code:
+            yield getattr(response, name)
+            continue
+        for entry in getattr(response, name) or ():
+            yield from error_codes(entry)
+
+
+@cache
+def _places_of_codes(struct: type[Struct]) -> list[tuple[str, bool]]:
+    """Return the fields that hold a code (True), or entries that may hold some."""
+    return [
+        (field.name, field.name in CODE_FIELDS)
+        for field in field_specs(struct)
+        if field.name in CODE_FIELDS or (field.struct is not None and field.is_array)
+    ]
 
 
 def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, Any]) -> Struct:

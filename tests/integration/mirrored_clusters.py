@@ -17,15 +17,15 @@ from kbroker.cli.topic.changes import made_topics
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller
-from kbroker.client.consumer_groups import commit_offsets, committed_entries
+from kbroker.client.consumer_groups import OF_JOBS, commit_offsets, committed_entries
 from kbroker.client.record_sender import RecordSender, SendOptions
-from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.client.transactional_producer import Position, TransactionalProducer, WriterIdentity
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.mirroring.mirrored_records import SOURCE_HEADER
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-from kbroker.record.bulk_records import bodies_of_values, whole_body_of
+from kbroker.record.bulk_records import whole_body_of
 from kbroker.record.default_record import Headers, Record
 from tests.integration.client_reads import settled_end
 
@@ -105,6 +105,13 @@ def write(bootstrap: str, topic: str, records: Sequence[Record], partition: int 
         assert sender.refusal is None
 
 
+def identity(topic: str, id_: str) -> WriterIdentity:
+    """A writer whose group no mirror copies."""
+    return WriterIdentity(
+        transactional_id=id_, group=f"{OF_JOBS[0]}{id_}", partition=Place(topic, 0)
+    )
+
+
 def write_transaction(
     bootstrap: str, topic: str, id_: str, ending: Literal["commit", "abort", "open"]
 ) -> None:
@@ -112,14 +119,21 @@ def write_transaction(
     with closing(ClusterLinks(bootstrap)) as links:
         view = links.ready_topic(topic)
         assert view is not None
-        producer = TransactionalProducer(links, id_)
-        sender = RecordSender(links, view, SendOptions(producer=producer.producer))
+        producer = TransactionalProducer(links, identity(topic, id_))
+        sender = producer.sender(view)
         producer.add_partitions([Place(topic, 0)])
-        sender.put(0, bodies_of_values([id_.encode(), ending.encode()]), BASE_MS)
+        sender.put(
+            0,
+            [
+                whole_body_of(Record(0, BASE_MS, None, value.encode(), ()))
+                for value in (id_, ending)
+            ],
+            BASE_MS,
+        )
         sender.complete(BASE_MS)
         sender.send_until(lambda: sender.is_idle)
         if ending == "commit":
-            producer.commit("g", {})
+            producer.commit(Position(0))
         elif ending == "abort":
             producer.abort()
 

@@ -56,6 +56,7 @@ from tests.integration.mirrored_clusters import (
     check_map,
     contents,
     delete_topic,
+    identity,
     make,
     mirror,
     numbered,
@@ -260,7 +261,7 @@ def test_only_committed_records_are_copied(
     assert [each.value for each in records_of(target, topic)] == [b"b", b"commit"]
     set_place(source, "readers", 0, topic)
     with closing(ClusterLinks(source)) as links:
-        TransactionalProducer(links, "c")  # ends what is open
+        TransactionalProducer(links, identity(topic, "c"))  # ends what is open
     assert mirror(source, target, topic, tmp_path / "c") == 0
 
     assert contents(target, topic) == contents(source, topic)

@@ -16,8 +16,8 @@ from kbroker.cli.pipeline import mirror_run
 from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
-from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.client.record_sender import TransactionLostError
+from kbroker.client.transactional_producer import TransactionalProducer, WriterIdentity
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -216,8 +216,10 @@ def test_the_only_round_moves_groups_although_another_mirror_is_amid_a_transacti
     with closing(ClusterLinks(target)) as links:
         view = links.ready_topic(OFFSETS_TOPIC)
         assert view is not None
-        other = TransactionalProducer(links, "of another mirror")
-        sender = RecordSender(links, view, SendOptions(headers=None, producer=other.producer))
+        other = TransactionalProducer(
+            links, WriterIdentity(transactional_id="o", group="o", partition=OFFSETS_PARTITION)
+        )
+        sender = other.sender(view)
         other.add_partitions([OFFSETS_PARTITION])
         sender.put(0, [whole_body_of(Record(0, 0, b"k", b"v", ()))], 0, [0])
         sender.complete(0)

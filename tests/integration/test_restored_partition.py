@@ -22,7 +22,7 @@ from compat_tests.running.waiting import until
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.consumer_groups import delete_group
-from kbroker.client.transactional_producer import TransactionalProducer
+from kbroker.client.transactional_producer import TransactionalProducer, WriterIdentity
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
@@ -212,7 +212,10 @@ def test_a_transaction_that_took_too_long_is_written_again(tmp_path: Path, value
 
         def taken_over() -> bool:
             if next(others, True) is None:  # as the coordinator does when the time is over
-                TransactionalProducer(links, "restore-t-0")
+                TransactionalProducer(
+                    links,
+                    WriterIdentity(transactional_id="restore-t-0", group="o", partition=PLACE),
+                )
             return True
 
         writer = TopicWriter(links, PLACE, offset_map, options(taken_over, 1 << 30))

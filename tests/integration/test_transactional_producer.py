@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,21 @@ from kafka.structs import TopicPartition as LibraryPartition
 
 from kbroker.client.cluster_features import update_features
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.record_sender import RecordSender, SendOptions, TransactionLostError
-from kbroker.client.transactional_producer import Position, TransactionalProducer
+from kbroker.client.record_sender import TransactionLostError
+from kbroker.client.transactional_producer import (
+    Position,
+    TransactionalProducer,
+    WriterIdentity,
+)
 from kbroker.model import TopicPartition
-from kbroker.record.bulk_records import bodies_of_values
+from kbroker.record.bulk_records import whole_body_of
+from kbroker.record.default_record import Record
 from kbroker.testing import Broker
 from tests.integration.client_reads import settled_end
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
+WHO = WriterIdentity(transactional_id="w", group="g", partition=PLACE, timeout_ms=30_000)
 SETTINGS = {"num.partitions": 2, "log.retention.ms": -1}  # records have times of 1970
 
 
@@ -41,27 +48,29 @@ class Writer:
     """A producer with the id "w", and what it was told of its batches."""
 
     def __init__(self, links: ClusterLinks) -> None:
-        self.transactions = TransactionalProducer(links, "w", timeout_ms=30_000)
+        self._links = links
+        self.transactions = TransactionalProducer(links, WHO)
         self.places: list[tuple[int, int, int]] = []
         view = links.ready_topic("t", creates=True)
         assert view is not None
-        options = SendOptions(
-            producer=self.transactions.producer,
-            on_written=lambda *place: self.places.append(place),
+        self._sender = self.transactions.sender(
+            view, on_written=lambda *place: self.places.append(place)
         )
-        self._sender = RecordSender(links, view, options)
 
     def write(self, *values: bytes, partition: int = 0) -> None:
         self.transactions.add_partitions([TopicPartition("t", partition)])
-        self._sender.put(partition, bodies_of_values(values), 1)
+        self._sender.put(
+            partition, [whole_body_of(Record(0, 1, None, value, ())) for value in values], 1
+        )
         self._sender.complete(1)
         self._sender.send_until(lambda: self._sender.is_idle)
 
     def commit(self, offset: int) -> None:
-        self.transactions.commit("g", {PLACE: Position(offset, f"at {offset}")})
+        self.transactions.commit(Position(offset, f"at {offset}"))
 
     def committed(self) -> Position:
-        return self.transactions.committed("g", PLACE)
+        """Ask the group, as the next writer does."""
+        return TransactionalProducer(self._links, replace(WHO, transactional_id="next")).place
 
 
 def visible(broker: Broker, *, while_open: bool = False) -> list[bytes]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from importlib import metadata
 
 import click
+from click.core import ParameterSource
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.shown.output import say
 from kbroker.client.bootstrap import Bootstrap, option_of, settings_of
-from kbroker.errors import ErrorCode, Trouble
+from kbroker.errors import ConfigError, ErrorCode, Trouble
 from kbroker.model import NO_CONTROLLER
 
+_SETTINGS = "--settings"
+_NO_FILE = "-"
+# A listener on all addresses is reached by the loopback address.
+_EVERYWHERE = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  not listened on
 _RETRY_S = 0.05
 _ANSWER_S = 5.0
 _LEAST_ANSWER_S = 1.0
@@ -41,7 +47,7 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
     help="Wait until this topic has a leader everywhere; may be repeated.",
 )
 @click.option(
-    "--settings",
+    _SETTINGS,
     "properties",
     metavar="FILE|-",
     help="Ask the broker that `kbroker start FILE` would start here, with the same variables: its "
@@ -51,8 +57,6 @@ _MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...], properties: str | None) -> None:
     """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
     if properties is not None:
-        from kbroker.cli.broker.own_listener import own_listener  # settings that nobody else reads
-
         bootstrap = own_listener(properties, bootstrap)
     deadline = time.monotonic() + timeout_s
     while True:
@@ -98,6 +102,26 @@ def health(bootstrap: str) -> None:
 def version() -> None:
     """Print the version."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
+
+
+def own_listener(properties: str, bootstrap: str) -> Bootstrap:
+    """Return the first listener of a start with these settings, to be reached as `bootstrap` would
+    be. Raises CommandError for settings that no broker starts with.
+    """
+    from kbroker.server.start.launch import UsageError, properties_in
+    from kbroker.server.start.settings_sources import SettingSources, load_settings
+
+    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"{_SETTINGS} and --bootstrap exclude each other")
+    try:
+        values = {} if properties == _NO_FILE else properties_in(properties)
+        sources = SettingSources(properties=values, environment=os.environ)
+        listener = load_settings(sources).config.end_points()[0]
+    except (ConfigError, UsageError) as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    host = _EVERYWHERE.get(listener.host, listener.host)
+    address = f"[{host}]:{listener.port}" if ":" in host else f"{host}:{listener.port}"
+    return Bootstrap(address, settings_of(bootstrap), _SETTINGS)
 
 
 def _in_time(bootstrap: str, deadline: float) -> Bootstrap:

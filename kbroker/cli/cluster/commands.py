@@ -24,7 +24,7 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_health import health_of
-from kbroker.client.reassignments import moves_under_way
+from kbroker.client.partition_requests import moves_under_way
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition

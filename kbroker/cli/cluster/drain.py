@@ -20,7 +20,7 @@ from kbroker.cli.cluster.partition_moves import (
 )
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
 from kbroker.client.drain_plan import plan_drain
-from kbroker.client.reassignments import moves_under_way
+from kbroker.client.partition_requests import moves_under_way
 from kbroker.errors import Trouble
 from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse

@@ -13,7 +13,7 @@ from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.refusals import no_such, refuse
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.elections import elect_leaders
+from kbroker.client.partition_requests import elect_leaders
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse

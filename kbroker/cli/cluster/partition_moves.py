@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kbroker.cli.shown.output import counted, say
 from kbroker.cli.shown.progress import CountedProgress
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.reassignments import move_partitions, moves_under_way
+from kbroker.client.partition_requests import move_partitions, moves_under_way
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -58,9 +58,7 @@ def begin_moves(
     ]
 
 
-def wait_for_moves(
-    links: ClusterLinks, targets: Replicas, sleep: Callable[[float], None] = time.sleep
-) -> list[str]:
+def wait_for_moves(links: ClusterLinks, targets: Replicas) -> list[str]:
     """Wait until none of these partitions moves; returns a sentence for each that has not come to
     its target.
 
@@ -68,33 +66,27 @@ def wait_for_moves(
     the controller has not answered for a while.
     """
     try:
-        return _waited_for(links, targets, sleep)
+        return _waited_for(links, targets)
     except KeyboardInterrupt:
         say(f"interrupted: what has begun to move goes on; {LOOK_AT_THEM}")
         raise
 
 
-def _waited_for(
-    links: ClusterLinks, targets: Replicas, sleep: Callable[[float], None]
-) -> list[str]:
-    wait_until_none_moves(links, targets, sleep)
+def _waited_for(links: ClusterLinks, targets: Replicas) -> list[str]:
+    wait_until_none_moves(links, targets)
     give_up_s = time.monotonic() + SHOWN_S
     while True:
         there = replicas_of(links.describe(sorted({place.topic for place in targets})))
         elsewhere = [place for place in sorted(targets) if there.get(place) != targets[place]]
         if not elsewhere or time.monotonic() > give_up_s:
             break
-        sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
     arrived = len(targets) - len(elsewhere)
     say(f"{counted(arrived, 'partition')} {'has' if arrived == 1 else 'have'} moved")
     return [_not_arrived(place, there.get(place), targets[place]) for place in elsewhere]
 
 
-def wait_until_none_moves(
-    links: ClusterLinks,
-    places: Collection[TopicPartition],
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def wait_until_none_moves(links: ClusterLinks, places: Collection[TopicPartition]) -> None:
     """Wait until none of these partitions moves, with a line of progress on a terminal.
 
     Raises as `wait_for_moves`.
@@ -113,7 +105,7 @@ def wait_until_none_moves(
                 if not moving:
                     return
                 progress.show(len(places) - len(moving), len(places))
-            sleep(_PAUSE_S)
+            links.sleep(_PAUSE_S)
     finally:
         progress.end()
 

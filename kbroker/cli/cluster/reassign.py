@@ -23,7 +23,7 @@ from kbroker.cli.cluster.partition_moves import (
 from kbroker.cli.cluster.reassignment_plan import check_replicas, read_plan
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.reassignments import move_partitions, moves_under_way
+from kbroker.client.partition_requests import move_partitions, moves_under_way
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import ReplicaAssignment, TopicPartition
 

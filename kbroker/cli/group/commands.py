@@ -15,7 +15,7 @@ from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.open_transactions import held_back, tell_open
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
-from kbroker.client.cluster_requests import GROUP, check_all_told
+from kbroker.client.cluster_requests import GROUP, check_all_listed
 from kbroker.client.consumer_groups import (
     OF_JOBS,
     ConsumerGroup,
@@ -80,7 +80,7 @@ def list_groups(bootstrap: str, output: str, internal: bool) -> None:
         ]
         print_rows(rows, _LISTED, output)
         tell_silent(links)
-        check_all_told(links, GROUP)
+        check_all_listed(links, GROUP)
     if listed and not rows:
         say(f"no groups but {counted(len(listed), 'group')} of kbroker's jobs: add --internal")
     elif not rows:

@@ -19,9 +19,13 @@ from typing import Protocol
 
 import click
 
-from kbroker.cli.arguments.connection import client_errors, link_errors
+from kbroker.cli.arguments.connection import (
+    CommandError,
+    ExitCode,
+    client_errors,
+    link_errors,
+)
 from kbroker.cli.arguments.topic_choice import check_partitions, chosen, matching
-from kbroker.cli.arguments.unreadable import Unreadable
 from kbroker.cli.records.record_place import END, START, Place, check_start, offsets_at
 from kbroker.cli.shown.open_transactions import held_back, held_in_topic, tell_open
 from kbroker.cli.shown.output import counted, say
@@ -33,6 +37,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
 _FIRST_SHOWN_S = 0.5
+_BATCHES_NAMED = 20
 COMMITTED = "read_committed"
 
 Batches = Iterable[tuple[TopicPartition, list[Record]]]
@@ -50,6 +55,28 @@ class Printer(Protocol):
 
     def end(self) -> None:
         """Close what `print` opened; no more records come."""
+
+
+class Unreadable:
+    """Counts the batches that cannot be read: a command names them and goes on, and its exit code
+    says that some are missing. `say` gets each sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._count = 0
+
+    def tell(self, sentence: str) -> None:
+        """Say which batch cannot be read, and why."""
+        self._count += 1
+        if self._count <= _BATCHES_NAMED:
+            self._say(sentence)
+
+    def refuse_if_any(self) -> None:
+        """Raise CommandError if a batch could not be read."""
+        if self._count:
+            batches = counted(self._count, "batch")
+            raise CommandError(f"{batches} could not be read", ExitCode.ITEM_FAILED)
 
 
 def print_chosen(bootstrap: str, choice: Choice, count: int | None, printer: Printer) -> Unreadable:

@@ -20,7 +20,7 @@ from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.txn.abort import abort
 from kbroker.cli.txn.hanging import find_hanging, untold
 from kbroker.client.cluster_links import TopicView
-from kbroker.client.cluster_requests import TRANSACTIONAL_ID, check_all_told
+from kbroker.client.cluster_requests import TRANSACTIONAL_ID, check_all_listed
 from kbroker.client.transactions import (
     OPEN_STATES,
     STATES,
@@ -91,7 +91,7 @@ def list_transactions(
             rows = _open_longer(describe_listed(links, listed), longer_than) if wanted else []
         print_rows(rows, _LISTED if longer_than is None else (*_LISTED, *_OPEN), output)
         tell_silent(links)
-        check_all_told(links, TRANSACTIONAL_ID)
+        check_all_listed(links, TRANSACTIONAL_ID)
     if not rows:
         is_all = not (states or producer_ids or longer_than)
         reason = ": there is one when a producer has used it" if is_all else " like that"

@@ -14,8 +14,7 @@ import msgspec
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.exactly_once import Transactions
-from kbroker.client.transactional_producer import Position
+from kbroker.client.transactional_producer import Position, TransactionalProducer
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.mirroring.mirrored_records import RecordMarks
@@ -57,21 +56,20 @@ class CopyWriting:
         self,
         links: ClusterLinks,
         options: CopyOptions,
-        transactions: Transactions,
+        producer: TransactionalProducer,
         begun: Beginning,
     ) -> None:
-        self._options, self._transactions = options, transactions
-        self._producer = transactions.producer
+        self._options, self._producer = options, producer
         self._partition = options.source.partition
         self._marks = RecordMarks(options.source_id, options.target_id)
         self._written: list[tuple[int, int]] = []  # records and offset of each batch
-        self._sender = transactions.sender(
+        self._sender = producer.sender(
             ready_topic(links, self._partition, "target"),
             options.compression,
             lambda _, records, offset: self._written.append((records, offset)),
         )
         map_topic = ready_topic(links, OFFSETS_PARTITION, "target")
-        self._map_sender = transactions.sender(map_topic, options.compression)
+        self._map_sender = producer.sender(map_topic, options.compression)
         self._start = begun.covered_offset
         self._leader_epoch = -1
         self.next_offset = begun.offset
@@ -110,7 +108,7 @@ class CopyWriting:
         options = self._options
         self._put_stretch(next_offset)
         note = PlaceNote(options.source.topic_id, options.target_topic, self._leader_epoch)
-        self._transactions.commit(Position(next_offset, str(note)))
+        self._producer.commit(Position(next_offset, str(note)))
         done = len(self._offsets), self._bytes
         self._start = self.next_offset = next_offset
         self._begin()

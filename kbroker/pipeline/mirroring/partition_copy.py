@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
+from kbroker.client.exactly_once import OnceOptions, write_once
 from kbroker.client.fetched_batches import FetchedBatch, record_lists
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.transactional_producer import TransactionalProducer
 from kbroker.client.untransacted import UntransactedCopies
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -67,14 +68,14 @@ class PartitionCopy:
             give_up=lambda reason: RoundOverError(
                 f"{self._partition} cannot be written: {reason} mirror copy the same topic?)"
             ),
-            stand_in=None if self._options.in_transactions else UntransactedCopies(self._writers),
+            kind=TransactionalProducer if self._options.in_transactions else UntransactedCopies,
         )
         write_once(self._writers, options, self._copy_rest, [self._readers])
 
-    def _copy_rest(self, transactions: Transactions) -> bool | None:
+    def _copy_rest(self, producer: TransactionalProducer) -> bool | None:
         """True when that is all; None if the rest is another producer's."""
         options = self._options
-        position = transactions.place
+        position = producer.place
         position = position if position.offset >= 0 else options.known
         source = options.source
         if position != options.seen:  # somebody has come further since: no sign that a log was cut
@@ -86,15 +87,15 @@ class PartitionCopy:
         self._committed = position.offset if begun.offset == position.offset else -1
         if self._committed >= options.source.stable_offset:
             return True
-        writing = CopyWriting(self._writers, options, transactions, begun)
+        writing = CopyWriting(self._writers, options, producer, begun)
         try:
-            return self._copy_on(transactions, writing, self._fetcher(begun.offset))
+            return self._copy_on(producer, writing, self._fetcher(begun.offset))
         except UnreadableSourceError:
             self._commit(writing, writing.next_offset)
             raise
 
     def _copy_on(
-        self, transactions: Transactions, writing: CopyWriting, fetcher: RecordFetcher
+        self, producer: TransactionalProducer, writing: CopyWriting, fetcher: RecordFetcher
     ) -> bool | None:
         for batches in self._fetched(fetcher):
             for batch in batches:
@@ -102,7 +103,7 @@ class PartitionCopy:
                     writing.put(batch.header, some)
                     if writing.is_full:
                         self._commit(writing, writing.next_offset)
-                        if transactions.is_to_end:
+                        if producer.lost_an_answer:
                             return None
                 writing.next_offset = batch.header.next_offset
             if not self._goes_on():

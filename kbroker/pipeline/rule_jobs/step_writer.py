@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
+from kbroker.client.exactly_once import OnceOptions, write_once
 from kbroker.client.partitioner import partitions_of
 from kbroker.client.record_sender import RecordSender
-from kbroker.client.transactional_producer import Position
+from kbroker.client.transactional_producer import Position, TransactionalProducer
 from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
@@ -60,9 +60,9 @@ class StepWriter:
         give_up_s = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                with closing(ClusterLinks(self._bootstrap)) as links:
+                with closing(ClusterLinks(self._bootstrap, sleep=self._sleep)) as links:
                     write = partial(self._write, links, step, path, is_new=is_new)
-                    return write_once(links, self._options(), write, sleep=self._sleep)
+                    return write_once(links, self._options(), write)
             except (OSError, ClientError, KafkaError) as error:
                 is_over = time.monotonic() > give_up_s
                 if is_over or (isinstance(error, KafkaError) and not error.code.retriable):
@@ -88,11 +88,11 @@ class StepWriter:
         links: ClusterLinks,
         step: Step,
         path: Path,
-        transactions: Transactions,
+        producer: TransactionalProducer,
         *,
         is_new: bool,
     ) -> Counter[str]:
-        position = transactions.place
+        position = producer.place
         if position.metadata == step.outputs_id:
             return Counter()
         if position.offset < 0 and step.follows_id and not is_new:
@@ -108,17 +108,17 @@ class StepWriter:
                 "begin with a new --checkpoint",
                 trouble=Trouble.CHECKPOINT,
             )
-        written = _Transaction(links, transactions).write(path)
-        transactions.commit(Position(step.number + 1, step.outputs_id))
+        written = _Transaction(links, producer).write(path)
+        producer.commit(Position(step.number + 1, step.outputs_id))
         return written
 
 
 class _Transaction:
     """The records of one step."""
 
-    def __init__(self, links: ClusterLinks, transactions: Transactions) -> None:
+    def __init__(self, links: ClusterLinks, producer: TransactionalProducer) -> None:
         self._links = links
-        self._transactions = transactions
+        self._producer = producer
         self._written: Counter[str] = Counter()
         self._senders: dict[str, RecordSender] = {}  # each counts the records of its partitions
         self._sender: RecordSender | None = None  # the one whose answers are awaited
@@ -141,9 +141,7 @@ class _Transaction:
         sender = self._sender
         numbers = sorted(self._view.leaders)
         partitions = self._partitions(rows.column("key").to_pylist(), numbers)
-        self._transactions.producer.add_partitions(
-            TopicPartition(topic, each) for each in set(partitions)
-        )
+        self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
         now_ms = time.time_ns() // 1_000_000
         bodies = bodies_of(rows)
         for partition in sorted(set(partitions)):
@@ -167,7 +165,7 @@ class _Transaction:
                 f"topic {topic} is gone: was it deleted while the job ran? The next run makes it"
             )
         self._view = view
-        self._sender = self._senders.get(topic) or self._transactions.sender(view, CODEC_IDS["lz4"])
+        self._sender = self._senders.get(topic) or self._producer.sender(view, CODEC_IDS["lz4"])
         self._senders[topic] = self._sender
 
     def _finish(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbroker.errors import ErrorCode
@@ -41,6 +41,7 @@ class MovingCluster:
         self.online = online
         self.moving = dict(moving or {})
         self.leaders: dict[TopicPartition, int] = {}
+        self.sleep: Callable[[float], None] = lambda _seconds: None
         self.refusals: dict[TopicPartition, ErrorCode] = {}
         self.wishes: dict[TopicPartition, tuple[int, ...] | None] = {}
         self.looks = 0

@@ -40,6 +40,9 @@ class NewLeader:
         self.unknown = unknown
         self.silent: dict[int, Exception] = {}
 
+    def sleep(self, _seconds: float) -> None:
+        """Ask again at once."""
+
     def describe(self, _names: Any) -> MetadataResponse:
         partitions = [
             MetadataResponse.MetadataResponsePartition(partition_index=number, leader_id=1)

@@ -64,9 +64,7 @@ class Coordinator:
         self.time_s += seconds
 
     def end(self) -> AbortedId | None:
-        return abort_what_is_open(
-            cast("ClusterLinks", self), "x", sleep=self.sleep, now_s=lambda: self.time_s
-        )
+        return abort_what_is_open(cast("ClusterLinks", self), "x", now_s=lambda: self.time_s)
 
 
 def test_an_open_transaction_is_aborted_and_waited_for() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbroker.client.aborted_transactions import AbortedTransactions
+from kbroker.client.fetched_batches import AbortedTransactions
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,

@@ -15,13 +15,13 @@ from kbroker.client.cluster_requests import (
     GROUP,
     ask_controller,
     ask_coordinator,
-    check_all_told,
+    check_all_listed,
     check_coordinator_partition,
 )
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
 
@@ -73,12 +73,17 @@ def links(cluster: Cluster) -> ClusterLinks:
 
 
 def create(cluster: Cluster) -> Any:
-    return ask_controller(links(cluster), CreateTopicsRequest(), cluster.sleep)
+    return ask_controller(links(cluster), CreateTopicsRequest())
 
 
 def delete(cluster: Cluster) -> Any:
-    request = DeleteGroupsRequest(groups_names=["g"])
-    return ask_coordinator(links(cluster), "g", request, lambda code: [code], cluster.sleep)
+    _, answer = ask_coordinator(links(cluster), "g", DeleteGroupsRequest(groups_names=["g"]))
+    return answer.results[0].error_code
+
+
+def deleted(code: ErrorCode) -> DeleteGroupsResponse:
+    result = DeleteGroupsResponse.DeletableGroupResult(group_id="g", error_code=code)
+    return DeleteGroupsResponse(results=[result])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_a_change_that_may_have_been_made_is_not_sent_again() -> None:
         create(cluster)
     assert cluster.lost == 1  # the link that still owes an answer
     with pytest.raises(ConnectionResetError):
-        delete(Cluster([1], [CUT, ErrorCode.NONE]))
+        delete(Cluster([1], [CUT, deleted(ErrorCode.NONE)]))
 
 
 def test_a_cluster_without_controller_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +135,8 @@ def test_a_controller_that_is_away_is_told_as_the_controller(
 
 
 def test_a_coordinator_that_has_moved_is_asked_where_it_is_now() -> None:
-    cluster = Cluster([1], [GONE, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE])
+    moved = deleted(ErrorCode.NOT_COORDINATOR)
+    cluster = Cluster([1], [GONE, moved, deleted(ErrorCode.NONE)])
 
     assert delete(cluster) == ErrorCode.NONE
     assert cluster.slept == 2
@@ -158,7 +164,7 @@ def test_offsets_that_have_no_topic_and_get_none_are_told(
     with monkeypatch.context() as patch:
         patch.setattr("time.monotonic", lambda: next(clock))
         with pytest.raises(ClientError, match=f"group g has no coordinator now: {reason}"):
-            check_coordinator_partition(links(cluster), "g", cluster.sleep)
+            check_coordinator_partition(links(cluster), "g")
 
     assert cluster.slept == 1
 
@@ -198,7 +204,7 @@ def test_groups_of_a_broker_that_does_not_answer_are_told_by_nobody(
 
     told = links(WithSilentBroker([1], []))
     if sentence is None:
-        check_all_told(told, GROUP)
+        check_all_listed(told, GROUP)
     else:
         with pytest.raises(ClientError, match=sentence):
-            check_all_told(told, GROUP)
+            check_all_listed(told, GROUP)

@@ -1,16 +1,16 @@
-"""A writer goes on from the place that its group keeps, whatever became of its transactions."""
+"""A writer goes on from the place that its group keeps, whatever became of its producer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
+from kbroker.client.exactly_once import OnceOptions, write_once
 from kbroker.client.record_sender import TransactionLostError
-from kbroker.client.transactional_producer import NOTHING, Position
+from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 
@@ -22,34 +22,37 @@ class RefusedError(Exception):
 
 
 class GaveUpError(Exception):
-    """The writer has lost too many transactions."""
+    """The writer has lost too many producer."""
 
 
 class Group:
-    """A producer of a group that keeps one place; notes what was done."""
-
-    producer = None
+    """A group that keeps one place; notes what its producers do."""
 
     def __init__(self) -> None:
         self.lost_an_answer = False
         self.position = NOTHING
         self.done: list[str] = []
 
-    def add_partitions(self, partitions: Iterable[TopicPartition], /) -> None:
-        self.done.append("add")
+    def producer(self, _links: ClusterLinks, options: OnceOptions) -> Producer:
+        assert (options.group, options.partition) == ("g", PLACE)
+        self.done.append("asked")
+        return Producer(self)
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, Position], /) -> None:
-        assert group == "g"
-        self.position = offsets[PLACE]
-        self.done.append("commit")
+
+class Producer:
+    """A producer whose transactions always succeed."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.place = group.position
+        self.lost_an_answer = group.lost_an_answer
+
+    def commit(self, place: Position) -> None:
+        self.place = self.group.position = place
+        self.group.done.append("commit")
 
     def abort(self) -> None:
-        self.done.append("abort")
-
-    def committed(self, group: str, partition: TopicPartition, /) -> Position:
-        assert (group, partition) == ("g", PLACE)
-        self.done.append("asked")
-        return self.position
+        self.group.done.append("abort")
 
 
 class Links:
@@ -57,6 +60,10 @@ class Links:
 
     def __init__(self) -> None:
         self.lost: list[str] = []
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
 
     def busy(self) -> list[str]:
         return ["link"]
@@ -66,20 +73,22 @@ class Links:
 
 
 def run(
-    group: Group, write_rest: Callable[[Transactions], Any], reading: Links | None = None
+    group: Group,
+    write_rest: Callable[[TransactionalProducer], Any],
+    reading: Links | None = None,
 ) -> tuple[Any, Links, list[float]]:
-    links, slept = Links(), list[float]()
+    links = Links()
     options = OnceOptions(
         transactional_id="id",
         group="g",
         partition=PLACE,
         refusals=(RefusedError,),
         give_up=GaveUpError,
-        stand_in=cast("Any", group),
+        kind=cast("Any", group.producer),
     )
     also = [cast("ClusterLinks", reading)] if reading is not None else []
-    result = write_once(cast("ClusterLinks", links), options, write_rest, also, sleep=slept.append)
-    return result, links, slept
+    result = write_once(cast("ClusterLinks", links), options, write_rest, also)
+    return result, links, links.slept
 
 
 def lost() -> TransactionLostError:
@@ -90,10 +99,10 @@ def test_a_lost_transaction_is_written_again_from_the_place_of_the_group() -> No
     group, reading = Group(), Links()
     places: list[int] = []
 
-    def write(transactions: Transactions) -> str:
-        places.append(transactions.place.offset)
+    def write(producer: TransactionalProducer) -> str:
+        places.append(producer.place.offset)
         if len(places) == 1:
-            transactions.commit(Position(7))
+            producer.commit(Position(7))
             raise lost()
         return "all"
 
@@ -106,7 +115,7 @@ def test_a_lost_transaction_is_written_again_from_the_place_of_the_group() -> No
 def test_a_writer_that_loses_each_transaction_gives_up() -> None:
     group = Group()
 
-    def write(_: Transactions) -> str:
+    def write(_: TransactionalProducer) -> str:
         raise lost()
 
     with pytest.raises(GaveUpError, match=r"id is lost: PRODUCER_FENCED \(5 times one after"):
@@ -117,10 +126,10 @@ def test_a_writer_that_loses_each_transaction_gives_up() -> None:
 def test_a_writer_that_comes_further_each_time_does_not_give_up() -> None:
     group = Group()
 
-    def write(transactions: Transactions) -> str:
-        if transactions.place.offset == 20:
+    def write(producer: TransactionalProducer) -> str:
+        if producer.place.offset == 20:
             return "all"
-        transactions.commit(Position(transactions.place.offset + 1))
+        producer.commit(Position(producer.place.offset + 1))
         raise lost()
 
     assert run(group, write)[0] == "all"
@@ -130,10 +139,10 @@ def test_a_writer_that_comes_further_each_time_does_not_give_up() -> None:
 def test_a_commit_whose_answer_was_lost_counts_as_one() -> None:
     group = Group()
 
-    def write(transactions: Transactions) -> str:
-        if transactions.place.offset == 20:
+    def write(producer: TransactionalProducer) -> str:
+        if producer.place.offset == 20:
             return "all"
-        group.position = Position(transactions.place.offset + 1)
+        group.position = Position(producer.place.offset + 1)
         raise lost()
 
     assert run(group, write)[0] == "all"
@@ -142,7 +151,7 @@ def test_a_commit_whose_answer_was_lost_counts_as_one() -> None:
 def test_what_is_refused_is_aborted() -> None:
     group = Group()
 
-    def write(_: Transactions) -> str:
+    def write(_: TransactionalProducer) -> str:
         raise RefusedError
 
     with pytest.raises(RefusedError):
@@ -153,7 +162,7 @@ def test_what_is_refused_is_aborted() -> None:
 def test_what_was_not_refused_is_left_to_whoever_goes_on() -> None:
     group = Group()
 
-    def write(_: Transactions) -> str:
+    def write(_: TransactionalProducer) -> str:
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
@@ -165,8 +174,8 @@ def test_the_rest_is_another_producers_after_an_answer_got_lost() -> None:
     group = Group()
     to_end: list[bool] = []
 
-    def write(transactions: Transactions) -> str | None:
-        to_end.append(transactions.is_to_end)
+    def write(producer: TransactionalProducer) -> str | None:
+        to_end.append(producer.lost_an_answer)
         group.lost_an_answer = True
         return "all" if len(to_end) == 2 else None
 

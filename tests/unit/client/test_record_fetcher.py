@@ -301,7 +301,7 @@ def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
 def test_who_follows_hears_once_of_an_open_transaction_that_only_committed_records_wait_for(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, only_committed: bool
 ) -> None:
-    monkeypatch.setattr("kbroker.client.open_waits._WAITS_S", 0.0)
+    monkeypatch.setattr("kbroker.client.fetch_troubles._WAITS_S", 0.0)
     cluster.logs, cluster.open_at = {A: log("a0"), B: log("b0")}, {A: 1, B: 1}
     told: list[Mapping[TopicPartition, int]] = []
     starts = {A: 0, B: 0}

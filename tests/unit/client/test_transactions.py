@@ -167,7 +167,7 @@ def test_a_coordinator_that_reads_its_log_is_waited_for_and_one_that_is_silent_i
         (2, ListTransactionsRequest): [GONE],
     })  # fmt: skip
 
-    found = listed_transactions(links(cluster), sleep=cluster.sleep)
+    found = listed_transactions(links(cluster))
 
     assert [each.transactional_id for each in found] == ["a"]
     assert (cluster.slept, cluster.silent) == (2, {2: GONE})
@@ -188,7 +188,7 @@ def test_an_id_is_described_by_its_coordinator() -> None:
         ],
     })  # fmt: skip
 
-    found = describe_transaction(links(cluster), "x", cluster.sleep)
+    found = describe_transaction(links(cluster), "x")
 
     assert found is not None
     assert (found.coordinator, found.producer_id, found.start_ms) == (1, 7, 5)
@@ -305,7 +305,7 @@ def searched(
 
 
 def search(cluster: Cluster) -> Search:
-    return find_hanging(links(cluster), LEADERS, NOW_MS, IDLE_MS, cluster.sleep)
+    return find_hanging(links(cluster), LEADERS, NOW_MS, IDLE_MS)
 
 
 def offsets(cluster: Cluster) -> list[int]:
@@ -404,7 +404,7 @@ def test_nothing_hangs_in_a_partition_that_is_silent_the_second_time() -> None:
 def test_nobody_is_said_to_hang_while_a_coordinator_is_silent() -> None:
     cluster = searched(producers(0, (7, 5, 1)), lists=GONE)
 
-    with pytest.raises(ClientError, match="broker 2 does not tell which transactions"):
+    with pytest.raises(ClientError, match="broker 2 does not say which transactions"):
         search(cluster)
 
 
@@ -414,7 +414,7 @@ def test_a_silent_coordinator_is_told_where_nothing_is_old_enough_to_hang() -> N
     found = search(cluster)
 
     assert (found.hanging, found.owned) == ([], [])
-    assert "broker 2 does not tell which transactions" in str(found.unknown_owners)
+    assert "broker 2 does not say which transactions" in str(found.unknown_owners)
 
 
 def test_nobody_is_said_to_hang_while_transactions_have_no_coordinator() -> None:

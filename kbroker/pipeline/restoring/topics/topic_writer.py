@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.exactly_once import OnceOptions, Transactions, write_once
-from kbroker.client.transactional_producer import NOTHING, Position
+from kbroker.client.exactly_once import OnceOptions, write_once
+from kbroker.client.transactional_producer import NOTHING, Position, TransactionalProducer
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.archiving.ordered.ordered_reading import joined_rows
 from kbroker.pipeline.cluster_errors import finish
@@ -95,14 +95,14 @@ class TopicWriter:
         )
         return write_once(self._links, options, partial(self._write_rest, rows_from))
 
-    def _write_rest(self, rows_from: RowsFrom, transactions: Transactions) -> bool | None:
+    def _write_rest(self, rows_from: RowsFrom, producer: TransactionalProducer) -> bool | None:
         """As `write`, None if the rest is another producer's."""
-        told = transactions.place
+        told = producer.place
         told = told if told.metadata else NOTHING  # without a note it is somebody else's
         position = max(told, self._options.reached, _BEGINNING, key=lambda each: each.offset)
         number = int(position.metadata)
         self._map.go_on_after(number, is_told=told != NOTHING)
-        writing = _Writing(transactions, self._view(), self._target, self._options)
+        writing = _Writing(producer, self._view(), self._target, self._options)
         rows = rows_from(position.offset)
         if told == NOTHING:
             if number:  # earlier runs have reached the end
@@ -112,39 +112,39 @@ class TopicWriter:
                 if not self._options.appends:
                     check_end(self._links, self._view(), self._target, self._map.runs(number)[-1])
                 rows = chain([first], rows)
-            transactions.commit(position)
-        return self._write_on(transactions, writing, rows, number)
+            producer.commit(position)
+        return self._write_on(producer, writing, rows, number)
 
     def _write_on(
         self,
-        transactions: Transactions,
+        producer: TransactionalProducer,
         writing: _Writing,
         batches: Iterator[pa.RecordBatch],
         number: int,
     ) -> bool | None:
         goes_on = True
         for rows in batches:
-            if transactions.is_to_end and not writing.offsets:
+            if producer.lost_an_answer and not writing.offsets:
                 return None
             wait_s = self._options.pace.owed_s(writing.put(rows))
             if writing.is_full or wait_s > _LONGEST_WAIT_S:
                 number += 1
-                self._commit(transactions, writing, number)
+                self._commit(producer, writing, number)
             goes_on = self._options.pace.wait(wait_s)
             if not goes_on:
                 break
         if writing.offsets:
-            self._commit(transactions, writing, number + 1)
+            self._commit(producer, writing, number + 1)
         return goes_on
 
-    def _commit(self, transactions: Transactions, writing: _Writing, number: int) -> None:
+    def _commit(self, producer: TransactionalProducer, writing: _Writing, number: int) -> None:
         next_offset = writing.offsets[-1] + 1
         runs = writing.finished()
         view = self._view()
         if number == 1 and not self._options.appends:
             check_before(self._links, view, self._target, runs[0].target_offset)
         self._map.add(number, next_offset, runs)
-        transactions.commit(Position(next_offset, str(number)))
+        producer.commit(Position(next_offset, str(number)))
         self.rows += len(writing.offsets)
         self._options.on_commit(self.rows)
         writing.begin()
@@ -179,14 +179,14 @@ class _Writing:
 
     def __init__(
         self,
-        transactions: Transactions,
+        producer: TransactionalProducer,
         view: TopicView,
         target: TopicPartition,
         options: WriterOptions,
     ) -> None:
-        self._producer, self._target, self._options = transactions.producer, target, options
+        self._producer, self._target, self._options = producer, target, options
         self._written: list[tuple[int, int]] = []  # records and offset of each batch
-        self._sender = transactions.sender(
+        self._sender = producer.sender(
             view,
             options.compression,
             lambda _, records, offset: self._written.append((records, offset)),

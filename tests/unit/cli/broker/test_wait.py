@@ -14,8 +14,7 @@ from click.testing import CliRunner
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.broker import status
-from kbroker.cli.broker.own_listener import own_listener
-from kbroker.cli.broker.status import wait
+from kbroker.cli.broker.status import own_listener, wait
 from kbroker.client.bootstrap import settings_of
 from kbroker.errors import ErrorCode, Trouble
 

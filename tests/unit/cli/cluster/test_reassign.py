@@ -211,8 +211,9 @@ def test_a_wait_goes_on_while_the_controller_changes(capsys: pytest.CaptureFixtu
     cluster.looks_until_over = 5
     cluster.troubles = [ConnectionResetError("gone")]
     pauses: list[float] = []
+    cluster.sleep = pauses.append
 
-    failures = wait_for_moves(cluster, {FIRST: (3, 2)}, pauses.append)  # type: ignore[arg-type]
+    failures = wait_for_moves(cluster, {FIRST: (3, 2)})  # type: ignore[arg-type]
 
     assert (failures, cluster.looks, len(pauses)) == ([], 6, 5)
     assert capsys.readouterr().err == "1 partition has moved\n"
@@ -227,8 +228,9 @@ def test_ctrl_c_ends_the_wait_and_says_that_the_moves_go_on(
     def interrupt(_pause_s: float) -> None:
         raise KeyboardInterrupt
 
+    cluster.sleep = interrupt
     with pytest.raises(KeyboardInterrupt):
-        wait_for_moves(cluster, {FIRST: (3, 2)}, interrupt)  # type: ignore[arg-type]
+        wait_for_moves(cluster, {FIRST: (3, 2)})  # type: ignore[arg-type]
 
     assert capsys.readouterr().err.startswith("interrupted: what has begun to move goes on; ")
 
@@ -241,7 +243,7 @@ def test_a_wait_ends_with_its_reason_where_no_controller_comes_back(
     cluster.troubles = [ConnectionResetError("gone")]
 
     with pytest.raises(ConnectionResetError):
-        wait_for_moves(cluster, {FIRST: (3, 2)}, lambda _: None)  # type: ignore[arg-type]
+        wait_for_moves(cluster, {FIRST: (3, 2)})  # type: ignore[arg-type]
 
 
 def test_a_move_that_ended_elsewhere_and_a_topic_that_went_are_said(
@@ -251,7 +253,7 @@ def test_a_move_that_ended_elsewhere_and_a_topic_that_went_are_said(
     cluster = of_three()
     targets = {FIRST: (3, 2), TopicPartition("gone", 0): (1,)}
 
-    failures = wait_for_moves(cluster, targets, lambda _: None)  # type: ignore[arg-type]
+    failures = wait_for_moves(cluster, targets)  # type: ignore[arg-type]
 
     assert failures == [
         "gone-0 is gone: its topic was deleted",
