@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
-from typing import Self
+from enum import IntEnum, StrEnum, auto
+from typing import Any, Self
 
 _SHOWN_PER_KIND = 3  # of one kind in one file: a spoiled index would have a million of them
 
@@ -25,7 +25,7 @@ class Severity(IntEnum):
 
 class FindingKind(StrEnum):
     """The kind of a finding; its tables are `FindingCode`, of log directories, and the
-    pipeline's `AuditCode`. A value is what programs are told, as `batch-crc`.
+    pipeline's `AuditCode`. Programs read the value: `batch-crc` of a member BATCH_CRC.
     """
 
     worst: Severity  # a place or a reason may make a finding milder
@@ -33,13 +33,31 @@ class FindingKind(StrEnum):
     advice: str  # empty if the place of what was found decides
 
     def __new__(cls, code: str, worst: Severity, meaning: str, advice: str = "") -> Self:
-        """A kind, and what is said of it."""
         member = str.__new__(cls, code)
         member._value_ = code
         member.worst = worst
         member.meaning = meaning
         member.advice = advice
         return member
+
+    @staticmethod
+    def _generate_next_value_(name: str, *_: object) -> str:
+        return name.lower().replace("_", "-")
+
+
+def error(meaning: str, advice: str = "") -> tuple[Any, ...]:
+    """A member of a `FindingKind`: its code is its name, its findings are errors at worst."""
+    return auto(), Severity.ERROR, meaning, advice
+
+
+def warning(meaning: str, advice: str = "") -> tuple[Any, ...]:
+    """A member whose findings are warnings at worst."""
+    return auto(), Severity.WARNING, meaning, advice
+
+
+def info(meaning: str, advice: str = "") -> tuple[Any, ...]:
+    """A member whose findings are notes."""
+    return auto(), Severity.INFO, meaning, advice
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kbroker.inspection.finding import Finding, FindingKind, Severity
+from kbroker.inspection.finding import Finding, FindingKind, Severity, error, info, warning
 
 _STOPS_HERE: Final = (
     "put the file back from a copy of the archive: readers and the next run stop here"
@@ -45,218 +45,102 @@ class AuditCode(FindingKind):
         )
 
     # An archive by itself: its manifests
-    ARCHIVE_MARK = (
-        "archive-mark", Severity.ERROR,
-        "The file that makes a directory an archive is missing or damaged.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_MISSING = (
-        "manifest-missing", Severity.ERROR,
-        "A manifest is missing, and there are later ones.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_DAMAGED = (
-        "manifest-damaged", Severity.ERROR,
-        "A manifest cannot be read, or its checksum is wrong.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_FOREIGN = (
-        "manifest-foreign", Severity.ERROR,
-        "A manifest is that of another archive.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_BALANCE = (
-        "manifest-balance", Severity.ERROR,
-        "Rows and holes of a manifest do not add up to its ranges.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_REMOVES = (
-        "manifest-removes", Severity.ERROR,
-        "A manifest removes a file that was not there.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    MANIFEST_ADDS = (
-        "manifest-adds", Severity.ERROR,
-        "A manifest adds a file that was there already.",
-        _STOPS_HERE,
-    )  # fmt: skip
-    SNAPSHOT_DAMAGED = (
-        "snapshot-damaged", Severity.WARNING,
-        "A snapshot of the manifests cannot be used.",
-        "readers ignore it and read the manifests",
-    )  # fmt: skip
-    SNAPSHOT_DIFFERS = (
-        "snapshot-differs", Severity.ERROR,
-        "A snapshot contradicts the manifests up to it.",
-        "remove it: readers believe it",
-    )  # fmt: skip
-    ARCHIVE_FOREIGN = (
-        "archive-foreign", Severity.INFO,
-        "A file is named by no manifest.",
-        "readers do not see it",
-    )  # fmt: skip
+    ARCHIVE_MARK = error(
+        "The file that makes a directory an archive is missing or damaged.", _STOPS_HERE
+    )
+    MANIFEST_MISSING = error("A manifest is missing, and there are later ones.", _STOPS_HERE)
+    MANIFEST_DAMAGED = error("A manifest cannot be read, or its checksum is wrong.", _STOPS_HERE)
+    MANIFEST_FOREIGN = error("A manifest is that of another archive.", _STOPS_HERE)
+    MANIFEST_BALANCE = error(
+        "Rows and holes of a manifest do not add up to its ranges.", _STOPS_HERE
+    )
+    MANIFEST_REMOVES = error("A manifest removes a file that was not there.", _STOPS_HERE)
+    MANIFEST_ADDS = error("A manifest adds a file that was there already.", _STOPS_HERE)
+    SNAPSHOT_DAMAGED = warning(
+        "A snapshot of the manifests cannot be used.", "readers ignore it and read the manifests"
+    )
+    SNAPSHOT_DIFFERS = error(
+        "A snapshot contradicts the manifests up to it.", "remove it: readers believe it"
+    )
+    ARCHIVE_FOREIGN = info("A file is named by no manifest.", "readers do not see it")
     # ... its files
-    ARCHIVE_FILE_MISSING = (
-        "archive-file-missing", Severity.ERROR,
-        "A file that a manifest names is missing.",
-        _NOT_TRUSTED,
-    )  # fmt: skip
-    ARCHIVE_FILE_SIZE = (
-        "archive-file-size", Severity.ERROR,
-        "A file has another size than its manifest says.",
-        _NOT_TRUSTED,
-    )  # fmt: skip
-    ARCHIVE_FILE_CHECKSUM = (
-        "archive-file-checksum", Severity.ERROR,
-        "A file has other content than was written.",
-        _NOT_TRUSTED,
-    )  # fmt: skip
-    ARCHIVE_FILE_UNREADABLE = (
-        "archive-file-unreadable", Severity.ERROR,
-        "A file is not a readable Parquet file.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_COLUMNS = (
-        "archive-columns", Severity.ERROR,
-        "A file lacks columns of a record.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_ROWS = (
-        "archive-rows", Severity.ERROR,
-        "A file has another number of rows than its manifest says.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_OFFSETS = (
-        "archive-offsets", Severity.ERROR,
-        "A file begins or ends with another offset than its manifest says.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_TIMESTAMPS = (
-        "archive-timestamps", Severity.ERROR,
-        "A file has other times than its manifest says.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_HOUR = (
-        "archive-hour", Severity.ERROR,
-        "A file has records of other hours than its own.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_PLACE = (
-        "archive-place", Severity.ERROR,
-        "A file has records of another topic or partition.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_ORDER = (
-        "archive-order", Severity.ERROR,
-        "Rows of a file are not in the order of their offsets.",
-        _COPY,
-    )  # fmt: skip
-    ARCHIVE_DOUBLED = (
-        "archive-doubled", Severity.ERROR,
-        "An offset is in the archive more than once.",
-        _COPY,
-    )  # fmt: skip
+    ARCHIVE_FILE_MISSING = error("A file that a manifest names is missing.", _NOT_TRUSTED)
+    ARCHIVE_FILE_SIZE = error("A file has another size than its manifest says.", _NOT_TRUSTED)
+    ARCHIVE_FILE_CHECKSUM = error("A file has other content than was written.", _NOT_TRUSTED)
+    ARCHIVE_FILE_UNREADABLE = error("A file is not a readable Parquet file.", _COPY)
+    ARCHIVE_COLUMNS = error("A file lacks columns of a record.", _COPY)
+    ARCHIVE_ROWS = error("A file has another number of rows than its manifest says.", _COPY)
+    ARCHIVE_OFFSETS = error(
+        "A file begins or ends with another offset than its manifest says.", _COPY
+    )
+    ARCHIVE_TIMESTAMPS = error("A file has other times than its manifest says.", _COPY)
+    ARCHIVE_HOUR = error("A file has records of other hours than its own.", _COPY)
+    ARCHIVE_PLACE = error("A file has records of another topic or partition.", _COPY)
+    ARCHIVE_ORDER = error("Rows of a file are not in the order of their offsets.", _COPY)
+    ARCHIVE_DOUBLED = error("An offset is in the archive more than once.", _COPY)
     # ... and what all of them hold together
-    ARCHIVE_LOST = (
-        "archive-lost", Severity.ERROR,
-        "Offsets that were archived, or that the log has, are in no file.",
-        _ARCHIVE_ANEW,
-    )  # fmt: skip
-    ARCHIVE_OUTSIDE = (
-        "archive-outside", Severity.ERROR,
-        "Files hold offsets that were never archived.",
-        _ARCHIVE_ANEW,
-    )  # fmt: skip
-    ARCHIVE_HOLE = (
-        "archive-hole", Severity.ERROR,
-        "The archive says that offsets are missing, and has them.",
-        _ARCHIVE_ANEW,
-    )  # fmt: skip
-    ARCHIVE_UNEXPLAINED = (
-        "archive-unexplained", Severity.WARNING,
-        "Offsets are missing for an unknown reason.",
-        "compare the archive with the log: --data",
-    )  # fmt: skip
+    ARCHIVE_LOST = error(
+        "Offsets that were archived, or that the log has, are in no file.", _ARCHIVE_ANEW
+    )
+    ARCHIVE_OUTSIDE = error("Files hold offsets that were never archived.", _ARCHIVE_ANEW)
+    ARCHIVE_HOLE = error("The archive says that offsets are missing, and has them.", _ARCHIVE_ANEW)
+    ARCHIVE_UNEXPLAINED = warning(
+        "Offsets are missing for an unknown reason.", "compare the archive with the log: --data"
+    )
     # Log and archive against each other
-    ARCHIVE_BEHIND = (
-        "archive-behind", Severity.INFO,
+    ARCHIVE_BEHIND = info(
         "The log goes on after the end of the archive.",
         "the next run of the archive continues there",
-    )  # fmt: skip
-    ARCHIVE_OTHER_TOPIC = (
-        "archive-other-topic", Severity.ERROR,
+    )
+    ARCHIVE_OTHER_TOPIC = error(
         "The archive belongs to another topic of the same name.",
         "the topic was created again, or is another cluster's: it needs its own archive",
-    )  # fmt: skip
-    ARCHIVE_OVERTAKEN = (
-        "archive-overtaken", Severity.ERROR,
+    )
+    ARCHIVE_OVERTAKEN = error(
         "Retention deleted records before they were archived.",
         "archive more often than retention deletes",
-    )  # fmt: skip
-    ARCHIVE_HOLE_CONTRADICTED = (
-        "archive-hole-contradicted", Severity.WARNING,
+    )
+    ARCHIVE_HOLE_CONTRADICTED = warning(
         "The archive says why it lacks offsets, and the log has them.",
         "another replica, from which it was archived, may have been cleaned before this one; "
         "otherwise archive them again",
-    )  # fmt: skip
-    ARCHIVE_EXTRA = (
-        "archive-extra", Severity.ERROR,
-        "The archive has a record where the log has none.",
-        _ARCHIVE_ANEW,
-    )  # fmt: skip
-    ARCHIVE_DIFFERS = (
-        "archive-differs", Severity.ERROR,
+    )
+    ARCHIVE_EXTRA = error("The archive has a record where the log has none.", _ARCHIVE_ANEW)
+    ARCHIVE_DIFFERS = error(
         "A record of the archive is not that of the log (deep look).",
         "one of the two was changed: compare both with a replica, or with what was produced",
-    )  # fmt: skip
-    LOG_BEHIND_ARCHIVE = (
-        "log-behind-archive", Severity.ERROR,
-        "The archive has records beyond the end of the log.",
-        _FROM_ARCHIVE,
-    )  # fmt: skip
-    LOG_LOST = (
-        "log-lost", Severity.ERROR,
-        "The archive has records that the log lost.",
-        _FROM_ARCHIVE,
-    )  # fmt: skip
+    )
+    LOG_BEHIND_ARCHIVE = error("The archive has records beyond the end of the log.", _FROM_ARCHIVE)
+    LOG_LOST = error("The archive has records that the log lost.", _FROM_ARCHIVE)
     # The cluster against both
-    LOG_BEHIND_CLUSTER = (
-        "log-behind-cluster", Severity.WARNING,
+    LOG_BEHIND_CLUSTER = warning(
         "The cluster has records beyond the end of the log.",
         "a follower may be behind; a broker that died lacks what came later",
-    )  # fmt: skip
-    CLUSTER_LACKS = (
-        "cluster-lacks", Severity.WARNING,
+    )
+    CLUSTER_LACKS = warning(
         "The cluster does not have a partition that another side has.",
         "it was deleted, or this is another cluster",
-    )  # fmt: skip
-    CLUSTER_BEHIND_LOG = (
-        "cluster-behind-log", Severity.ERROR,
+    )
+    CLUSTER_BEHIND_LOG = error(
         "The log goes on after the end of the cluster's.",
         "committed records are no longer on the cluster: take them from this directory",
-    )  # fmt: skip
-    CLUSTER_BEHIND_ARCHIVE = (
-        "cluster-behind-archive", Severity.ERROR,
+    )
+    CLUSTER_BEHIND_ARCHIVE = error(
         "The archive goes on after the end of the cluster's log.",
         "the cluster lost records, or the topic was created again",
-    )  # fmt: skip
-    CLUSTER_COUNT = (
-        "cluster-count", Severity.ERROR,
+    )
+    CLUSTER_COUNT = error(
         "The cluster serves another number of records than the log has (deep look).",
         "see the other findings of this partition",
-    )  # fmt: skip
-    TOPIC_MISSING = (
-        "topic-missing", Severity.WARNING,
-        "A topic that was asked for is not on the cluster.",
-        "see `kbroker topic list`",
-    )  # fmt: skip
-    PARTITION_ABSENT = (
-        "partition-absent", Severity.WARNING,
+    )
+    TOPIC_MISSING = warning(
+        "A topic that was asked for is not on the cluster.", "see `kbroker topic list`"
+    )
+    PARTITION_ABSENT = warning(
         "A partition of the cluster is in no directory, or not in the archive.",
         "another broker may have it",
-    )  # fmt: skip
-    GROUP_BEYOND_END = (
-        "group-beyond-end", Severity.WARNING,
+    )
+    GROUP_BEYOND_END = warning(
         "A group has committed an offset beyond the end of the partition.",
         "the group starts where auto.offset.reset says, and reads records again or never",
-    )  # fmt: skip
+    )
