@@ -32,17 +32,14 @@ class FindingKind(StrEnum):
     meaning: str
     advice: str  # empty if the place of what was found decides
 
-    def __new__(cls, code: str, worst: Severity, meaning: str, advice: str = "") -> Self:
+    def __new__(cls, name: str, worst: Severity, meaning: str, advice: str = "") -> Self:
+        code = name.replace("_", "-")
         member = str.__new__(cls, code)
         member._value_ = code
         member.worst = worst
         member.meaning = meaning
         member.advice = advice
         return member
-
-    @staticmethod
-    def _generate_next_value_(name: str, *_: object) -> str:
-        return name.lower().replace("_", "-")
 
 
 def error(meaning: str, advice: str = "") -> tuple[Any, ...]:
