@@ -106,7 +106,7 @@ class CrashLoad:
         for topic_partition, promise in self.promises.partitions.items():
             log = self.storage.logs.get_log(topic_partition)
             if log is not None:
-                promise.promise_up_to(log.recovery_point)
+                promise.promise_up_to(log.offsets.recovery_point)
                 promise.may_lack_below = max(promise.may_lack_below, log.log_start_offset)
         frozen = self.promises.copy()
         if self._in_flight is not None:
@@ -323,7 +323,7 @@ class CrashLoad:
         self._spin()
         self.settle()
         promise = self.promises.partitions[topic_partition]
-        promise.promise_up_to(log.recovery_point)
+        promise.promise_up_to(log.offsets.recovery_point)
         kept = max((split(d)[0][0].next_offset for d in promise.promised.values()), default=0)
         lowest = max(kept, log.log_start_offset)
         if self.random.random() < 0.15:

@@ -100,7 +100,7 @@ class Consumer:
         if process is None or not process.is_listening:
             return 0
         held = process.replicas.hosted.find(self.partition)
-        return held.log.cuts if held is not None else 0
+        return held.log.offsets.cuts if held is not None else 0
 
     def _note(self, data: Any, process: BrokerProcess) -> None:
         """Enter into the book where a broker says that its log is committed."""

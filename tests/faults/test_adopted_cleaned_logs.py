@@ -40,7 +40,7 @@ def opened(directory: Path, policy: str) -> dict[TopicPartition, tuple[int, list
         for log in logs.all_logs()
     }
     for log in logs.all_logs():
-        log.close_files()  # as a kill does
+        log.files.close_files()  # as a kill does
     logs.release()
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition.log import Log
+from kbroker.log.partition.log_flush import LogFlush
 from kbroker.log.partition.log_state import PendingFlush
 from tests.faults import fsync_errors
 
@@ -53,9 +53,9 @@ def test_the_rounds_find_a_broker_that_takes_a_failed_sync_for_done(
 def test_the_rounds_find_a_broker_that_tries_a_failed_sync_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def flush_failed(_log: Log, _flush: PendingFlush, _error: StorageError) -> bool:
+    def failed(_flushes: LogFlush, _flush: PendingFlush, _error: StorageError) -> bool:
         return True
 
-    monkeypatch.setattr(Log, "flush_failed", flush_failed)
+    monkeypatch.setattr(LogFlush, "failed", failed)
 
     assert is_found()

@@ -86,7 +86,7 @@ def test_checkpoints_of_a_deleted_log_say_nothing_of_a_new_one(disk: RecordingFi
 
     for image in images(disk):
         found = started(image).get_log(PARTITION)
-        assert found is None or (found.log_start_offset, found.recovery_point) == (0, 0)
+        assert found is None or (found.log_start_offset, found.offsets.recovery_point) == (0, 0)
 
 
 def test_deleted_records_stay_deleted_though_the_log_was_not_synced(
@@ -126,7 +126,7 @@ def test_a_flush_does_not_mind_segments_that_retention_took(disk: RecordingFileS
     for _ in range(4):
         log.append_as_leader(batch(b"a" * 60), 0, NOW_MS)
     log.update_high_watermark(4)
-    pending = log.begin_flush()
+    pending = log.flushes.begin()
     assert pending is not None
     logs.write_with(lambda work, done: done(_error_of(work)))
     log.flush()
@@ -136,7 +136,7 @@ def test_a_flush_does_not_mind_segments_that_retention_took(disk: RecordingFileS
     error = _error_of(pending.sync)
 
     assert error is not None
-    assert log.flush_failed(pending, error)
+    assert log.flushes.failed(pending, error)
     assert log.failure is None
 
 

@@ -36,7 +36,7 @@ def job_for(directory: Path, batches: int = 20, limits: CleanerLimits | None = N
         log.append_as_leader(bytearray(build(records)), 0, NOW_MS)
     log.roll(NOW_MS)
     log.update_high_watermark(log.log_end_offset)
-    log.close_files()
+    log.files.close_files()
     target = log_to_clean(log, 0, NOW_MS)
     return cleaning_job(target, RealFileSystem(), limits or CleanerLimits(), NOW_MS)
 

@@ -80,7 +80,7 @@ class LogModel(RuleBasedStateMachine):
         if is_clean:
             self.log.close()
         else:
-            self.log.close_files()  # as a killed process leaves them
+            self.log.files.close_files()  # as a killed process leaves them
         self.log = open_log(self.directory, was_clean=is_clean, start=start, **SETTINGS)
         self.log.update_high_watermark(watermark)
 

@@ -194,7 +194,7 @@ class LogCleaner:
             job.first_dirty_offset,
             job.first_uncleanable_offset,
         )
-        cleaning = _Cleaning(target.log, job, target.log.cuts)
+        cleaning = _Cleaning(target.log, job, target.log.offsets.cuts)
         cleaning.abort = self._runner.run(
             job,
             lambda group: self._cleaned(cleaning, group),
@@ -308,16 +308,16 @@ class LogCleaner:
         """
         log = cleaning.log
         end_offset = min(cleaning.job.first_uncleanable_offset, log.log_end_offset)
-        pending = log.begin_flush(end_offset) if self._is_current(cleaning) else None
+        pending = log.flushes.begin(end_offset) if self._is_current(cleaning) else None
         if pending is None:
             following()
             return
 
         def flushed(error: StorageError | None) -> None:
             if error is None:
-                log.complete_flush(pending, self._clock.now_ms())
+                log.flushes.complete(pending, self._clock.now_ms())
                 again()
-            elif log.flush_failed(pending, error) and not self._is_stopped:
+            elif log.flushes.failed(pending, error) and not self._is_stopped:
                 self._timer.call_later(_SYNC_AGAIN_MS, again)
             else:
                 self._overtake(cleaning)
@@ -358,7 +358,7 @@ class LogCleaner:
         log = cleaning.log
         return (
             not cleaning.was_overtaken
-            and log.cuts == cleaning.cuts
+            and log.offsets.cuts == cleaning.cuts
             and log.failure is None
             and log.config.is_compacted
             and log.offsets.copied_up_to is None

@@ -34,7 +34,7 @@ class DirtyLogs:
             yield self._flush_if_due(log, now_ms)
 
     def _flush_if_due(self, log: Log, now_ms: int) -> int:
-        waiting = log.log_end_offset - log.recovery_point
+        waiting = log.log_end_offset - log.offsets.recovery_point
         if waiting <= 0 and not log.files.unsynced.is_due:
             return 0
         is_due = (
@@ -49,7 +49,7 @@ class DirtyLogs:
         self._flush(log, offset, self._clock.now_ms())
 
     def _flush(self, log: Log, up_to_offset: int, now_ms: int) -> int:
-        pending = log.begin_flush(up_to_offset, and_closed=True)
+        pending = log.flushes.begin(up_to_offset, and_closed=True)
         if pending is None:
             return 0
         self._directories.run_write(pending.sync, partial(_flushed, log, pending, now_ms))
@@ -59,6 +59,6 @@ class DirtyLogs:
 def _flushed(log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None) -> None:
     """Done, or failed for good; what has to be begun again waits for the next turn."""
     if error is None:
-        log.complete_flush(pending, now_ms)
+        log.flushes.complete(pending, now_ms)
     else:
-        log.flush_failed(pending, error)
+        log.flushes.failed(pending, error)

@@ -103,7 +103,7 @@ class FutureLogs:
         `replace` is little then. A sync that fails takes the directory offline.
         """
         future, home = self._open.futures[topic_partition], self._open.future_homes[topic_partition]
-        pending = future.begin_flush(and_closed=True)
+        pending = future.flushes.begin(and_closed=True)
         start_offset = self._open.logs[topic_partition].log_start_offset
 
         def write() -> None:
@@ -113,11 +113,11 @@ class FutureLogs:
 
         def written(error: StorageError | None) -> None:
             if error is not None and pending is not None:
-                future.flush_failed(pending, error)
+                future.flushes.failed(pending, error)
             elif error is not None:
                 future.partition_directory.failed(error)
             elif pending is not None:
-                future.complete_flush(pending, self._clock.now_ms())
+                future.flushes.complete(pending, self._clock.now_ms())
             done()
 
         self._directories.run_write(write, written)
@@ -209,7 +209,7 @@ class FutureLogs:
         try:
             self._file_system.rename(log.directory, path)
         except StorageError as error:
-            log.close_files()
+            log.files.close_files()
             self._directories.fail(home.path, error)
             return
         self._follow(log, path)

@@ -150,7 +150,7 @@ class LogCheckpoints:
         is_inside = start_offset > log.segments[0].base_offset
         if not is_inside and not log.files.unsynced.has_removed:
             return None
-        if start_offset > log.recovery_point:
+        if start_offset > log.offsets.recovery_point:
             self._flush(log, start_offset)
         return start_offset
 
@@ -161,7 +161,7 @@ class LogCheckpoints:
         noted = home.noted[LOG_START_OFFSET_CHECKPOINT_FILE].in_file(
             topic_partition
         )  # it may have been cut since
-        return offset <= max(min(log.recovery_point, noted), log.segments[0].base_offset)
+        return offset <= max(min(log.offsets.recovery_point, noted), log.segments[0].base_offset)
 
     def _write(
         self,
@@ -219,7 +219,7 @@ class _Gathering:
         """Take the offset of a log, if it lies in the directory."""
         if not self._open.is_in(log, self._directory):
             return
-        self._looks.append((log, log.cuts))
+        self._looks.append((log, log.offsets.cuts))
         offset = self._offset_of(log)
         if offset is not None:
             self._offsets[log.topic_partition] = offset
@@ -231,7 +231,7 @@ class _Gathering:
             for log, _ in looks:
                 self.look_at(log)
             return self._offsets
-        again = {log.topic_partition: log for log, cuts in self._looks if log.cuts != cuts}
+        again = {log.topic_partition: log for log, cuts in self._looks if log.offsets.cuts != cuts}
         for topic_partition in self._noted.noted_since(self._gathered) if self._noted else ():
             noted = self._open.log_in(topic_partition, self._directory)
             if noted is not None:

@@ -110,7 +110,7 @@ class LogStartup:
         try:
             future = load_log(request, self._logs.environment)
             if not request.was_clean:  # segments may be missing that were not on the disk
-                future.truncate_to(future.recovery_point)
+                future.truncate_to(future.offsets.recovery_point)
             # What the log has lost gets other records, under the same epoch where nobody else could
             # lead: once they are appended, nothing tells them apart.
             future.truncate_to(log.log_end_offset)
@@ -122,7 +122,7 @@ class LogStartup:
         if future.topic_id in (None, log.topic_id):
             logs.adopt_future(future, directory, now_ms)
             return
-        future.close_files()
+        future.files.close_files()
         self._give_up(request, directory, "it is of another topic of the name")
 
     def _give_up(self, request: LoadRequest, directory: LogDirectory, why: str) -> None:
@@ -170,6 +170,6 @@ def _is_still_a_copy(log: Log, future: Log) -> bool:
         sum(s.position_of(end) - s.position_of(start) for s in each.segments.between(start, end))
         for each in (log, future)
     }
-    log.close_files()  # an idle log holds no descriptor
-    future.close_files()
+    log.files.close_files()  # an idle log holds no descriptor
+    future.files.close_files()
     return len(sizes) == 1

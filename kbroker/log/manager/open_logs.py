@@ -53,11 +53,11 @@ class OpenLogs:
             f"Partition {topic_partition} lies in {paths}: remove the older one and start again"
         )
         _log.error("%s. It stays closed, and its files are kept", reason)
-        log.close_files()
+        log.files.close_files()
         directory.could_not_open(topic_partition)
         if other is not None:
             other.could_not_open(topic_partition)
-            self.remove(topic_partition).close_files()
+            self.remove(topic_partition).files.close_files()
         self.closed[topic_partition] = reason
 
     def leave_closed(

@@ -62,7 +62,7 @@ class PartitionDeletion:
         try:
             self._file_system.rename(log.directory, target)
         except StorageError as error:
-            log.close_files()
+            log.files.close_files()
             self._directories.fail(log.directory, error)
             raise
         log.partition_directory.deleted()

@@ -4,7 +4,7 @@ Law: offsets only rise; nothing is read beyond the bound of its isolation level.
 state of its own, and nobody else sets it: `PartitionDirectory` what the disk has refused,
 `LogOffsets` the bounds, `SegmentStore` the files, `LeaderEpochCache` the epochs, `LogProducers` the
 producers, `LogAppends` the rules of an append, `LogFlush` the time of the last sync.
-`LogTruncation`, `SegmentRoll` and `LogReader` work on these.
+`log_truncation`, `segment_roll` and `LogReader` work on these.
 
 Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that
 reads hand out may be used on worker threads.
@@ -12,7 +12,6 @@ reads hand out may be used on worker threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
@@ -20,7 +19,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.disk.checkpoint import EpochFile
 from kbroker.log.disk.file_system import StorageError
-from kbroker.log.partition import log_retention, time_lookup
+from kbroker.log.partition import log_retention, log_truncation, time_lookup
 from kbroker.log.partition.deleted_segments import SegmentRenaming
 from kbroker.log.partition.log_appends import LogAppends, Records
 from kbroker.log.partition.log_flush import LogFlush
@@ -28,10 +27,9 @@ from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.partition.log_producers import LogProducers
 from kbroker.log.partition.log_reader import LogReader
-from kbroker.log.partition.log_state import LogEnvironment, LogState, PendingFlush
-from kbroker.log.partition.log_truncation import LogTruncation
+from kbroker.log.partition.log_state import LogEnvironment, LogState
 from kbroker.log.partition.partition_directory import PartitionDirectory
-from kbroker.log.partition.segment_roll import SegmentRoll
+from kbroker.log.partition.segment_roll import start_segment, start_segment_if_there_is_room
 from kbroker.log.partition.segment_store import SegmentStore
 from kbroker.log.partition.time_lookup import TimedBatch
 from kbroker.log.producers.log_append_info import LogAppendInfo
@@ -68,12 +66,10 @@ class Log:
         self.producers = LogProducers(
             place, files, state.producer_state, state.last_snapshot_offset
         )
-        self._roll = SegmentRoll(place, files, self.producers)
-        parts = LogParts(
-            place, self.offsets, files, state.leader_epoch_cache, self.producers, self._roll
+        self._parts = parts = LogParts(
+            place, self.offsets, files, state.leader_epoch_cache, self.producers
         )
-        self._truncation = LogTruncation(parts)
-        self.appends = LogAppends(parts, self._truncation)
+        self.appends = LogAppends(parts)
         self.flushes = LogFlush(parts)
         # Bound here, as every Produce and Fetch calls them.
         self.append_as_leader = self.appends.append_as_leader
@@ -122,20 +118,12 @@ class Log:
         return self.offsets.last_stable_offset(self.producers.state.first_unstable_offset)
 
     @property
-    def recovery_point(self) -> int:
-        return self.offsets.recovery_point
-
-    @property
     def cleaned_end_offset(self) -> int | None:
         return self.offsets.cleaned_end_offset
 
     @property
     def rules(self) -> AppendRules:
         return self.appends.rules
-
-    @property
-    def cuts(self) -> int:
-        return self.offsets.cuts
 
     @property
     def producer_state(self) -> ProducerStateManager:
@@ -146,7 +134,7 @@ class Log:
         taken its place on another disk.
         """
         here: Log = self
-        while here.cuts == cuts:
+        while here.offsets.cuts == cuts:
             if here is log:
                 return True
             if here.successor is None:
@@ -174,26 +162,20 @@ class Log:
         """The first record at or after a time and an offset, or the batch to look into for it; None
         if there is neither. KafkaError: KAFKA_STORAGE_ERROR, INVALID_RECORD.
         """
-        try:
+        with self.partition_directory.refusals():
             return time_lookup.search(self.segments, timestamp_ms, starting_offset)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
 
     def batch_at_time(self, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
         """The first batch with offsets from there on that mentions a record at or after a time.
         KafkaError(KAFKA_STORAGE_ERROR).
         """
-        try:
+        with self.partition_directory.refusals():
             return time_lookup.next_timed_batch(self.segments, timestamp_ms, starting_offset)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
 
     def largest_timestamp(self) -> int:
         """The newest time of all records, -1 without any. KafkaError(KAFKA_STORAGE_ERROR)."""
-        try:
+        with self.partition_directory.refusals():
             return max(segment.largest_timestamp for segment in self.segments)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
 
     def update_high_watermark(self, offset: int) -> int:
         """Move the high watermark up to `offset`, within the log, never down; the one in force."""
@@ -218,57 +200,38 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.offsets.raise_log_start(offset)
-        try:
+        with self.partition_directory.refusals():
             self.leader_epoch_cache.truncate_from_start(offset)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
         self.producers.start_raised_to(offset)
         return True
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        return self._truncation.truncate_to(offset, now_ms)
+        return log_truncation.truncate_to(self._parts, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        self._truncation.truncate_fully_and_start_at(offset, now_ms)
+        log_truncation.truncate_fully_and_start_at(self._parts, offset, now_ms)
 
     def roll(self, now_ms: int) -> LogSegment:
         """Close the active segment, if it holds anything, and start one at the log end."""
-        try:
-            return self._roll.start_at(self.log_end_offset, now_ms)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
-
-    def begin_flush(
-        self, up_to_offset: int | None = None, *, and_closed: bool = False
-    ) -> PendingFlush | None:
-        return self.flushes.begin(up_to_offset, and_closed=and_closed)
-
-    def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
-        self.flushes.complete(flush, now_ms)
-
-    def flush_failed(self, flush: PendingFlush, error: StorageError) -> bool:
-        return self.flushes.failed(flush, error)
+        with self.partition_directory.refusals():
+            return start_segment(self._parts, now_ms, self.log_end_offset)
 
     def flush(self, up_to_offset: int | None = None, *, and_closed: bool = False) -> None:
         """Sync all below `up_to_offset` (None: the log end). KafkaError(KAFKA_STORAGE_ERROR)."""
-        pending = self.begin_flush(up_to_offset, and_closed=and_closed)
+        pending = self.flushes.begin(up_to_offset, and_closed=and_closed)
         if pending is not None:
-            try:
+            with self.partition_directory.refusals():
                 pending.sync()
-            except StorageError as error:
-                raise self.partition_directory.failed(error) from error
-            self.complete_flush(pending)
+            self.flushes.complete(pending)
 
     def expire_segments(self, now_ms: int) -> bool:
         """Move the log start past what is beyond retention; True if segments are before it."""
         if self.offsets.unfinished_cut is not None:
             return False
-        segments, end_offset = list(self.segments), self.log_end_offset
-        try:
+        segments = list(self.segments)
+        with self.partition_directory.refusals():
             count = log_retention.deletable_segments(segments, self.config, self.offsets, now_ms)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
-        if count == len(segments) and not self._roll.start_if_there_is_room(end_offset, now_ms):
+        if count == len(segments) and not start_segment_if_there_is_room(self._parts, now_ms):
             count -= 1
         if count:
             self.maybe_increment_log_start_offset(self.segments[count].base_offset)
@@ -281,10 +244,8 @@ class Log:
     def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentRenaming:
         """Take out segments before the log start, oldest first; the caller renames their files."""
         remove_at_ms = now_ms + self.config.file_delete_delay_ms
-        try:
+        with self.partition_directory.refusals():
             return self.files.let_go(self.expired_segments()[:limit], remove_at_ms)
-        except StorageError as error:
-            raise self.partition_directory.failed(error) from error
 
     def assign_topic_id(self, topic_id: UUID) -> None:
         """Write the topic id down, once."""
@@ -298,10 +259,6 @@ class Log:
         if self.failure is None:
             self.producers.take_snapshot()
             self.files.close()
-        self.close_files()
-
-    def close_files(self) -> None:
-        """Give all descriptors back; the next use opens the files again."""
         self.files.close_files()
 
     def move_to(self, directory: str) -> None:
@@ -310,10 +267,6 @@ class Log:
         self.partition_directory.moved_to(directory)
         file_system = self.partition_directory.environment.file_system
         self.leader_epoch_cache.store_in(EpochFile(file_system, directory))
-
-    def copy_producers(self, log: Log) -> Iterator[None]:
-        """See `LogProducers.copy`; this log has caught up with that one."""
-        return self.producers.copy(log.producers, log.log_end_offset)
 
     def become_copy_of(self, log: Log) -> None:
         """Note what the records that were copied do not say: epochs without any, producers whose
@@ -333,5 +286,5 @@ class Log:
         log._give_way_to(self)
 
     def _give_way_to(self, copy: Log) -> None:
-        self.successor = copy, copy.cuts
+        self.successor = copy, copy.offsets.cuts
         self.partition_directory.deleted()

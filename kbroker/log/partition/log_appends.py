@@ -26,9 +26,9 @@ from kbroker.log.append.trusted_append import (
     read_trusted,
 )
 from kbroker.log.disk.file_system import StorageError
+from kbroker.log.partition import log_truncation
 from kbroker.log.partition.log_parts import LogParts
-from kbroker.log.partition.log_truncation import LogTruncation
-from kbroker.log.partition.segment_roll import RollParams, should_roll
+from kbroker.log.partition.segment_roll import RollParams, should_roll, start_segment
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_state import duplicate_append_info
 from kbroker.record.record_batch import (
@@ -53,21 +53,19 @@ class LogAppends:
         "_epochs",
         "_files",
         "_offsets",
+        "_parts",
         "_producers",
-        "_roll",
         "_segment_ms",
-        "_truncation",
         "rules",
     )
 
-    def __init__(self, parts: LogParts, truncation: LogTruncation) -> None:
+    def __init__(self, parts: LogParts) -> None:
+        self._parts = parts
         self._directory = parts.directory
         self._offsets = parts.offsets
         self._files = parts.files
         self._epochs = parts.epochs
         self._producers = parts.producers
-        self._roll = parts.roll
-        self._truncation = truncation
 
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from the next append on."""
@@ -148,11 +146,9 @@ class LogAppends:
         batches = read_trusted(records, topic_partition, self.rules, offsets.log_end_offset)
         if max(offsets.log_start_offset, leader_start_offset) == offsets.log_end_offset:
             self._begin_at_batch(batches, now_ms)
-        try:
-            if batches.check_offsets(offsets.log_end_offset):
+        if batches.check_offsets(offsets.log_end_offset):
+            with self._directory.refusals():
                 self._directory.before_gap()
-        except StorageError as error:
-            raise self._directory.failed(error) from error
         latest_epoch = self._epochs.latest_epoch
         for header in batches.headers:
             if header.partition_leader_epoch > latest_epoch:
@@ -162,10 +158,8 @@ class LogAppends:
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Note that this epoch writes from `start_offset` on. KafkaError(KAFKA_STORAGE_ERROR)."""
-        try:
+        with self._directory.refusals():
             self._epochs.assign(leader_epoch, start_offset)
-        except StorageError as error:
-            raise self._directory.failed(error) from error
 
     def _place(self, leader_epoch: int, now_ms: int) -> Place:
         return Place(
@@ -179,7 +173,7 @@ class LogAppends:
         if batches.headers:
             first = batches.headers[0]
             if first.base_offset < self._offsets.log_end_offset <= first.last_offset:
-                self._truncation.truncate_fully_and_start_at(first.base_offset, now_ms)
+                log_truncation.truncate_fully_and_start_at(self._parts, first.base_offset, now_ms)
 
     def _append_batch(
         self,
@@ -236,7 +230,7 @@ class LogAppends:
         """Refuse what may not follow; return the old place of a batch that was sent again."""
         offsets, producers = self._offsets, self._producers.state
         if offsets.unfinished_cut is not None:
-            self._truncation.finish()
+            log_truncation.finish(self._parts)
         duplicate = producers.find_duplicate(header)
         if duplicate is None:
             producers.validate(header, offsets.log_end_offset, AppendOrigin.CLIENT)
@@ -299,7 +293,7 @@ class LogAppends:
         if self._directory.failure is not None:
             raise self._directory.failed(self._directory.failure)
         if offsets.unfinished_cut is not None:
-            self._truncation.finish()
+            log_truncation.finish(self._parts)
         first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _ = info
         assert last_offset >= offsets.log_end_offset, (last_offset, offsets.log_end_offset)
         params: RollParams = _new_tuple(
@@ -309,7 +303,7 @@ class LogAppends:
         try:
             active = files.segments.active
             if should_roll(active, params):
-                active = self._roll.start_at(first_offset, now_ms)
+                active = start_segment(self._parts, now_ms, first_offset)
             elif not files.is_active_open:
                 files.activate()
             active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
@@ -329,7 +323,7 @@ class LogAppends:
             return
         directory = self._directory
         try:
-            self._truncation.cut_at(end_offset, now_ms)
+            log_truncation.cut_at(self._parts, end_offset, now_ms)
         except StorageError as second:
             directory.failed(second)  # if that passes, the next append begins with the cut
         except Exception:

@@ -16,14 +16,11 @@ from kbroker.log.partition.log_state import PendingFlush
 class LogFlush:
     """The syncs of one log."""
 
-    __slots__ = ("_directory", "_epochs", "_files", "_offsets", "last_ms")
+    __slots__ = ("_parts", "last_ms")
 
     def __init__(self, parts: LogParts) -> None:
         self.last_ms = 0
-        self._directory = parts.directory
-        self._offsets = parts.offsets
-        self._files = parts.files
-        self._epochs = parts.epochs
+        self._parts = parts
 
     def count_from(self, now_ms: int) -> None:
         """Let `flush.ms` begin."""
@@ -35,20 +32,20 @@ class LogFlush:
         """Return the syncs that bring all below `up_to_offset` (None: log end) to the disk, if any;
         `and_closed`: also if only files of closed segments wait for it.
         """
-        offsets = self._offsets
+        offsets = self._parts.offsets
         end_offset = offsets.log_end_offset
         if up_to_offset is not None:
             end_offset = min(up_to_offset, end_offset)  # a segment that goes may begin beyond it
         start_offset = offsets.recovery_point
         if end_offset <= start_offset:
-            unsynced = self._files.unsynced
+            unsynced = self._parts.files.unsynced
             if not and_closed or not (unsynced.is_due or unsynced.has_new_place):
                 return None
             start_offset = end_offset
-        return self._files.begin_flush(
+        return self._parts.files.begin_flush(
             start_offset=start_offset,
             end_offset=end_offset,
-            epochs=self._epochs.changes,
+            epochs=self._parts.epochs.changes,
             cuts=offsets.cuts,
         )
 
@@ -56,16 +53,16 @@ class LogFlush:
         """All of `flush` has been synced: recovery may start after its records."""
         self.last_ms = now_ms
         # After a cut, other records have those offsets; and the system reports a failed sync once.
-        if flush.cuts == self._offsets.cuts and self._directory.failure is None:
-            self._files.unsynced.synced(flush.marks)
-            self._offsets.flushed_to(flush.end_offset)
+        if flush.cuts == self._parts.offsets.cuts and self._parts.directory.failure is None:
+            self._parts.files.unsynced.synced(flush.marks)
+            self._parts.offsets.flushed_to(flush.end_offset)
 
     def failed(self, flush: PendingFlush, error: StorageError) -> bool:
         """The sync of `flush` failed, and the log with it; True if it is to be begun again."""
         if self._may_begin_again(flush, error):
             return True
-        if not self._directory.is_deleted:
-            self._directory.failed(error)
+        if not self._parts.directory.is_deleted:
+            self._parts.directory.failed(error)
         return False
 
     def recovery_point_to_note(self) -> int:
@@ -74,7 +71,7 @@ class LogFlush:
 
         An active segment that is on the disk to its end could be closed right there.
         """
-        offsets, files = self._offsets, self._files
+        offsets, files = self._parts.offsets, self._parts.files
         first_closed = files.unsynced.first_closed_offset
         if first_closed is not None:
             return min(offsets.recovery_point, first_closed)
@@ -87,7 +84,7 @@ class LogFlush:
         """Whether a sync failed for no fault of the disk: no descriptor was free, or files were
         renamed or removed meanwhile by the log itself.
         """
-        if self._directory.failure is not None or self._directory.is_deleted:
+        if self._parts.directory.failure is not None or self._parts.directory.is_deleted:
             return False
         if error.errno == ENOENT:
             now = self.begin(flush.end_offset, and_closed=True)

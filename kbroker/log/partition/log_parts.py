@@ -8,7 +8,6 @@ from kbroker.log.partition.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.partition.log_offsets import LogOffsets
 from kbroker.log.partition.log_producers import LogProducers
 from kbroker.log.partition.partition_directory import PartitionDirectory
-from kbroker.log.partition.segment_roll import SegmentRoll
 from kbroker.log.partition.segment_store import SegmentStore
 
 
@@ -20,4 +19,3 @@ class LogParts(NamedTuple):
     files: SegmentStore
     epochs: LeaderEpochCache
     producers: LogProducers
-    roll: SegmentRoll

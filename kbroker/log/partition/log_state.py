@@ -82,7 +82,7 @@ class LogState:
 class PendingFlush:
     """What has to be synced to have all records below `end_offset` on the disk.
 
-    `sync` may run on a worker thread; its outcome goes to `Log.complete_flush` or `flush_failed`.
+    `sync` may run on a worker thread; its outcome goes to `LogFlush.complete` or `failed`.
     """
 
     file_system: FileSystem

@@ -9,6 +9,8 @@ finds the log as it was.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -49,6 +51,14 @@ class PartitionDirectory:
             self.environment.on_failure(self.path, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Raise each StorageError as `failed` says."""
+        try:
+            yield
+        except StorageError as error:
+            raise self.failed(error) from error
+
     def lost(self, error: StorageError) -> None:
         """Fail with the data directory that this one is in; the broker knows of that."""
         self.failure = self.failure or error
@@ -67,10 +77,8 @@ class PartitionDirectory:
 
     def write_topic_id(self, topic_id: UUID) -> None:
         """Write the topic id down. KafkaError(KAFKA_STORAGE_ERROR)."""
-        try:
+        with self.refusals():
             write_partition_metadata(self.environment.file_system, self.path, topic_id)
-        except StorageError as error:
-            raise self.failed(error) from error
         self.topic_id = topic_id
 
     def gapless_from(self, offset: int) -> None:

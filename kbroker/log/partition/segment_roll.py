@@ -11,9 +11,7 @@ from typing import NamedTuple
 
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
-from kbroker.log.partition.log_producers import LogProducers
-from kbroker.log.partition.partition_directory import PartitionDirectory
-from kbroker.log.partition.segment_store import SegmentStore
+from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.segments.log_segment import LogSegment
 
 
@@ -48,32 +46,23 @@ def should_roll(segment: LogSegment, params: RollParams) -> bool:
     return age_ms > max_segment_ms - segment.roll_jitter_ms
 
 
-class SegmentRoll:
-    """Starts the segments of one log."""
+def start_segment(parts: LogParts, now_ms: int, base_offset: int) -> LogSegment:
+    """Start the next segment there, unless the active one is empty and does. StorageError."""
+    active = parts.files.segments.active
+    if active.base_offset == base_offset and not active.size_bytes:
+        return active
+    parts.directory.before_roll()
+    parts.producers.begin_segment(base_offset)
+    return parts.files.roll(base_offset, now_ms)
 
-    __slots__ = ("_directory", "_files", "_producers")
 
-    def __init__(
-        self, directory: PartitionDirectory, files: SegmentStore, producers: LogProducers
-    ) -> None:
-        self._directory = directory
-        self._files = files
-        self._producers = producers
-
-    def start_at(self, base_offset: int, now_ms: int) -> LogSegment:
-        """Start the next segment there, unless the active one is empty and does. StorageError."""
-        active = self._files.segments.active
-        if active.base_offset == base_offset and not active.size_bytes:
-            return active
-        self._directory.before_roll()
-        self._producers.begin_segment(base_offset)
-        return self._files.roll(base_offset, now_ms)
-
-    def start_if_there_is_room(self, base_offset: int, now_ms: int) -> bool:
-        """Do that; False if there is no room. KafkaError(KAFKA_STORAGE_ERROR)."""
+def start_segment_if_there_is_room(parts: LogParts, now_ms: int) -> bool:
+    """Start one at the log end; False if there is no room. KafkaError(KAFKA_STORAGE_ERROR)."""
+    with parts.directory.refusals():
         try:
-            return bool(self.start_at(base_offset, now_ms))
+            start_segment(parts, now_ms, parts.offsets.log_end_offset)
         except StorageError as error:
             if error.is_passing:
                 return False
-            raise self._directory.failed(error) from error
+            raise
+    return True

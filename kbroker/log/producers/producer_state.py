@@ -119,7 +119,7 @@ class ProducerStateManager:
         self.map_end_offset = 0
         self.first_unstable_offset: int | None = None
         self._shares = 0  # who reads entries: those that change are copied before
-        self._unstable = UnstableTransactions()
+        self._unstable: UnstableTransactions | None = None  # None: most logs never have any
         self._verifications: dict[int, VerificationState] = {}  # by producer id
 
     def advance_to(self, end_offset: int) -> None:
@@ -306,8 +306,13 @@ class ProducerStateManager:
             self._verifications.pop(producer_id, None)
             if entry.current_txn_first_offset is None:
                 entry.current_txn_first_offset = first_offset
-                self._unstable.begin(first_offset, producer_id)
-                self.first_unstable_offset = self._unstable.first_offset
+                self._begin_transaction(first_offset, producer_id)
+
+    def _begin_transaction(self, first_offset: int, producer_id: int) -> None:
+        if self._unstable is None:
+            self._unstable = UnstableTransactions()
+        self._unstable.begin(first_offset, producer_id)
+        self.first_unstable_offset = self._unstable.first_offset
 
     def end_transaction(
         self, header: BatchHeader, marker: ControlRecord, offset: int, timestamp: int
@@ -333,18 +338,22 @@ class ProducerStateManager:
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
         """The last stable offset once `completed` is replicated: for the transaction index."""
+        assert self._unstable is not None, completed
         return self._unstable.last_stable_offset_after(completed)
 
     def complete(self, completed: CompletedTxn) -> None:
         """Move a transaction from open to decided, waiting for the high watermark."""
+        assert self._unstable is not None, completed
         self._unstable.complete(completed)
         self.first_unstable_offset = self._unstable.first_offset
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Forget the decided transactions whose marker is below the high watermark."""
-        if self.first_unstable_offset is not None:
+        if self._unstable is not None:
             self._unstable.replicated(high_watermark)
             self.first_unstable_offset = self._unstable.first_offset
+            if self.first_unstable_offset is None:
+                self._unstable = None
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
         """Forget decided transactions that retention or DeleteRecords removed."""
@@ -391,17 +400,13 @@ class ProducerStateManager:
         self.clear(end_offset)
         for entry in entries:
             self.producers[entry.producer_id] = entry
-        self._unstable.load(
-            (entry.current_txn_first_offset, entry.producer_id)
-            for entry in self.producers.values()
-            if entry.current_txn_first_offset is not None
-        )
-        self.first_unstable_offset = self._unstable.first_offset
+            if entry.current_txn_first_offset is not None:
+                self._begin_transaction(entry.current_txn_first_offset, entry.producer_id)
 
     def clear(self, end_offset: int) -> None:
         """Forget everything; the log is taken into account up to `end_offset` (exclusive)."""
         self.producers.clear()
-        self._unstable.clear()
+        self._unstable = None
         self._verifications.clear()
         self.first_unstable_offset = None
         self.map_end_offset = end_offset

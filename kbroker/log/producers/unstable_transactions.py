@@ -9,7 +9,6 @@ off once it has come to the top.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -39,20 +38,6 @@ class UnstableTransactions:
         self._producers: dict[int, int] = {}  # first offset of an open one -> producer id
         self._decided = _Offsets()
         self._unreplicated: deque[tuple[int, int]] = deque()  # last and first offset, by the last
-
-    def load(self, open_since: Iterable[tuple[int, int]]) -> None:
-        """Only these are open: first offset and producer id of each."""
-        self.clear()
-        for first_offset, producer_id in open_since:
-            self.begin(first_offset, producer_id)
-
-    def clear(self) -> None:
-        """There is none."""
-        self._open.clear()
-        self._producers.clear()
-        self._decided.clear()
-        self._unreplicated.clear()
-        self.first_offset = None
 
     def begin(self, first_offset: int, producer_id: int) -> None:
         """A transaction begins."""
@@ -101,10 +86,6 @@ class _Offsets:
     def __init__(self) -> None:
         self._members: set[int] = set()
         self._heap: list[int] = []  # all members, and some that were removed
-
-    def clear(self) -> None:
-        self._members.clear()
-        self._heap.clear()
 
     def add(self, offset: int) -> None:
         self._members.add(offset)

@@ -113,7 +113,7 @@ class ReplicaMover:
         self._copy(move, log, future)
         if future.log_end_offset < log.log_end_offset:
             return
-        for _ in future.copy_producers(log):
+        for _ in future.producers.copy(log.producers, log.log_end_offset):
             await turn()
             if self._logs(move) != logs:
                 return

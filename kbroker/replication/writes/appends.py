@@ -273,7 +273,7 @@ class _Pending(NamedTuple):
 
 
 def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:
-    return _Pending(result, partition.log, partition.log.cuts)
+    return _Pending(result, partition.log, partition.log.offsets.cuts)
 
 
 class _LongRequest:

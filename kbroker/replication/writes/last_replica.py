@@ -65,7 +65,7 @@ class LastReplica:
             result=PartitionProduceResult(partition.topic_partition),
             partition=partition,
             log=log,
-            cuts=log.cuts,
+            cuts=log.offsets.cuts,
             leader_epoch=partition.leader_epoch,
             end_offset=log.high_watermark,
         )
@@ -87,7 +87,7 @@ class LastReplica:
             end_offset = partition.log_end_offset
             if (
                 len(state.isr) < SAFE_REPLICAS <= len(state.replicas)
-                and partition.log.recovery_point < end_offset
+                and partition.log.offsets.recovery_point < end_offset
             ):
                 self._flush.flush(partition, end_offset)
 
@@ -97,6 +97,6 @@ class LastReplica:
             result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return True
         result.error_code = ErrorCode.NONE
-        if log.recovery_point < wait.end_offset:
+        if log.offsets.recovery_point < wait.end_offset:
             self._flush.flush(wait.partition, wait.end_offset)
-        return log.recovery_point >= wait.end_offset
+        return log.offsets.recovery_point >= wait.end_offset

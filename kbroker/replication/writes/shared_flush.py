@@ -105,7 +105,7 @@ class SharedFlush:
     def must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
         """True while an answer for records below `end_offset` has to wait for this disk."""
         log = partition.log
-        if log.recovery_point >= end_offset:
+        if log.offsets.recovery_point >= end_offset:
             return False
         if end_offset >= log.offsets.flush_due_offset or self._policy is FlushPolicy.ALWAYS:
             return True
@@ -132,7 +132,7 @@ class SharedFlush:
         for topic_partition in partitions:
             partition, _ = self._wanted.pop(topic_partition)
             log = partition.log
-            pending = log.begin_flush()
+            pending = log.flushes.begin()
             if pending is not None:
                 flushes.append(_Flush(partition, log, pending))
                 self._flushing.add(topic_partition)
@@ -167,10 +167,10 @@ class SharedFlush:
         partition, log = flush.partition, flush.log
         topic_partition = partition.topic_partition
         if error is None:
-            log.complete_flush(flush.pending, self._clock.now_ms())
+            log.flushes.complete(flush.pending, self._clock.now_ms())
         elif log.successor is not None:
             pass  # its files are elsewhere now: who still waits asks for a flush of those
-        elif log.flush_failed(flush.pending, error):
+        elif log.flushes.failed(flush.pending, error):
             self._timer.call_later(_AGAIN_AFTER_MS, partial(self._again, flush))
             return
         else:
@@ -185,7 +185,7 @@ class SharedFlush:
         finally:
             self._flushing.discard(topic_partition)
         wanted = self._wanted.get(topic_partition)
-        if wanted is not None and wanted[1] <= partition.log.recovery_point:
+        if wanted is not None and wanted[1] <= partition.log.offsets.recovery_point:
             del self._wanted[topic_partition]
 
     def _again(self, flush: _Flush) -> None:

@@ -183,4 +183,4 @@ def _close_logs(parts: BrokerParts, lifecycle: BrokerLifecycle) -> None:
         parts.data.logs.shutdown()
         return
     for log in (*parts.data.logs.all_logs(), *parts.data.logs.all_futures()):
-        log.close_files()
+        log.files.close_files()

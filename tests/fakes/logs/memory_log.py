@@ -47,7 +47,10 @@ class MemoryLog:
         self.recovery_point = 0
         self.flush_messages = 2**63 - 1
         self.sync_error: StorageError | None = None
-        self.flushes = 0
+        self.flush_count = 0
+        self.flushes = SimpleNamespace(
+            begin=self._begin_flush, complete=self._complete_flush, failed=self._flush_failed
+        )
         self.cuts = 0
         self.successor = None
         self.leader_epoch_cache = LeaderEpochCache([], lambda _entries: None)
@@ -136,7 +139,7 @@ class MemoryLog:
     def is_continued_in(self, log, cuts):
         return log is self and self.cuts == cuts
 
-    def begin_flush(self, up_to_offset=None):
+    def _begin_flush(self, up_to_offset=None):
         end = self.log_end_offset if up_to_offset is None else up_to_offset
         if end <= self.recovery_point:
             return None
@@ -153,14 +156,14 @@ class MemoryLog:
     def flush_due_offset(self):
         return self.recovery_point + self.flush_messages
 
-    def flush_failed(self, flush, error):
+    def _flush_failed(self, flush, error):
         if error.is_out_of_descriptors:
             return True
         self.fail_with = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return False
 
-    def complete_flush(self, flush, now_ms=0):
-        self.flushes += 1
+    def _complete_flush(self, flush, now_ms=0):
+        self.flush_count += 1
         if flush.cuts == self.cuts:
             self.recovery_point = max(self.recovery_point, flush.end_offset)
 

@@ -136,7 +136,11 @@ def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path) -> None:
     loaded = again.get_log(PARTITION)
     assert loaded is not None
     assert recovered == []
-    assert (loaded.log_start_offset, loaded.log_end_offset, loaded.recovery_point) == (1, 2, 2)
+    assert (loaded.log_start_offset, loaded.log_end_offset, loaded.offsets.recovery_point) == (
+        1,
+        2,
+        2,
+    )
     assert loaded.topic_id == TOPIC_ID
     assert again.read_high_watermarks() == {PARTITION: 2}
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
@@ -318,7 +322,7 @@ def test_full_segments_and_due_logs_are_flushed(tmp_path: Path) -> None:
     flushed = sum(logs.dirty.flush(NOW_MS))
     logs.checkpoint_recovery_points()
 
-    assert (flushed, log.recovery_point) == (1, 2)
+    assert (flushed, log.offsets.recovery_point) == (1, 2)
     text = (tmp_path / "recovery-point-offset-checkpoint").read_text()
     assert text == "0\n1\nt 0 2\n"
     assert sum(logs.dirty.flush(NOW_MS)) == 0
@@ -331,7 +335,7 @@ def test_flush_messages_flushes_the_active_segment(tmp_path: Path) -> None:
     first = sum(logs.dirty.flush(NOW_MS))
     log.append_as_leader(batch(b"x"), 0, NOW_MS)
 
-    assert (first, sum(logs.dirty.flush(NOW_MS)), log.recovery_point) == (0, 1, 2)
+    assert (first, sum(logs.dirty.flush(NOW_MS)), log.offsets.recovery_point) == (0, 1, 2)
 
 
 def test_a_failed_disk_takes_its_directory_offline_and_no_other(

@@ -34,12 +34,12 @@ def test_checkpoints_and_flushes_are_written_by_whom_they_are_given_to(tmp_path:
     list(logs.dirty.flush(NOW_MS))
     logs.checkpoint_recovery_points()
 
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
     assert not (tmp_path / "recovery-point-offset-checkpoint").exists()
     for work, done in waiting:
         work()
         done(None)
-    assert log.recovery_point == 2
+    assert log.offsets.recovery_point == 2
     assert (tmp_path / "recovery-point-offset-checkpoint").exists()
     logs.shutdown()
 

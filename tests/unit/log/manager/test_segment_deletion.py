@@ -177,10 +177,10 @@ def test_a_reader_finds_the_file_while_its_name_is_being_changed() -> None:
     disk = MemoryFileSystem()
     logs = started(disk)
     log = filled(logs)
-    log.close_files()
+    log.files.close_files()
     records = log.read(0, 1 << 20).records
     log.expire_segments(LATER_MS)
-    log.close_files()
+    log.files.close_files()
     renaming = log.let_go_of_expired(5, LATER_MS)
 
     renaming.rename()
@@ -202,7 +202,7 @@ def test_a_log_that_begins_anew_at_an_old_offset_keeps_its_new_files() -> None:
 
     log.truncate_fully_and_start_at(0, LATER_MS)  # a leader with less than this follower
     log.append_as_leader(batch(b"new", timestamp=LATER_MS), 0, LATER_MS)
-    log.close_files()
+    log.files.close_files()
     assert answer.read() == first
     renaming.rename()
     renaming.finish()

@@ -687,11 +687,11 @@ def test_a_flush_moves_the_recovery_point(tmp_path: Path) -> None:
     log = filled(tmp_path)
 
     log.flush(3)
-    part = log.recovery_point
+    part = log.offsets.recovery_point
     log.flush()
 
-    assert (part, log.recovery_point) == (3, 5)
-    assert log.begin_flush() is None
+    assert (part, log.offsets.recovery_point) == (3, 5)
+    assert log.flushes.begin() is None
 
 
 def test_new_settings_hold_from_the_next_append_on(tmp_path: Path) -> None:

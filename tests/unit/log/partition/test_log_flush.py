@@ -123,32 +123,32 @@ def test_what_was_recovered_is_synced_whole(disk: FailingFileSystem) -> None:
 def test_a_flush_of_records_that_were_cut_meanwhile_proves_nothing(disk: FailingFileSystem) -> None:
     log = opened(disk)
     append(log, 3)
-    pending = log.begin_flush()
+    pending = log.flushes.begin()
     assert pending is not None
     pending.sync()
     log.truncate_to(1)
     append(log, 5)
 
-    log.complete_flush(pending)
+    log.flushes.complete(pending)
 
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
 
 
 def test_a_segment_taken_out_during_its_flush_is_no_failure(disk: FailingFileSystem) -> None:
     log = opened(disk, segment_bytes=200, retention_ms=1)
     append(log, 2, size=100)
     log.update_high_watermark(2)
-    pending = log.begin_flush()
+    pending = log.flushes.begin()
     assert pending is not None
     delete_old_segments(log, NOW_MS + 10)
 
     with pytest.raises(StorageError) as raised:
         pending.sync()
 
-    assert log.flush_failed(pending, raised.value)
+    assert log.flushes.failed(pending, raised.value)
     assert log.failure is None
     log.flush()
-    assert log.recovery_point == 2
+    assert log.offsets.recovery_point == 2
 
 
 def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_surely_gone(
@@ -175,14 +175,14 @@ def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_su
 def test_a_data_file_that_is_gone_is_a_failure(disk: FailingFileSystem) -> None:
     log = opened(disk)
     append(log)
-    pending = log.begin_flush()
+    pending = log.flushes.begin()
     assert pending is not None
     disk.unlink(f"{FIRST}.log")
 
     with pytest.raises(StorageError) as raised:
         pending.sync()
 
-    assert not log.flush_failed(pending, raised.value)
+    assert not log.flushes.failed(pending, raised.value)
     assert log.failure is not None
 
 
@@ -196,20 +196,20 @@ def test_a_failed_flush_ends_the_log(disk: FailingFileSystem) -> None:
 
     with pytest.raises(KafkaError):
         append(log)
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
 
 
 def test_a_flush_that_went_well_beside_a_failed_one_proves_nothing(disk: FailingFileSystem) -> None:
     log = opened(disk)
     append(log)
-    failing, other = log.begin_flush(), log.begin_flush()
+    failing, other = log.flushes.begin(), log.flushes.begin()
     assert failing is not None
     assert other is not None
 
-    log.flush_failed(failing, StorageError(FIRST, "fsync", errno.EIO))
-    log.complete_flush(other)
+    log.flushes.failed(failing, StorageError(FIRST, "fsync", errno.EIO))
+    log.flushes.complete(other)
 
-    assert log.recovery_point == 0
+    assert log.offsets.recovery_point == 0
 
 
 def test_flush_messages_says_from_where_on_appends_wait(disk: FailingFileSystem) -> None:

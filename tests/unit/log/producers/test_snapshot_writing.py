@@ -201,7 +201,7 @@ def test_a_copy_writes_the_producers_of_its_log_in_steps_before_it_takes_its_pla
 ) -> None:
     log, copy = caught_up(tmp_path)
 
-    steps = sum(1 for _ in copy.copy_producers(log))
+    steps = sum(1 for _ in copy.producers.copy(log.producers, log.log_end_offset))
     append(log, 9, sequence=1)
     follow(copy, log)
 
@@ -231,7 +231,7 @@ def test_a_copy_that_changed_meanwhile_writes_all_producers_at_its_end(
     tmp_path: Path, later: Later, happen: Callable[[Log, Log], None], taken: int
 ) -> None:
     log, copy = caught_up(tmp_path)
-    steps = copy.copy_producers(log)
+    steps = copy.producers.copy(log.producers, log.log_end_offset)
     for _ in range(taken):
         next(steps)
 
@@ -269,7 +269,7 @@ def test_a_copy_that_is_given_up_leaves_the_producers_of_its_log_alone(
 ) -> None:
     log, copy = caught_up(tmp_path)
     log.roll(NOW_MS)
-    steps = copy.copy_producers(log)
+    steps = copy.producers.copy(log.producers, log.log_end_offset)
     next(steps)
     copy.partition_directory.deleted()
     assert list(steps) == []

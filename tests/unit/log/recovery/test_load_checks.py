@@ -63,7 +63,7 @@ def test_every_flipped_bit_of_a_transaction_index_is_undone_or_without_effect(
         found = [tuple(entry) for entry in log.segments.active.transaction_index.entries]
         if [entry[:3] for entry in found] != [entry[:3] for entry in entries]:
             believed.append(bit)
-        log.close_files()
+        log.files.close_files()
 
     assert believed == []
 
@@ -72,7 +72,7 @@ def test_damage_in_a_transaction_does_not_forget_that_it_was_aborted(tmp_path: P
     entries = with_transactions(tmp_path)
     log = open_log(tmp_path, recovery_point=9)
     found = log.segments.active.translate_offset(3)
-    log.close_files()
+    log.files.close_files()
     assert found is not None
     data = bytearray((tmp_path / f"{FIRST}.log").read_bytes())
     data[found[0] + HEADER_SIZE] ^= 1

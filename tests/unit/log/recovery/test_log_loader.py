@@ -53,7 +53,7 @@ def test_a_cleanly_closed_log_opens_as_it_was(tmp_path: Path) -> None:
     log = open_log(tmp_path)
 
     assert values(log) == ALL
-    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 4, 4)
+    assert (log.log_start_offset, log.log_end_offset, log.offsets.recovery_point) == (0, 4, 4)
     assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
     assert log.producer_state.producers[5].last_sequence == 3
 
@@ -62,7 +62,7 @@ def test_a_log_that_was_killed_opens_with_all_it_wrote(tmp_path: Path) -> None:
     log = open_log(crashed(tmp_path / "a", tmp_path / "b"), was_clean=False)
 
     assert values(log) == ALL
-    assert (log.log_end_offset, log.recovery_point) == (4, 0)
+    assert (log.log_end_offset, log.offsets.recovery_point) == (4, 0)
     assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
     assert [b.first_sequence for b in log.producer_state.producers[5].batches] == [0, 1, 2, 3]
 
@@ -541,7 +541,7 @@ def test_a_start_noted_beyond_the_end_costs_no_producer(tmp_path: Path) -> None:
     log.append_as_leader(batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0), 0, NOW_MS)
     log.roll(NOW_MS)
     log.append_as_leader(batch(b"v", producer_id=8, producer_epoch=0, base_sequence=0), 0, NOW_MS)
-    log.close_files()
+    log.files.close_files()
 
     again = open_log(tmp_path, was_clean=False, recovery_point=1, start=99)
 

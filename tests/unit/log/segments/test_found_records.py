@@ -168,7 +168,7 @@ def test_every_flipped_bit_of_an_index_leaves_every_answer_as_it_was(
             found and found.offset for found in [*times, newest]
         ] != [0, 7, 14, 22, 29, 29]:
             wrong.append(number)
-        log.close_files()
+        log.files.close_files()
 
     assert wrong == []
 

@@ -472,7 +472,7 @@ async def test_a_log_keeps_its_name_where_no_descriptor_is_left_to_take_it_away(
 async def test_an_append_that_waits_goes_on_in_the_copy(broker: MovingBroker) -> None:
     partition = broker.lead()
     broker.append(partition, b"a")
-    before, cuts = partition.log, partition.log.cuts
+    before, cuts = partition.log, partition.log.offsets.cuts
     await broker.alter(B)
     await broker.settle()
 

@@ -97,7 +97,7 @@ async def test_what_was_acknowledged_is_synced_before_the_leader_asks_to_be_alon
 ) -> None:
     partition = leader.lead()
     leader.commit(partition)
-    assert partition.log.recovery_point == 0
+    assert partition.log.offsets.recovery_point == 0
 
     await leader.lose_follower(partition)
     before = list(leader.asked)
@@ -106,7 +106,7 @@ async def test_what_was_acknowledged_is_synced_before_the_leader_asks_to_be_alon
 
     assert before == []
     assert leader.asked[:1] == [(0,)]
-    assert partition.log.recovery_point >= 1
+    assert partition.log.offsets.recovery_point >= 1
 
 
 async def test_answers_wait_for_the_disk_from_the_moment_it_is_to_be_alone(leader: Leader) -> None:
@@ -130,7 +130,7 @@ async def test_answers_wait_for_the_disk_from_the_moment_it_is_to_be_alone(leade
 async def test_what_is_synced_already_is_not_synced_again(leader: Leader) -> None:
     partition = leader.lead()
     leader.commit(partition)
-    partition.log.complete_flush(partition.log.begin_flush())
+    partition.log.flushes.complete(partition.log.flushes.begin())
 
     await leader.lose_follower(partition)
 
@@ -208,7 +208,7 @@ async def test_a_leader_that_the_controller_leaves_alone_syncs_at_once(leader: L
     leader.lead(isr=(0,), leader_epoch=1)
     await leader.finish_sync()
 
-    assert partition.log.recovery_point == 1
+    assert partition.log.offsets.recovery_point == 1
 
 
 async def test_a_partition_with_one_replica_is_left_to_its_answers(leader: Leader) -> None:

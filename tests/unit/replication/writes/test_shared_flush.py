@@ -45,7 +45,7 @@ def test_acks_all_waits_for_the_disk_of_a_single_replica(cluster, threads):
 
     assert not early
     assert answer.result()[0].error_code is ErrorCode.NONE
-    assert partition.log.recovery_point == 1
+    assert partition.log.offsets.recovery_point == 1
 
 
 def test_acks_one_does_not_wait_for_the_disk(cluster, threads):
@@ -77,7 +77,7 @@ def test_appends_during_an_fsync_share_the_next_one(cluster, threads):
 
     assert done_after_one == [True] + [False] * 5
     assert all(answer.done() for answer in others)
-    assert partition.log.flushes == 2
+    assert partition.log.flush_count == 2
     assert threads.waiting == []
 
 
@@ -127,7 +127,7 @@ def test_many_partitions_share_few_threads(cluster, threads):
 
     assert at_once == MAX_THREADS
     assert all(answer.result()[0].error_code is ErrorCode.NONE for answer in answers)
-    assert all(partition.log.flushes == 1 for partition in partitions)
+    assert all(partition.log.flush_count == 1 for partition in partitions)
 
 
 def test_one_failure_among_the_partitions_of_a_thread_spoils_no_other(cluster, threads):
@@ -167,7 +167,7 @@ def test_always_lets_acks_one_and_two_replicas_wait_for_the_disk_too(cluster):
 
     assert not early
     assert answer.result()[0].error_code is ErrorCode.NONE
-    assert partition.log.recovery_point == 1
+    assert partition.log.offsets.recovery_point == 1
 
 
 def test_who_waits_for_the_disk_of_a_leader_that_follows_is_sent_to_the_next_one(cluster):
@@ -196,7 +196,7 @@ def test_always_flushes_what_nobody_waits_for(cluster):
     threads.finish(cluster)
 
     assert answered_at_once
-    assert partition.log.recovery_point == 1
+    assert partition.log.offsets.recovery_point == 1
 
 
 def test_the_append_that_reaches_flush_messages_waits_for_the_disk(cluster):
@@ -220,9 +220,9 @@ def test_who_waits_for_a_thread_hears_of_a_flush_that_others_began(cluster, thre
     partitions = [cluster.lead("t", number) for number in range(MAX_THREADS + 1)]
     answers = [cluster.append(partition, b"v", acks=-1) for partition in partitions]
     last = partitions[-1].log
-    periodic = last.begin_flush()
+    periodic = last.flushes.begin()
 
-    last.complete_flush(periodic)
+    last.flushes.complete(periodic)
     threads.finish(cluster)
     cluster.time.advance(0)
 
