@@ -19,7 +19,8 @@ LINEAR = 2.2  # times the steps for twice as much
 
 def with_open(count: int) -> UnstableTransactions:
     transactions = UnstableTransactions()
-    transactions.load((offset, offset) for offset in range(count))
+    for offset in range(count):
+        transactions.begin(offset, offset)
     return transactions
 
 
