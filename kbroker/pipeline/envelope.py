@@ -1,14 +1,14 @@
 """The columns of a record, named and typed as Spark's Kafka source does with `includeHeaders`.
 
-One schema for the Kafka source, the log directory source and archives, so that a job does not know
-where its rows come from. As there: `headers` is null for a record without headers, `timestampType`
-is 0 (CreateTime), 1 (LogAppendTime) or -1 (formats without times), a missing time is -1 ms.
+One schema serves the Kafka source, the log directory source and archives, so that a job does not
+know where its rows come from. As in Spark, `headers` is null for a record without headers,
+`timestampType` is 0 (CreateTime), 1 (LogAppendTime) or -1 (formats without times), and a missing
+time is -1 ms.
 
-Two things that records may have, and that these types cannot hold, stand in EXACT_COLUMNS of logs
-and archives; both are null for all other records. `timestampMs` is a time beyond what a TIMESTAMP
-holds (about 292,000 years from 1970), in Unix ms; `timestamp` is null then. `headerNames` are the
-names of all headers of a record as bytes, where one is not UTF-8; `headers` then has them as Java
-decodes them.
+Logs and archives have EXACT_COLUMNS for two things that these types cannot hold; both are null for
+all other records. `timestampMs` is a time beyond the range of a TIMESTAMP (about 292,000 years from
+1970), in Unix ms; `timestamp` is null then. `headerNames` are the names of all headers of a record
+as bytes, if one is not UTF-8; `headers` then has them as Java decodes them.
 """
 
 from __future__ import annotations

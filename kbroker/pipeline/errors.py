@@ -1,4 +1,4 @@
-"""What ends a job: one sentence for a person, and the exit code of the contract."""
+"""The error that ends a job: one sentence for a person, and the exit code of the contract."""
 
 from __future__ import annotations
 

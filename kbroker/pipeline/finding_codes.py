@@ -1,5 +1,5 @@
-"""What can be wrong with an archive, with a cluster, and between them and a log: one table for
-audit and page. Codes of a log directory by itself are in `kbroker.inspection.finding_codes`.
+"""The faults that an archive and a cluster can have, and those between them and a log: one table
+for audit and page. Codes of a log directory by itself are in `kbroker.inspection.finding_codes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class AuditCode(FindingKind):
         severity: Severity | None = None,
         advice: str | None = None,
     ) -> Finding:
-        """A finding of this kind, as bad as it can be and with its advice unless told otherwise."""
+        """Return a finding of this kind, with its default severity and advice unless others are
+        given.
+        """
         return Finding(
             self.worst if severity is None else severity,
             self,

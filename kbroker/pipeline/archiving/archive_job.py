@@ -1,7 +1,7 @@
 """The work of the archive job on one batch: write, explain what is missing, publish.
 
-Spark runs a batch again after a crash, with the same number and ranges. A batch whose manifest is
-there is done and not read again; one whose manifest is not there is written again, over nothing.
+Spark runs a batch again after a crash, with the same number and ranges. A batch with a manifest is
+done and not read again; a batch without one is written again, over nothing.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
-_HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
-_NOTED = (RETENTION, UNREADABLE, UNEXPLAINED)  # losses, which a person is told of
+_HOLES_PER_BATCH = 256  # of a partition: so many are noted with their places
+_NOTED = (RETENTION, UNREADABLE, UNEXPLAINED)  # losses, which are reported to a person
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """What a person chose."""
+    """The choices of a person."""
 
     # What retention took at the source, or cannot be read, is noted, and the job goes on.
     allows_loss: bool = False
@@ -57,14 +57,13 @@ class ArchiveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAnswers:
-    """What brokers tell of topics beside their records."""
+    """The questions that brokers answer about topics beside their records."""
 
     settings: TopicSettings = field(default_factory=lambda: TopicSettings(lambda _: ToldTopics()))
     groups: KeptGroups | None = None
 
     @classmethod
     def of(cls, bootstrap: str) -> ClusterAnswers:
-        """Those of a cluster."""
         return cls(
             settings=TopicSettings.of_cluster(bootstrap), groups=KeptGroups.of_cluster(bootstrap)
         )
@@ -80,7 +79,7 @@ class ArchiveJob:
         identity: SourceIdentity,
         options: ArchiveOptions,
         *,
-        cluster: ClusterAnswers | None = None,  # where the source is a cluster
+        cluster: ClusterAnswers | None = None,  # if the source is a cluster
         tasks: BatchTasks | None = None,
     ) -> None:
         self.missing: Counter[str] = Counter()  # offsets by reason, of this run
@@ -102,19 +101,20 @@ class ArchiveJob:
             self._writer.close()
 
     def keep_groups(self) -> list[str]:
-        """Keep how far groups are by now, after the last batch; sentences about what is unknown.
+        """Keep how far groups are by now, after the last batch; return sentences about what is
+        unknown.
 
         Raises PipelineError.
         """
         groups = self._cluster_answers.groups
         if groups is None:
             return []
-        if self._writer is None:  # nothing was new, and groups may have read on
+        if self._writer is None:  # nothing was new, but groups may have read on
             self._writer = self._open_writer(uuid4().hex)
         return groups.keep(self._writer)
 
     def work(self, batch: Batch) -> BatchResult:
-        """Archive one batch."""
+        """Archive one batch, unless its manifest is there already."""
         writer = self._writer or self._open_writer(batch.job_id)
         self._writer = writer
         ranges = tuple(_range_entry(*each) for each in sorted(batch.ranges.items()))
@@ -157,7 +157,7 @@ class ArchiveJob:
     def _staged(
         self, writer: ArchiveWriter, batch: Batch, schemas: Mapping[str, str]
     ) -> tuple[BatchFacts, tuple[HoleEntry, ...], tuple[EpochEntry, ...]]:
-        """Files that are ready to be published, and what is to be said of them."""
+        """Return files that are ready to be published, with their holes and epochs."""
         epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
         try:
             new_staging = partial(writer.staging_directory, batch.number)
@@ -172,13 +172,13 @@ class ArchiveJob:
             raise
 
     def _cluster(self) -> str | None:
-        """Asked until it is known."""
+        """Return the cluster's id, asked for until it is known."""
         if self._cluster_id is None:
             self._cluster_id = while_reachable(self._identity.cluster_id, None)
         return self._cluster_id
 
     def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
-        """Each range begins where the archive ends: what is between would be lost unnoticed."""
+        """Check that each range begins where the archive ends: a gap would be lost unnoticed."""
         following = writer.state.jobs.get(batch.job_id, -1) + 1
         if batch.number > following:
             raise PipelineError(
@@ -251,7 +251,7 @@ def loss_sentence(partition: TopicPartition, first_offset: int, last_offset: int
 
 
 def hole_note(hole: HoleEntry) -> str:
-    """A hole in words."""
+    """Describe a hole to a person."""
     return (
         f"{hole.topic_partition}: {hole.missing} of the offsets {hole.first_offset} to "
         f"{hole.last_offset} are missing: {hole.reason}"

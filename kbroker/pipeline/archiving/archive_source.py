@@ -1,7 +1,7 @@
 """A source that goes on where an archive ends.
 
-A new checkpoint begins there too: the archive knows what it has, so that a lost checkpoint loses
-nothing and doubles nothing.
+A new checkpoint begins there too: the archive knows what it has, so a lost checkpoint loses nothing
+and doubles nothing.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from kbroker.pipeline.spark_job.source import Source
 
 
 class ArchivableSource(Source, Protocol):
-    """What an archive asks beyond what the frame does."""
+    """A source that can be archived."""
 
     def chooses(self, topic: str) -> bool:
-        """Whether a topic of this name would be read, were it there."""
+        """Return whether a topic of this name would be read if it existed."""
         ...
 
 
 class ContinuedSource:
     """Another source, with the ends of an archive as its beginnings. `state` None: no archive yet.
 
-    Offsets that retention took between the two are refused, or with `allows_loss` asked for: the
-    batch finds them missing, and says why.
+    Offsets that retention took between the two are refused, or read all the same with
+    `allows_loss`: the batch finds them missing, and says why.
     """
 
     def __init__(
@@ -59,15 +59,13 @@ class ContinuedSource:
         self._identity = identity
 
     def describe(self) -> str:
-        """As the source itself: the archive is the job's target."""
         return self.inner.describe()
 
     def topic_ids(self) -> Mapping[str, str]:
-        """As the source itself."""
         return self.inner.topic_ids()
 
     def earliest(self) -> Offsets:
-        """The ends of the archive, and the log starts of what is not in it."""
+        """Return the ends of the archive, and the log starts of what is not in it."""
         earliest = self.inner.earliest()
         if self._state is None:
             return earliest
@@ -78,8 +76,8 @@ class ContinuedSource:
         }
 
     def check(self) -> tuple[str, ...]:
-        """Raises PipelineError if the source is not the one that was archived, or no longer has
-        what the archive needs next. Sentences for a person on what it lacks beside that.
+        """Raise PipelineError if the source is not the one that was archived, or no longer has what
+        the archive needs next. Return sentences for a person on what else it lacks.
         """
         if self._state is None:
             return ()
@@ -102,9 +100,9 @@ class ContinuedSource:
         return tuple(notes)
 
     def check_checkpoint(self, start: Offsets, position: Offsets) -> None:
-        """Raises PipelineError if a checkpoint that began at `start` goes on beyond the end of
-        the archive: what is between was archived elsewhere, or the archive is an older copy. The
-        same for what the source has lost since of a partition that the archive has nothing of.
+        """Raise PipelineError if a checkpoint that began at `start` goes on beyond the end of the
+        archive: what is between was archived elsewhere, or the archive is an older copy. The same
+        for what the source has lost since of a partition that the archive has nothing of.
         """
         for partition, offset in sorted(position.items()):
             end_offset = self._state.end_offset(partition) if self._state is not None else None
@@ -150,7 +148,7 @@ class ContinuedSource:
                 )
 
     def _other_records(self, state: ArchiveState, ends: Offsets) -> list[str]:
-        """A sentence for each partition that has other records in the places of archived ones."""
+        """Return a sentence for each partition that has other records in place of archived ones."""
         known = {each: state.leader_epochs[each] for each in ends if each in state.leader_epochs}
         lost = replaced(known, self._identity)
         newest = newest_records(state, ends.keys() - lost.keys())
@@ -161,19 +159,15 @@ class ContinuedSource:
         ]
 
     def latest(self) -> Offsets:
-        """As the source itself."""
         return self.inner.latest()
 
     def log_ends(self) -> Offsets:
-        """As the source itself."""
         return self.inner.log_ends()
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
-        """As the source itself."""
         return self.inner.stream(spark, start, max_records)
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
-        """As the source itself."""
         return self.inner.batch(spark, ranges)
 
 

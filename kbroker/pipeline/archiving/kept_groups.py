@@ -1,7 +1,8 @@
-"""How far groups have read the topics of an archive, so that a restore can let them go on there.
+"""Keeps how far groups have read the topics of an archive, so that a restore can let them go on
+there.
 
-Law: as of the settings of topics: no answer ends a job, and a group that a broker does not tell
-stays as it was told last. Brokers that restart tell less than there is.
+Law: as for settings of topics, no answer ends a job, and a group that no broker reports stays as it
+was reported last. Brokers that restart report less than there is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ASK_AGAIN_S = 60.0  # while a job runs; it asks once more at its end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldGroups:
-    """All offsets that the groups which were told have of the topics that were asked for."""
+    """The offsets of all groups that were reported, for the topics that were asked for."""
 
     offsets: GroupOffsets
     refused: tuple[str, ...] = ()  # groups whose coordinator gave no offsets
@@ -39,7 +40,7 @@ class KeptGroups:
     """Writes offsets of groups into an archive as they change. Owned by one thread."""
 
     def __init__(self, ask: Ask, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`ask` raises ClientError, OSError and KafkaError if nobody answers."""
+        """Take `ask`, which raises ClientError, OSError and KafkaError if no broker answers."""
         self._ask = ask
         self._now_s = now_s
         self._due_s = 0.0
@@ -47,17 +48,14 @@ class KeptGroups:
 
     @classmethod
     def of_cluster(cls, bootstrap: str) -> KeptGroups:
-        """Those that brokers tell."""
         return cls(partial(ask_groups, bootstrap))
 
     def keep_if_due(self, writer: ArchiveWriter) -> list[str]:
-        """As `keep`, at most once a minute."""
+        """Do what `keep` does, at most once a minute."""
         return self.keep(writer) if self._now_s() >= self._due_s else []
 
     def keep(self, writer: ArchiveWriter) -> list[str]:
-        """Publish what has changed of the archive's topics; sentences about what is not told,
-        each once.
-        """
+        """Publish what has changed of the archive's topics; return each gap as a sentence, once."""
         topics = writer.state.topics()
         if not topics:
             return []
@@ -81,9 +79,7 @@ class KeptGroups:
 
 
 def ask_groups(bootstrap: str, topics: Collection[str]) -> ToldGroups:
-    """Ask the coordinators of a cluster. Raises ClientError, KafkaError and OSError if none
-    answers.
-    """
+    """Ask a cluster's coordinators. Raises ClientError, KafkaError and OSError if none answers."""
     wanted = frozenset(topics)
     offsets: GroupOffsets = {}
     refused: list[str] = []

@@ -22,7 +22,7 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSelection:
-    """Which records are wanted; everything by default. Ends are exclusive, times Unix ms."""
+    """The wanted records; everything by default. Ends are exclusive, times Unix ms."""
 
     topics: tuple[str, ...] = ()
     partitions: tuple[int, ...] = ()
@@ -32,7 +32,7 @@ class ArchiveSelection:
     end_ms: int | None = None
 
     def wants(self, entry: FileEntry) -> bool:
-        """Whether a file may hold a wanted record."""
+        """Return whether a file may hold a wanted record."""
         if self.topics and entry.topic not in self.topics:
             return False
         if self.partitions and entry.partition not in self.partitions:
@@ -51,12 +51,12 @@ class ArchiveSelection:
 def archive_files(
     path: str, selection: ArchiveSelection | None = None, *, rejected: bool = False
 ) -> list[str]:
-    """Absolute paths of the Parquet files that may hold wanted records: those that the manifests
-    name as of this call, for any reader of Parquet. With `rejected` those of records whose values
-    did not parse. Needs no Spark. Raises PipelineError.
+    """Return absolute paths of the Parquet files that may hold wanted records: those that the
+    manifests name as of this call, for any reader of Parquet. With `rejected` those of records
+    whose values did not parse. Needs no Spark. Raises PipelineError.
 
-    A file has records of one partition and one hour: a reader leaves out what a selection by
-    offset or time does not want of it.
+    A file has records of one partition and one hour: a reader has to filter rows by offset or time
+    itself.
     """
     wanted = selection or ArchiveSelection()
     return _files(_archive_with(path, wanted.topics), wanted, rejected=rejected)
@@ -65,11 +65,11 @@ def archive_files(
 def read_archive_frame(
     spark: Any, path: str, selection: ArchiveSelection | None = None, *, rejected: bool = False
 ) -> Any:
-    """A DataFrame of an archive's records, with the columns of `envelope.ARCHIVE_COLUMNS`.
+    """Return a DataFrame of an archive's records, with the columns of `envelope.ARCHIVE_COLUMNS`.
 
-    Where the one selected topic has been archived with a JSON schema there is one more, `json`.
-    With `rejected` the records whose values did not parse, and a column `reason`. The frame shows
-    the archive as of this call. Raises PipelineError.
+    If the one selected topic has been archived with a JSON schema there is one more, `json`. With
+    `rejected` the records whose values did not parse, and a column `reason`. The frame shows the
+    archive as of this call. Raises PipelineError.
     """
     wanted = selection or ArchiveSelection()
     state = _archive_with(path, wanted.topics)
@@ -81,7 +81,7 @@ def read_archive_frame(
 
 
 def check_topics(state: ArchiveState, topics: Iterable[str]) -> None:
-    """PipelineError for topics that the archive does not have."""
+    """Raise PipelineError for topics that the archive does not have."""
     known = state.topics()
     missing = [topic for topic in topics if topic not in known]
     if missing:

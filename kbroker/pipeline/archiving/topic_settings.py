@@ -1,7 +1,7 @@
-"""What topics are beside their records: the settings they have of their own, and how many
-partitions. Who makes them again from an archive needs both.
+"""Asks for what topics are beside their records: their own settings, and how many partitions they
+have. A restore needs both to make them again.
 
-Law: no answer ends a job, since the records matter more; a person is told once for each topic.
+Law: no answer ends a job, since the records matter more; each topic is reported to a person once.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToldTopics:
-    """By topic; what is not known is left out. A topic that has only defaults has no settings."""
+    """Reported topics; unknown ones are missing. One with only defaults has no settings."""
 
     settings: Mapping[str, dict[str, str]] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
-    refusals: Mapping[str, str] = field(default_factory=dict)  # why settings are not told
+    refusals: Mapping[str, str] = field(default_factory=dict)  # why settings are unknown
 
 
 Ask = Callable[[Collection[str]], ToldTopics]
 
 
 class TopicSettings:
-    """Asks about topics when they appear, and at most once a minute again. Owned by one thread."""
+    """Asks about topics when they appear, and again at most once a minute. Owned by one thread."""
 
     def __init__(self, ask: Ask, now_s: Callable[[], float] = time.monotonic) -> None:
-        """`ask` raises ClientError, OSError and KafkaError if nobody answers."""
+        """Take `ask`, which raises ClientError, OSError and KafkaError if no broker answers."""
         self._ask = ask
         self._now_s = now_s
         self._due_s: dict[str, float] = {}
@@ -48,11 +48,10 @@ class TopicSettings:
 
     @classmethod
     def of_cluster(cls, bootstrap: str) -> TopicSettings:
-        """Those that brokers tell."""
         return cls(partial(ask_cluster, bootstrap))
 
     def told(self, topics: Collection[str]) -> ToldTopics:
-        """Ask about those of these topics that are due; nothing is told of the others."""
+        """Ask about those of these topics that are due; nothing is returned for the others."""
         now_s = self._now_s()
         due = [topic for topic in sorted(topics) if self._due_s.get(topic, now_s) <= now_s]
         if not due:
@@ -65,7 +64,7 @@ class TopicSettings:
         return told
 
     def notes(self, refusals: Mapping[str, str]) -> list[str]:
-        """Sentences about topics whose settings are not told, once for each topic of a run."""
+        """Return sentences about topics with unknown settings, once for each topic of a run."""
         by_reason: defaultdict[str, list[str]] = defaultdict(list)
         for topic, reason in sorted(refusals.items()):
             if topic not in self._noted:

@@ -11,7 +11,7 @@ from kbroker.model import TopicPartition
 
 
 class Side(IntEnum):
-    """Where something is wrong, in the order of the report."""
+    """The side that is wrong, in the order of the report."""
 
     LOG = 0
     ARCHIVE = 1
@@ -20,14 +20,14 @@ class Side(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """No partition: it concerns a whole directory."""
+    """A finding and its partition; None if it is about a whole directory."""
 
     side: Side
     finding: Finding
     topic_partition: TopicPartition | None = None
 
     def row(self) -> dict[str, object]:
-        """As a row of tables."""
+        """Return the finding as a row of tables."""
         place, finding = self.topic_partition, self.finding
         return {
             "severity": finding.severity.name.lower(),
@@ -52,12 +52,12 @@ FINDING_COLUMNS = (
 def placed(
     side: Side, place: TopicPartition | None, findings: Iterable[Finding]
 ) -> list[AuditFinding]:
-    """Findings of one partition, or of none."""
+    """Place findings in one partition, or in none."""
     return [AuditFinding(side, finding, place) for finding in findings]
 
 
 def in_order(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
-    """The worst first, then by place: however the work was spread, the order is the same."""
+    """Sort the worst first, then by place: the same order however the work was spread."""
     return sorted(findings, key=_key)
 
 

@@ -43,7 +43,7 @@ from kbroker.pipeline.spark_job.spread import Spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """How an audit does its work. `spark` and `source` are for counting what the cluster serves."""
+    """The means of an audit. `spark` and `source` are for counting what the cluster serves."""
 
     spread: Spread
     ask: Ask = read_cluster
@@ -52,7 +52,7 @@ class Means:
 
 
 def run_audit(request: AuditRequest, means: Means) -> AuditReport:
-    """Plan it and do it. Raises PipelineError if a side cannot be looked at at all."""
+    """Plan an audit and do it. Raises PipelineError if a side cannot be looked at at all."""
     return run_plan(plan_audit(request, means.ask), means)
 
 
@@ -96,7 +96,7 @@ class _Work:
 def _compare_contents(
     request: AuditRequest, tasks: Sequence[LogTask], archive: CheckedArchive | None, spread: Spread
 ) -> list[ContentsResult]:
-    """With a deep look: the records of every segment against those of the archive."""
+    """Compare the records of every segment with those of the archive; only with a deep look."""
     if archive is None or not request.is_deep:
         return []
     wanted = []
@@ -156,7 +156,7 @@ def _other_sides(
 
 
 def _check_topics(plan: AuditPlan, ask: Ask, sides: Iterable[TopicPartition]) -> None:
-    """A misspelt topic must not pass for one that is sound."""
+    """Refuse a misspelt topic: it must not pass for one that is sound."""
     request = plan.request
     missing = sorted(set(request.topics) - {place.topic for place in sides})
     if missing:

@@ -1,7 +1,7 @@
-"""What an audit will look at, found out once: where it runs follows from the size, and a side that
-cannot be looked at at all is reported before Spark starts.
+"""Plans what an audit will look at: where it runs follows from the size, and a side that cannot be
+looked at is reported before Spark starts.
 
-The order matters on a system that runs: the cluster is asked before the archive is read, and that
+The order matters on a running system: the cluster is asked before the archive is read, and that
 before the directories, since whatever an archive holds was in a log before.
 """
 
@@ -22,7 +22,7 @@ Ask = Callable[[str, tuple[str, ...] | None], ClusterOffsets]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
-    """The sides of a request as they are before the work begins."""
+    """The sides of a request before the work begins."""
 
     request: AuditRequest
     cluster: ClusterOffsets | None
@@ -32,7 +32,6 @@ class AuditPlan:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes to read, in directories and archive."""
         size = sum(task.size_bytes for task in self.logs)
         if self.archive is not None:
             files = self.archive.state.files.values()
@@ -41,7 +40,7 @@ class AuditPlan:
 
 
 def plan_audit(request: AuditRequest, ask: Ask = read_cluster) -> AuditPlan:
-    """Look at all sides from outside. Raises PipelineError if one is none."""
+    """Look at all sides from outside. Raises PipelineError if a side is something else."""
     cluster = ask(request.bootstrap, request.topics or None) if request.bootstrap else None
     archive = read_archive(request.archive) if request.archive else None
     logs, findings = plan_logs(request)

@@ -1,4 +1,4 @@
-"""What an audit found and counted, as values: findings, partitions, windows, totals."""
+"""The findings and counts of an audit as values: findings, partitions, windows, totals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRequest:
-    """What to audit. At least one of directories, archive and bootstrap is given."""
+    """The sides to audit. At least one of directories, archive and bootstrap is given."""
 
     directories: tuple[str, ...] = ()
     archive: str | None = None
@@ -27,7 +27,7 @@ class AuditRequest:
     now_ms: int
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic takes part."""
+        """Return whether a topic takes part."""
         return not self.topics or topic in self.topics
 
 
@@ -57,7 +57,7 @@ class ArchiveSide:
 
 @dataclass(slots=True)
 class PartitionSides:
-    """One partition, wherever it is."""
+    """One partition on all sides that have it."""
 
     topic_partition: TopicPartition
     logs: list[LogSide] = field(default_factory=list)
@@ -70,7 +70,7 @@ class PartitionSides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """All of it. Partitions and findings are in order."""
+    """The whole result. Partitions and findings are in order."""
 
     request: AuditRequest
     findings: Sequence[AuditFinding]
@@ -82,7 +82,6 @@ class AuditReport:
     cpu_s: float  # of all tasks
 
     def count(self, severity: Severity) -> int:
-        """Findings of a severity."""
         return sum(each.finding.severity is severity for each in self.findings)
 
 
@@ -93,7 +92,7 @@ PARTITION_COLUMNS = (
 
 
 def partition_rows(report: AuditReport) -> list[dict[str, object]]:
-    """A row for each partition, and for each directory that has it."""
+    """Return a row for each partition, and for each directory that has it."""
     rows = []
     for sides in report.partitions:
         logs: list[LogSide | None] = [*sides.logs] or [None]
@@ -102,7 +101,7 @@ def partition_rows(report: AuditReport) -> list[dict[str, object]]:
 
 
 def window_rows(report: AuditReport) -> list[dict[str, object]]:
-    """A row for each partition, side and window."""
+    """Return a row for each partition, side and window."""
     rows: list[dict[str, object]] = []
     for sides in report.partitions:
         for log in sides.logs:

@@ -1,9 +1,9 @@
-"""How much was written in each hour or day: records, bytes and times of a partition by windows of
-event time.
+"""Counts how much was written in each hour or day: records, bytes and times of a partition by
+windows of event time.
 
-Counted from batch headers, a batch belongs to the window of its newest record: the header tells no
-other time for sure. With a deep look each record belongs to its own window. Bytes and batches
-belong to that of the newest record always. Markers of transactions are counted apart.
+Counts come from batch headers, and a batch belongs to the window of its newest record: the header
+has no other certain time. With a deep look each record belongs to its own window. Bytes and batches
+always belong to that of the newest record. Markers of transactions are counted apart.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class WindowCount:
     records: int = 0
     markers: int = 0
     size_bytes: int = 0
-    unpacked_bytes: int = 0  # of the records without headers of batches; 0 if not looked at
+    unpacked_bytes: int = 0  # of the records without headers of batches; 0 if not unpacked
     min_timestamp_ms: int = NO_TIMESTAMP
     max_timestamp_ms: int = NO_TIMESTAMP
 
     def add(self, other: WindowCount) -> None:
-        """Count another part of the same window in."""
+        """Add another part of the same window."""
         self.batches += other.batches
         self.records += other.records
         self.markers += other.markers
@@ -45,7 +45,7 @@ class WindowCount:
         self.time(other.max_timestamp_ms)
 
     def time(self, timestamp: int) -> None:
-        """Note a time."""
+        """Widen the range of times by a timestamp."""
         if timestamp <= NO_TIMESTAMP:
             return
         self.max_timestamp_ms = max(self.max_timestamp_ms, timestamp)
@@ -54,7 +54,7 @@ class WindowCount:
 
     @property
     def compression_ratio(self) -> float | None:
-        """Bytes of the records unpacked, to those on disk; None if they were not unpacked."""
+        """The ratio of unpacked to stored bytes of records; None if none were unpacked."""
         if not self.unpacked_bytes or not self.size_bytes:
             return None
         return round(self.unpacked_bytes / self.size_bytes, 3)
@@ -64,17 +64,17 @@ Windows = dict[int, WindowCount]  # by start in ms; -1: records without time
 
 
 class WindowCounter:
-    """Counts the batches of one log; `by_record` if `records` will be told, too."""
+    """Counts the batches of one log; `by_record` if `records` will be called, too."""
 
     def __init__(self, window_ms: int, *, by_record: bool) -> None:
         self.windows: Windows = {}
         self._window_ms = window_ms
         self._by_record = by_record
         self._count = WindowCount()
-        self._start = self._end = 0  # of the window that `_count` is of
+        self._start = self._end = 0  # of the window that `_count` counts
 
     def batch(self, header: BatchHeader) -> None:
-        """An intact batch."""
+        """Count an intact batch."""
         newest = header.max_timestamp
         count = self._count if self._start <= newest < self._end else self._window(newest)
         count.batches += 1
@@ -109,7 +109,7 @@ class WindowCounter:
 
 
 def merged(parts: Iterable[Windows]) -> Windows:
-    """The sum of parts of one partition, by rising start."""
+    """Sum up parts of one partition, by rising start."""
     total: Windows = {}
     for part in parts:
         for start, count in part.items():

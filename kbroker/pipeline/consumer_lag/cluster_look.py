@@ -1,10 +1,10 @@
 """One look at a cluster: where partitions begin and end, what was written lately, and where groups
-stand. Questions only; what follows from them is in `lag_figures`.
+stand. Questions only; `lag_figures` draws conclusions.
 
-Any cluster of Kafka's protocol; a dozen requests per broker, however many partitions there are. No
-Spark session is needed for a dozen requests: it would take ten seconds, and these take half of one.
+Works with any cluster of Kafka's protocol, with a dozen requests per broker however many partitions
+there are. Needs no Spark session: that would take ten seconds, and these requests take half of one.
 
-Law: what a group has committed is asked before the ends, so a lag is never too small, nor negative.
+Law: committed offsets are asked for before the ends, so a lag is never too small, nor negative.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT_WINDOW_MS = 300_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to look at. No topics: all that are not internal, or those the named groups read."""
+    """The scope of a look. Without topics: all but internal ones, or those the groups read."""
 
     topics: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()  # none: all groups
@@ -45,19 +45,19 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLook:
-    """A partition; what it or its leader did not tell is None. Times in Unix ms."""
+    """A partition; None for what it or its leader did not answer. Times in Unix ms."""
 
     start_offset: int | None
     end_offset: int | None  # exclusive; the high watermark
     window_offset: int | None  # of the first record written within the window; its end when none
-    newest_ms: int | None  # the largest timestamp; None also where there is no record
+    newest_ms: int | None  # the largest timestamp; None also if there is no record
     size_bytes: int | None  # of the leader's replica
     open_offset: int | None = None  # where the first open transaction begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLook:
-    """All that was found, at `taken_ms` (Unix ms)."""
+    """Everything that was found at `taken_ms` (Unix ms)."""
 
     taken_ms: int
     window_ms: int
@@ -67,12 +67,12 @@ class ClusterLook:
     record_times: Times  # of the next record of groups that lag
     unknown_topics: tuple[str, ...]
     unknown_groups: tuple[str, ...]
-    known_topics: tuple[str, ...] = ()  # for hints: what there is where a name is unknown
+    known_topics: tuple[str, ...] = ()  # existing topics, for hints if a name is unknown
     known_groups: tuple[str, ...] = ()
 
 
 def take_look(links: ClusterLinks, wanted: Wanted, now_ms: int) -> ClusterLook:
-    """Ask the cluster. Raises OSError, ClientError and KafkaError when nothing answers at all."""
+    """Ask the cluster. Raises OSError, ClientError and KafkaError if nothing answers at all."""
     listed = _consumer_groups(links)
     unknown_groups = [name for name in wanted.groups if name not in listed]
     names = [name for name in wanted.groups or sorted(listed) if name in listed]
@@ -94,7 +94,7 @@ def take_look(links: ClusterLinks, wanted: Wanted, now_ms: int) -> ClusterLook:
 
 
 def _consumer_groups(links: ClusterLinks) -> dict[str, str]:
-    """The state of each group that reads topics, by name."""
+    """Return the state of each group that reads topics, by name."""
     return {
         entry.group_id: entry.group_state
         for entry in listed_groups(links)
@@ -105,7 +105,7 @@ def _consumer_groups(links: ClusterLinks) -> dict[str, str]:
 def _topics(
     links: ClusterLinks, wanted: Wanted, groups: Mapping[str, ConsumerGroup]
 ) -> tuple[list[TopicView], list[str]]:
-    """Return the topics that are wanted and there, and the names that do not exist."""
+    """Return the wanted topics that exist, and the names that do not."""
     read = {partition.topic for group in groups.values() for partition in group.committed}
     names = list(wanted.topics) or (sorted(read) if wanted.groups else None)
     if names is not None and not names:
@@ -145,7 +145,7 @@ def _partitions(
 
 
 def _before(found: int | None, end: int | None) -> int | None:
-    """The offset, where it lies before the end."""
+    """Return the offset if it is before the end, else None."""
     return found if found is not None and end is not None and found < end else None
 
 
@@ -168,5 +168,5 @@ def _record_times(
 
 
 def next_offset(committed: int, look: PartitionLook) -> int:
-    """Where a group goes on: retention may have overtaken what it committed."""
+    """Return where a group goes on: retention may have overtaken what it committed."""
     return committed if look.start_offset is None else max(committed, look.start_offset)

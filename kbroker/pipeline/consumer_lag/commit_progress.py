@@ -1,4 +1,4 @@
-"""Lets ordinary tools see how far Spark's streaming queries are.
+"""Shows ordinary tools how far Spark's streaming queries are.
 
 Spark reads without a group and commits nothing, so no tool knows its lag. Here a listener commits
 the end offsets of each finished batch, of every Kafka source of every query, under the group
@@ -8,12 +8,12 @@ the end offsets of each finished batch, of every Kafka source of every query, un
 
     commit_progress(spark, "127.0.0.1:9092")
 
-The offsets are for eyes only: Spark goes on from its checkpoint whatever they say. They are never
-ahead of a finished batch, and at most one batch behind one. A cluster that does not answer neither
-stops nor slows a query: the last offsets are kept, and tried again with the next report.
+The offsets are for display only: Spark goes on from its checkpoint whatever they say. They are
+never ahead of a finished batch, and at most one batch behind one. A cluster that does not answer
+neither stops nor slows a query: the last offsets are kept, and tried again with the next report.
 
-Spark does not tell which cluster a source reads, so all queries are taken for readers of the one
-given here. Where queries of a session read several clusters, name those of each:
+Spark does not say which cluster a source reads, so all queries are taken for readers of the one
+given here. If queries of a session read several clusters, name those of each:
 `commit_progress(spark, "a:9092", queries=["orders"])`.
 """
 
@@ -39,12 +39,12 @@ class ProgressCommits(Protocol):
     """The listener, as its user sees it."""
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until the offsets of queries that have ended, and all that Spark reported so far,
-        are committed; whether they are.
+        """Wait until the offsets of ended queries, and all that Spark has reported so far, are
+        committed; return whether they are.
         """
 
     def close(self) -> None:
-        """Commit what is due, within seconds, and no more."""
+        """Commit what is due, within seconds, and stop."""
 
 
 def commit_progress(
@@ -54,14 +54,14 @@ def commit_progress(
     queries: Collection[str] | None = None,
     **client_options: Any,
 ) -> ProgressCommits:
-    """Commit the progress of the session's streaming queries, those that run already too.
+    """Commit the progress of the session's streaming queries, also of those that run already.
 
     `queries` names those it is for; None: all. `client_options` say how to connect, by the names of
     kafka-python, such as `security_protocol`. At the end of the process what is due is committed,
     within seconds. Raises PipelineError if `bootstrap` is not an address, or an option cannot be
-    used; if nobody answers, that is warned of.
+    used; if no broker answers, a warning is logged.
     """
-    # pyspark belongs to an extra, and takes a while: a user of this has it loaded
+    # pyspark belongs to an extra and is slow to import: a user of this has loaded it
     from kbroker.pipeline.consumer_lag.group_commits import GroupCommits
     from kbroker.pipeline.consumer_lag.progress_committer import ProgressCommitter
     from kbroker.pipeline.consumer_lag.progress_listener import ProgressListener

@@ -1,7 +1,7 @@
 """Commits offsets for groups without members, as `OffsetCommit` with generation -1 does.
 
-Law: says what came of each partition, and never raises what a cluster answers. Who is told that it
-did not work keeps the offsets and comes again.
+Law: every partition gets an outcome; what a cluster answers is never raised. A caller whose commit
+failed keeps the offsets and tries again.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _METADATA = "Spark, after the batch"
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """`settled` is committed, or can never be, as its topic is gone. `problem` says, in a sentence,
-    why the rest is not; where the cluster does not answer, it is the same for all groups.
+    """The partitions in `settled` are committed, or never can be, as their topic is gone. `problem`
+    is a sentence on why the rest is not; if the cluster does not answer it is the same for all
+    groups.
     """
 
     settled: Mapping[TopicPartition, int]

@@ -1,5 +1,5 @@
-"""What follows from looks at a cluster: rates, lag in records and in seconds, who falls behind, and
-when each group catches up. Pure.
+"""Figures from looks at a cluster: rates, lag in records and in seconds, who falls behind, and when
+each group catches up. Pure.
 
 Definitions:
 
@@ -9,12 +9,12 @@ Definitions:
   markers and holes too.
 * lag in seconds: the largest timestamp of the partition less that of the next record to read, in
   the producers' time. 0 if no record is left to read, also when only markers or holes are.
-  Unknown where nothing is committed, and where the broker is too old to tell largest timestamps
+  Unknown if nothing is committed, or if the broker is too old to report largest timestamps
   (before Kafka 3.0).
 * consumed per second: offsets committed since an earlier look, per second. Unknown when the group
   went back.
 * time to catch up: lag over (consumed less produced) per second; unknown without an earlier look,
-  and never (None, `falls_behind` true) where no more is consumed than produced.
+  and never (None, `falls_behind` true) if no more is consumed than produced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kbroker.pipeline.consumer_lag.cluster_look import ClusterLook, PartitionLoo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFigures:
-    """One partition; None if it is not known."""
+    """One partition; None for a figure that is not known."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class PartitionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFigures:
-    """One partition as a group reads it; None if it is not known."""
+    """One partition as a group reads it; None for a figure that is not known."""
 
     group: str
     topic: str
@@ -62,7 +62,7 @@ class GroupFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How a group stands in a topic: the row of the ranking."""
+    """How a group stands in a topic: a row of the ranking."""
 
     group: str
     topic: str
@@ -74,11 +74,11 @@ class Standing:
     consumed_per_s: float | None
     produced_per_s: float | None
     catch_up_s: float | None
-    falls_behind: bool | None  # None: it takes a second look to know
+    falls_behind: bool | None  # None: unknown before the second look
 
 
 def partition_figures(look: ClusterLook, before: ClusterLook | None) -> list[PartitionFigures]:
-    """All partitions, by topic and number."""
+    """Return the figures of all partitions, by topic and number."""
     return [
         PartitionFigures(
             topic=partition.topic,
@@ -93,7 +93,7 @@ def partition_figures(look: ClusterLook, before: ClusterLook | None) -> list[Par
 
 
 def group_figures(look: ClusterLook, before: ClusterLook | None) -> list[GroupFigures]:
-    """All partitions of all groups, by group, topic and number."""
+    """Return the figures of all partitions of all groups, by group, topic and number."""
     return [
         _group_row(look, before, group, partition)
         for name, group in sorted(look.groups.items())
@@ -103,7 +103,7 @@ def group_figures(look: ClusterLook, before: ClusterLook | None) -> list[GroupFi
 
 
 def standings(rows: Sequence[GroupFigures], look: ClusterLook) -> list[Standing]:
-    """Who falls behind: the furthest behind in seconds first, then in records."""
+    """Rank who falls behind: the furthest behind in seconds first, then in records."""
     ranked = [
         _standing(name, topic, list(found), look)
         for (name, topic), found in groupby(rows, key=lambda row: (row.group, row.topic))
@@ -215,6 +215,6 @@ def _standing(group: str, topic: str, rows: Sequence[GroupFigures], look: Cluste
 
 
 def _sum(values: Iterator[float | None]) -> float | None:
-    """The sum of what is known; None if nothing is."""
+    """Sum up what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return round(sum(known), 3) if known else None

@@ -1,4 +1,4 @@
-"""The plot of lags: bars of the last look, and with several looks how lags went."""
+"""Plots lags: bars of the last look and, after several looks, how lags went."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _THOUSANDS = "{x:,.6g}"
 
 
 class Ranking(NamedTuple):
-    """What one look said."""
+    """The standings of one look."""
 
     taken_ms: int  # Unix ms
     standings: Sequence[Standing]
 
 
 def write_plot(path: Path, rankings: Sequence[Ranking]) -> None:
-    """Write an .svg or .png whole or not at all; rankings in the order of time, at least one."""
+    """Write an .svg or .png whole or not at all; `rankings` in the order of time, at least one."""
     has_course = len(rankings) > 1
     figure = Figure(figsize=(11, 9 if has_course else 4.5), layout="constrained")
     axes = figure.subplot_mosaic("AB;CC" if has_course else "AB")
@@ -51,12 +51,12 @@ def _name(row: Standing) -> str:
 
 
 def _short(name: str) -> str:
-    """The ends of a long name: services share beginnings, and their numbers are at the end."""
+    """Keep both ends of a long name: services share beginnings, and end in their numbers."""
     return name if len(name) <= _NAME else f"{name[: _NAME // 2]}…{name[-_NAME // 2 + 1 :]}"
 
 
 def _bars(axes: Axes, lengths: Sequence[float | None], title: str) -> None:
-    """From the top; None: not known."""
+    """Draw bars from the top; None for an unknown length."""
     bars = axes.barh(range(len(lengths)), [length or 0 for length in lengths], color="#4878a8")
     labels = ["not known" if length is None else f"{length:,.6g}" for length in lengths]
     axes.bar_label(bars, labels=labels, padding=3)

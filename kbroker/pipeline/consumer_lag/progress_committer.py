@@ -1,8 +1,8 @@
-"""Commits what is due on a thread of its own, so that neither a query nor Spark's bus of events
-waits for a cluster.
+"""Commits what is due in a thread of its own, so that neither a query nor Spark's event bus waits
+for a cluster.
 
-Law: what cannot be committed is kept, and tried again when Spark says something next. One warning
-when it begins not to work: of the cluster, or of a group that the cluster refuses.
+Law: what cannot be committed is kept, and tried again at Spark's next event. One warning is logged
+when commits begin to fail: for the cluster, or for a group that the cluster refuses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.consumer_lag.group_commits import CommitOutcome
 from kbroker.pipeline.consumer_lag.query_progress import DueCommits, ProgressReport
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _CLUSTER = ""
 
 
@@ -26,10 +26,10 @@ class Commits(Protocol):
     """Commits offsets of a group."""
 
     def commit(self, group: str, offsets: dict[TopicPartition, int]) -> CommitOutcome:
-        """Says what came of it, within bounded time."""
+        """Return the outcome, within bounded time."""
 
     def close(self) -> None:
-        """Lets go of the connection."""
+        """Close the connection to the cluster."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class ProgressCommitter:
     due: DueCommits
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _events: int = 0  # heard of
-    _seen: int = 0  # of them, those whose commits were tried
+    _seen: int = 0  # how many of them have had their commits tried
     _closing: bool = False
     _warned: set[str] = field(default_factory=set)  # of these groups; _CLUSTER: of all
 
@@ -51,22 +51,22 @@ class ProgressCommitter:
         self._thread.start()
 
     def report(self, report: ProgressReport) -> None:
-        """A batch is finished. Returns at once."""
+        """Take in the end of a batch. Returns at once."""
         try:
             with self._changed:
                 self.due.report(report)
         except ValueError as error:
-            _LOG.warning("the offsets of query %s are not committed: %s", report.query_name, error)
+            _log.warning("the offsets of query %s are not committed: %s", report.query_name, error)
         self.wake()
 
     def wake(self) -> None:
-        """Something happened: try again what is still due."""
+        """Try again what is still due, as something happened."""
         with self._changed:
             self._events += 1
             self._changed.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was reported so far has been tried; whether nothing is left."""
+        """Wait until all reports so far have been tried; return whether nothing is left."""
         with self._changed:
             wanted = self._events
             self._changed.wait_for(lambda: self._seen >= wanted or self._closing, timeout_s)
@@ -95,10 +95,10 @@ class ProgressCommitter:
                 return
 
     def _commit(self, group: str, offsets: dict[TopicPartition, int]) -> bool:
-        """Whether the cluster answers."""
+        """Return whether the cluster answers."""
         try:
             outcome = self.commits.commit(group, offsets)
-        except Exception as error:  # the top of this thread: offsets are no reason to end a query
+        except Exception as error:  # the top of this thread: no commit may end a query
             outcome = CommitOutcome({}, f"offsets of {group} were not committed: {error!r}")
         with self._changed:
             self.due.settled(group, outcome.settled)
@@ -112,14 +112,14 @@ class ProgressCommitter:
             self._warned.discard(whose)
         elif whose not in self._warned:
             self._warned.add(whose)
-            _LOG.warning(
+            _log.warning(
                 "%s; queries continue, and their offsets are committed when that works again",
                 problem,
             )
 
 
 def wait_until(is_done: Callable[[], bool], timeout_s: float) -> bool:
-    """Look again and again until it is done, or the time is over."""
+    """Poll until `is_done`, or until the time is over."""
     deadline = time.monotonic() + timeout_s
     while not is_done():
         if time.monotonic() >= deadline:

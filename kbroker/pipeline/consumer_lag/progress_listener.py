@@ -33,12 +33,10 @@ class ProgressListener(StreamingQueryListener):
         atexit.register(self.flush, _AT_END_S)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
-        """A query begins; Spark waits for this to return."""
         with self._lock:
             self._running.add(str(event.runId))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """A batch is finished."""
         progress = event.progress
         self._committer.report(
             ProgressReport(
@@ -52,22 +50,23 @@ class ProgressListener(StreamingQueryListener):
         )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: ARG002, N802
-        """A query waits for data."""
         self._committer.wake()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """A query has ended; all its reports came before."""
+        """Report the end of a query; all its reports came before."""
         with self._lock:
             self._running.discard(str(event.runId))
         self._committer.wake()
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """See `ProgressCommits`. Events of a query come after who waited for its end goes on."""
+        """Wait for commits, see `ProgressCommits`. Spark lets a caller that awaits a query's end go
+        on before the query's last events arrive.
+        """
         heard = wait_until(lambda: not self._ended_unheard(), timeout_s)
         return self._committer.flush(timeout_s) and heard
 
     def close(self) -> None:
-        """Commit what is due, and no more."""
+        """Commit what is due, and stop."""
         self.flush(_AT_END_S)
         atexit.unregister(self.flush)
         self._session_of_queries.streams.removeListener(self)
@@ -86,5 +85,5 @@ class ProgressListener(StreamingQueryListener):
 
 
 def _offset(text: Any) -> str | None:
-    """Spark writes `null` if there is none, and pyspark `None`."""
+    """Return an end offset as text; None for the `null` of Spark and the `None` of pyspark."""
     return None if text in (None, "", "None", "null") else str(text)

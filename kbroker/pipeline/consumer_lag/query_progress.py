@@ -1,12 +1,13 @@
-"""What Spark says of a streaming query, and what is committed for it. Values only, no Spark.
+"""Progress that Spark reports of a streaming query, and what is committed for it. Values only, no
+Spark.
 
-Spark reports progress after a batch is finished and written down in its commit log, so the end
-offsets of a report are those of finished work. Triggers without data are not reported; queries that
-wait are said to be idle, without offsets.
+Spark reports progress after a batch is finished and in its commit log, so the end offsets of a
+report are those of finished work. Triggers without data are not reported; waiting queries are
+reported as idle, without offsets.
 
-Law: what is due for a group is the last that was reported of it. A batch never ends before the one
-before it in a run, so it never goes back; a query that starts over from an older checkpoint really
-went back, and so does its group.
+Law: the last report of a group is due. Within a run a batch never ends before the one before it, so
+offsets never go back; a query that starts over from an older checkpoint really goes back, and so
+does its group.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _KAFKA_SOURCES = ("KafkaV2[", "KafkaV1[", "Kafka[")
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """A source in a report of progress: what Spark calls it, and where the batch ended in it."""
+    """A source in a progress report: Spark's name for it, and where the batch ended in it."""
 
     description: str
     end_offset: str | None  # as Spark writes it
@@ -30,7 +31,7 @@ class SourceReport:
 
 @dataclass(frozen=True, slots=True)
 class ProgressReport:
-    """A report of progress of a query."""
+    """Spark's report of progress of one query."""
 
     query_id: str
     query_name: str | None
@@ -38,14 +39,12 @@ class ProgressReport:
 
 
 def group_of(query_name: str | None, query_id: str) -> str:
-    """The group that stands for a query. An id stays the same for a checkpoint."""
+    """Return the group that stands for a query. An id stays the same for a checkpoint."""
     return f"spark-{query_name or query_id}"
 
 
 def end_offsets(report: ProgressReport) -> dict[TopicPartition, int]:
-    """Where the batch ended in all its Kafka sources; a partition that several of them read has the
-    lowest.
-    """
+    """Return a batch's ends in all Kafka sources; the lowest if several read a partition."""
     ends: dict[TopicPartition, int] = {}
     for source in report.sources:
         if source.end_offset and source.description.startswith(_KAFKA_SOURCES):
@@ -56,13 +55,13 @@ def end_offsets(report: ProgressReport) -> dict[TopicPartition, int]:
 
 @dataclass(slots=True)
 class DueCommits:
-    """What is to be committed, by group. Owned by one thread at a time."""
+    """The offsets to commit, by group. Owned by one thread at a time."""
 
     query_names: Collection[str] | None = None  # None: of all queries
     _due: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def report(self, report: ProgressReport) -> None:
-        """Take in the end of a batch; raises ValueError if Spark wrote what nobody knows."""
+        """Take in the end of a batch; raises ValueError if Spark's text is not understood."""
         if self.query_names is not None and report.query_name not in self.query_names:
             return
         ends = end_offsets(report)
@@ -70,11 +69,11 @@ class DueCommits:
             self._due.setdefault(group_of(report.query_name, report.query_id), {}).update(ends)
 
     def due(self) -> dict[str, dict[TopicPartition, int]]:
-        """Offsets that are not committed yet, by group."""
+        """Return the offsets that are not committed yet, by group."""
         return {group: dict(offsets) for group, offsets in self._due.items()}
 
     def settled(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """These were committed, or can never be. What was reported meanwhile stays due."""
+        """Mark offsets as committed, or as impossible to commit. Later reports stay due."""
         left = {
             partition: offset
             for partition, offset in self._due[group].items()

@@ -1,7 +1,7 @@
-"""When the next record that a group will read was written: read from the record itself.
+"""Tells when the next record that a group will read was written: read from the record itself.
 
-No request tells the timestamp at an offset, so batches are fetched, those of many partitions with
-one question.
+No request returns the timestamp at an offset, so batches are fetched, those of many partitions with
+one request.
 
 Law: bounded in time. A partition that does not answer in time has no timestamp, and nothing waits
 for it: a look at lag must not hang on one broker.
@@ -22,7 +22,7 @@ from kbroker.client.topic_figures import leaders_in
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 
-# Two batches of a producer with default settings. A larger one takes a question of its own.
+# Two batches of a producer with default settings. A larger one takes a request of its own.
 _PARTITION_BYTES = 32_768
 _PARTITIONS_AT_ONCE = 100
 DEADLINE_S = 10.0
@@ -33,7 +33,7 @@ Times = dict[tuple[TopicPartition, int], int | None]
 
 class _Question(NamedTuple):
     """The time at a position is wanted, and all offsets before `offset` have been seen; `is_alone`:
-    the next batch came cut beside others.
+    the next batch was cut off when it was fetched beside others.
     """
 
     partition: TopicPartition
@@ -48,11 +48,11 @@ def record_times(
     ends: Mapping[TopicPartition, int],
     clock: Callable[[], float] = time.monotonic,
 ) -> Times:
-    """Timestamp (Unix ms) of the first record at or after each position.
+    """Return the timestamp (Unix ms) of the first record at or after each position.
 
-    None if no record follows before the end: only markers of transactions, or holes that
-    compaction left. A position that was not answered in time, or where a batch stands that cannot
-    be read, is not in the result. Raises OSError if no broker answers.
+    None if no record follows before the end: only markers of transactions, or holes that compaction
+    left. A position is missing if it was not answered in time or if the batch there cannot be read.
+    Raises OSError if no broker answers.
     """
     deadline_s = clock() + DEADLINE_S
     found: Times = {}
@@ -87,7 +87,7 @@ def record_times(
 
 
 def _next(waiting: list[_Question]) -> list[_Question]:
-    """The questions to ask at once: each partition once, and one that is alone with no other."""
+    """Return the questions to ask at once: one per partition; one that is alone by itself."""
     if waiting[0].is_alone:
         return waiting[:1]
     by_partition = {each.partition: each for each in reversed(waiting) if not each.is_alone}
@@ -97,7 +97,7 @@ def _next(waiting: list[_Question]) -> list[_Question]:
 def _seen(
     question: _Question, answer: RawFetch, ends: Mapping[TopicPartition, int], found: Times
 ) -> list[_Question]:
-    """Note the time if the answer has it; what is to be asked next of this partition."""
+    """Note the time if the answer has it; return what to ask next of this partition."""
     partition, position, offset, is_alone = question
     if answer.code:
         return []

@@ -1,7 +1,7 @@
-"""What a mirror writes of one partition, in one transaction after the other: records, their stretch
-of the offset map, and the place in the source.
+"""Writes a mirror's copy of one partition, in one transaction after the other: records, their
+stretch of the offset map, and the place in the source.
 
-Law: the three become visible at once, where the target has transactions.
+Law: the three become visible at once, if the target has transactions.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _NEW_S, _PAUSE_S = 5.0, 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """What is copied, and as whom. The group is that of all mirrors between these two clusters, so
-    that one with another checkpoint goes on where this one was.
+    """The copy of one partition, and the group it is for: that of all mirrors between these two
+    clusters, so that one with another checkpoint goes on where this one was.
     """
 
     source: SourcePartition
-    source_id: str  # of the clusters
+    source_id: str  # ids of the clusters
     target_id: str
     target_topic: str  # its id
     group: str
-    known: Position  # by the map of offsets, where the group has been forgotten
+    known: Position  # by the map of offsets, if the group has been forgotten
     seen: Position  # where the mirror was before the round looked at the source
     allows_loss: bool
     compression: int
@@ -77,12 +77,12 @@ class CopyWriting:
 
     @property
     def is_full(self) -> bool:
-        """Whether it should be committed now."""
+        """Return whether it should be committed now."""
         is_old = time.monotonic() - self._begun_s >= _TRANSACTION_S
         return self._bytes >= _TRANSACTION_BYTES or is_old
 
     def put(self, header: BatchHeader, read: Sequence[Record]) -> None:
-        """Send the records of a batch that are to be copied, of some that were read."""
+        """Send the records of a batch, of those `read`, that are to be copied."""
         records = self._marks.to_copy(read)
         if read:
             self.next_offset = read[-1].offset + 1
@@ -98,13 +98,10 @@ class CopyWriting:
         self._sender.send_until(lambda: self._sender.has_room)
 
     def finish(self) -> None:
-        """Wait until all that was put is written."""
         finish(self._sender, f"{self._partition} of the target")
 
     def commit(self, next_offset: int) -> tuple[int, int]:
-        """Make what was put and is written visible, with the place in the source; records and
-        their bytes.
-        """
+        """Make everything written visible, with the place; return the records and their bytes."""
         options = self._options
         self._put_stretch(next_offset)
         note = PlaceNote(options.source.topic_id, options.target_topic, self._leader_epoch)
@@ -143,7 +140,7 @@ class CopyWriting:
 
 
 def ready_topic(links: ClusterLinks, partition: TopicPartition, cluster: str) -> TopicView:
-    """The topic, waited for a while where the partition has just been made."""
+    """Return the topic; waits a while if the partition has just been made."""
     give_up_s = time.monotonic() + _NEW_S
     while True:
         view = links.ready_topic(partition.topic)

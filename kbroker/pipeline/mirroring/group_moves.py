@@ -1,8 +1,8 @@
-"""Groups of the source whose readers may go on in the target: their offsets, translated.
+"""Moves groups whose readers may go on in the target: their offsets, translated.
 
 Law: a place is never moved back, nor for a group that has members in the target; and a group that
-goes on there misses no record of the source that it has not read. So none gets a place of a topic
-in another one of the same name, which has other offsets.
+goes on there misses no record of the source that it has not read. So no group gets an offset of a
+topic for another topic of the same name, which has other offsets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Offsets = Mapping[TopicPartition, int]
 
 class GroupMoves:
     """From a source into a target; owned by one thread. `to_target` has what was copied from the
-    one into the other, `to_source` what came the other way, if anything does.
+    source into the target, `to_source` what came the other way, if anything does.
     """
 
     def __init__(self, to_target: MirroredOffsets, to_source: MirroredOffsets) -> None:
@@ -39,8 +39,8 @@ class GroupMoves:
     def run(
         self, readers: ClusterLinks, writers: ClusterLinks, source_starts: Offsets
     ) -> dict[str, int]:
-        """Move the groups that have offsets of these partitions; how many partitions, by group. One
-        that cannot be moved does not hold up the others.
+        """Move the groups that have offsets of these partitions; return how many partitions, by
+        group. One that cannot be moved does not hold up the others.
 
         Raises OSError if a cluster is away.
         """
@@ -74,7 +74,7 @@ class GroupMoves:
         return moved
 
     def _same(self, writers: ClusterLinks, source_starts: Offsets) -> Offsets:
-        """Without the partitions whose topic was created again since they were copied."""
+        """Leave out the partitions whose topic was created again since they were copied."""
         names = {partition.topic for partition in source_starts}
         ids = {view.name: id_of(view) for view in writers.topics(names)} if names else {}
         found: dict[TopicPartition, int] = {}
@@ -100,8 +100,8 @@ class GroupMoves:
         return found
 
     def _translated(self, partition: TopicPartition, offset: int, start_offset: int) -> int | None:
-        """Where the group goes on. Records that the source has from the target are read there in
-        another order: it goes on before the first one that it has not seen.
+        """Return where the group goes on. Records that the source has from the target are read
+        there in another order: it goes on before the first one that it has not seen.
         """
         there = self._to_target.partition(partition).target_offset(offset, start_offset)
         own = self._to_source.partition(partition).source_offset(offset)
@@ -109,5 +109,5 @@ class GroupMoves:
 
 
 def own_group(source_id: str) -> str:
-    """The group of the target that keeps how far its mirrors from a source are."""
+    """Return the group of the target that keeps the progress of its mirrors from a source."""
     return f"{_GROUP_PREFIX}{source_id}"

@@ -1,7 +1,7 @@
-"""What a mirror keeps beside its identity: the topics that it writes into, and the settings that
-each was to have when it was changed last.
+"""The file that a mirror keeps beside its identity: the topics that it writes into, and the
+settings that each was to have when it was changed last.
 
-Law: a topic is noted before the first record is written into it, so that what is in it later may be
+Law: a topic is noted before the first record is written into it, so that its later content may be
 the mirror's own. How far the mirror is, is not here: the target keeps that.
 """
 
@@ -36,17 +36,17 @@ class MirrorCheckpoint:
         return frozenset(self._read().topics)
 
     def settings(self) -> Mapping[str, Mapping[str, str]]:
-        """By topic, those that were wanted last."""
+        """The settings that were wanted last, by topic."""
         return self._read().settings
 
     def claim(self, topics: Iterable[str]) -> None:
-        """These too, from now on."""
+        """Note further topics before they are written."""
         content = self._read()
         names = tuple(sorted({*topics, *content.topics}))
         self._write(content, msgspec.structs.replace(content, topics=names))
 
     def note_settings(self, settings: Mapping[str, Mapping[str, str]]) -> None:
-        """The topics are as these say."""
+        """Note that the topics have these settings."""
         content = self._read()
         known = {**content.settings, **{name: dict(each) for name, each in settings.items()}}
         self._write(content, msgspec.structs.replace(content, settings=known))

@@ -1,8 +1,8 @@
-"""A mirror from the driver's side: round by round the topics, the tasks that copy, the groups, and
+"""A mirror on the driver's side: round by round the topics, the tasks that copy, the groups, and
 how far behind it is.
 
-Law: a round copies what was committed in the source when it began. All that a next run has to know
-is in the target; the checkpoint keeps what a person has allowed.
+Law: a round copies what was committed in the source when it began. The target holds everything that
+a next run has to know; the checkpoint keeps what a person has allowed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kbroker.pipeline.mirroring.places import (
 from kbroker.pipeline.mirroring.source_look import SourceLook, id_of, look_at
 from kbroker.pipeline.restoring.task_board import TaskBoard
 
-_OPEN_S = 90.0  # a transaction takes a minute, and is looked at every ten seconds
+_OPEN_S = 90.0  # brokers abort a transaction after a minute and check every ten seconds
 
 
 class MirrorJob:
@@ -52,7 +52,7 @@ class MirrorJob:
         wish: MirrorWish,
         checkpoint: MirrorCheckpoint,
     ) -> None:
-        """Refuses a source that is the target."""
+        """Refuse a source that is the target."""
         self.source_id, self.target_id = (
             str(links.describe([]).cluster_id or "") for links in (readers, writers)
         )
@@ -64,7 +64,7 @@ class MirrorJob:
             )
         self.in_transactions = has_transactions(writers)
         self.board = TaskBoard(checkpoint.board)
-        self.places: dict[TopicPartition, int] = {}  # of the source, what is copied
+        self.places: dict[TopicPartition, int] = {}  # by partition of the source: copied up to here
         self._readers, self._writers = readers, writers
         self._wish = wish
         self._group = own_group(self.source_id)
@@ -77,7 +77,7 @@ class MirrorJob:
     # A round: `topics.changes`, `topics.changed`, and then these.
 
     def tasks(self) -> list[MirrorTask]:
-        """One for each partition that has something new, the largest first."""
+        """Return a task for each partition that has something new, the largest first."""
         self._offsets.read_on(self._writers)
         committed = committed_entries(self._writers, self._group)
         look = self._look = look_at(self._readers, self.topics.views)  # after where any mirror is
@@ -103,8 +103,8 @@ class MirrorJob:
     def end_round(
         self, tasks: Sequence[MirrorTask], results: Sequence[MirrorResult], *, is_last: bool
     ) -> int:
-        """After the tasks: move groups, and forget offsets that the source no longer has; how many
-        groups were moved. No round comes after the last one: it waits for the map of offsets.
+        """Move groups after the tasks, and forget offsets that the source no longer has; return how
+        many groups were moved. The last round waits for the map of offsets.
         """
         assert self._look is not None, "tasks were made"
         for task, result in zip(tasks, results, strict=True):
@@ -122,11 +122,11 @@ class MirrorJob:
         return len(moved)
 
     def lag(self, now_ms: int) -> MirrorLag:
-        """How far it is behind."""
+        """Return how far it is behind."""
         return lag_of(self._readers, self.behind(), now_ms)
 
     def behind(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Place in the source and end of it, of the partitions that have more by now."""
+        """Return place and end in the source of the partitions that have more by now."""
         ends = offsets_at(self._readers, leaders_in(self.topics.views.values()), LATEST)
         return {
             partition: (place, ends[partition])
@@ -135,28 +135,28 @@ class MirrorJob:
         }
 
     def break_off(self) -> None:
-        """After an error: what brokers still answer is of a round that is over."""
+        """Drop answers that brokers still owe to a round that an error ended."""
         for links in (self._readers, self._writers):
             for link in links.busy():
                 links.lose(link)
 
     @property
     def held(self) -> list[str]:
-        """Sentences about groups that go on in the target by themselves."""
+        """Return sentences about groups that go on in the target by themselves."""
         return self._groups.notes
 
     @property
     def unmoved(self) -> list[str]:
-        """Sentences about groups that were not moved in this round."""
+        """Return sentences about groups that were not moved in this round."""
         return self._groups.refusals
 
     @property
     def silent(self) -> list[TopicPartition]:
-        """Partitions that did not answer in this round."""
+        """Return the partitions that did not answer in this round."""
         return self._look.silent() if self._look is not None else []
 
     def _ready_targets(self, look: SourceLook) -> dict[str, str]:
-        """Ids of the target's topics."""
+        """Return the ids of the target's topics."""
         found = {}
         for name in look.views:
             view = self._writers.ready_topic(name)
@@ -178,7 +178,7 @@ class MirrorJob:
         return found
 
     def _known(self, partition: TopicPartition) -> Position:
-        """By the map of offsets: the group forgets what rests for offsets.retention.minutes."""
+        """Return the position by the offset map: the group expires (offsets.retention.minutes)."""
         stretch = self._offsets.partition(partition).newest
         if stretch is None:
             return NOTHING

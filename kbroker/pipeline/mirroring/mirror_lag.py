@@ -1,6 +1,4 @@
-"""How far a mirror is behind: offsets that are not copied yet, and the age of the oldest record
-among them.
-"""
+"""How far a mirror is behind: offsets that are not copied yet, and the age of the oldest."""
 
 from __future__ import annotations
 
@@ -16,18 +14,18 @@ from kbroker.pipeline.consumer_lag.record_times import record_times
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorLag:
-    """`seconds` is None if it is not known, 0 if nothing is left."""
+    """The lag; `seconds` is None if it is not known, 0 if nothing is left."""
 
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
     seconds: float | None = 0.0
 
     @property
     def records(self) -> int:
-        """Of all partitions; offsets of markers and aborted records count, too."""
+        """The offsets of all partitions together; markers and aborted records count, too."""
         return sum(self.by_partition.values())
 
     def text(self) -> str:
-        """For a person."""
+        """Describe the lag to a person."""
         if self.seconds is None:
             return f"lag {self.records:,}"
         return f"lag {self.records:,}, {self.seconds:,.1f} s"
@@ -36,8 +34,8 @@ class MirrorLag:
 def lag_of(
     links: ClusterLinks, behind: Mapping[TopicPartition, tuple[int, int]], now_ms: int
 ) -> MirrorLag:
-    """Of partitions with the next offset to copy and their ends. Asks for the times of the next
-    records; where nobody tells, the seconds are not known.
+    """Return the lag of partitions with the next offset to copy and their ends. Asks for the times
+    of the next records; if no broker answers, the seconds are not known.
     """
     counts = {partition: end - place for partition, (place, end) in behind.items()}
     if not counts:

@@ -1,4 +1,4 @@
-"""What a task of a mirror does, in this process or a worker's: one partition, in one round."""
+"""A task of a mirror, in this process or a worker's: one partition, in one round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kbroker.pipeline.restoring.task_result import TaskResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTask:
-    """All that a worker has to know."""
+    """Everything that a worker has to know."""
 
     source: str  # bootstraps
     target: str
@@ -39,9 +39,7 @@ class MirrorResult(TaskResult):
 
 
 def mirror_partition(task: MirrorTask) -> MirrorResult:
-    """Copy what is not there yet. Trouble is a result: Spark would try it again, and say it in
-    Java's words.
-    """
+    """Copy what is missing. Trouble becomes a result: Spark would retry it, in Java's words."""
     board = TaskBoard(task.board)
     partition = task.options.source.partition
     if board.is_stopped:

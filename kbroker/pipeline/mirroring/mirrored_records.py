@@ -1,8 +1,8 @@
 """Records on their way into another cluster: each says from which clusters it came, and goes to
 none of them again. Pure.
 
-Law: key, value, time and headers stay; one header is added behind them. So where two clusters copy
-the same topic from each other, no record goes round.
+Law: key, value, time and headers stay; one header is added behind them. So no record goes round if
+two clusters copy the same topic from each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ several.
 
 
 class RecordMarks:
-    """Between two clusters, by their ids."""
+    """Marks between two clusters, by their ids."""
 
     def __init__(self, source_id: str, target_id: str) -> None:
         self._header = (SOURCE_HEADER, source_id.encode())
@@ -29,11 +29,11 @@ class RecordMarks:
         self._alone = self._tail(Record(0, 0, None, None))
 
     def to_copy(self, records: Iterable[Record]) -> list[Record]:
-        """Those that have not been in the target."""
+        """Return the records that have not been in the target."""
         return [record for record in records if self._been_there not in record.headers]
 
     def bodies(self, records: Sequence[Record]) -> list[bytes]:
-        """Keys and values, each with its headers and the new one; see `bulk_records`."""
+        """Return keys and values, each with its headers and the new one; see `bulk_records`."""
         pairs = bodies_of_pairs(
             [record.key for record in records], [record.value for record in records]
         )

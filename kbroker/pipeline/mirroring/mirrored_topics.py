@@ -1,6 +1,6 @@
-"""Which topics a mirror copies, and what those of the target lack.
+"""Chooses the topics that a mirror copies, and finds what those of the target lack.
 
-Law: topics with records that are not the mirror's are written only where that was asked for.
+Law: topics with records that are not the mirror's are written only if the user asked for that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorWish:
-    """What is copied, and how. Without names the pattern chooses, of all topics there are."""
+    """The topics to copy, and how. Without names the pattern chooses from all topics."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
@@ -45,11 +45,11 @@ class MirrorWish:
     compression: int = NONE
 
     def text(self) -> str:
-        """For the identity of a checkpoint."""
+        """Describe the wish for the identity of a checkpoint."""
         return f"topics {','.join(sorted(self.topics))}" if self.topics else f"like {self.pattern}"
 
     def chooses(self, view: TopicView) -> bool:
-        """Whether a topic is copied."""
+        """Return whether a topic is copied."""
         if view.code is not ErrorCode.NONE or view.is_internal or view.name == OFFSETS_TOPIC:
             return False
         if self.topics:
@@ -58,7 +58,7 @@ class MirrorWish:
 
 
 class MirroredTopics:
-    """`views` are those of the source, as of the round's beginning. Methods raise PipelineError,
+    """`views` are the source's topics when the round began. Methods raise PipelineError,
     ClientError, KafkaError and OSError.
     """
 
@@ -76,7 +76,7 @@ class MirroredTopics:
         self._forms: list[TopicForm] = []
 
     def changes(self) -> list[TopicChange]:
-        """Look at both clusters: what the topics of the target lack."""
+        """Look at both clusters; return what the topics of the target lack."""
         there = self._readers.topics(None)
         self.views = {view.name: view for view in there if self._wish.chooses(view)}
         missing = sorted(set(self._wish.topics) - self.views.keys())
@@ -99,7 +99,7 @@ class MirroredTopics:
         return changes
 
     def changed(self) -> None:
-        """The target's topics are as they are to be: note that, and that they are the mirror's."""
+        """Note that the target's topics are as wanted, and that they are the mirror's."""
         wanted = {
             form.name: settings
             for form in self._forms
@@ -109,7 +109,7 @@ class MirroredTopics:
         self._checkpoint.note_settings(wanted)
 
     def _check_new(self, there: Mapping[str, TopicView]) -> None:
-        """PipelineError if a topic has records that are not the mirror's."""
+        """Raise PipelineError if a topic has records that are not the mirror's."""
         new = self.views.keys() - self._checkpoint.topics()
         if new and not self._wish.appends:
             entries = committed_entries(self._writers, self._group)
@@ -131,7 +131,7 @@ class MirroredTopics:
 
 
 def _not_copied(name: str, there: Iterable[TopicView]) -> PipelineError:
-    """Why a topic that was named is not among those of the source."""
+    """Say why a topic that was named is not among those of the source."""
     views = {view.name: view for view in there}
     view = views.get(name)
     if view is None:

@@ -1,14 +1,13 @@
-"""`kbroker-mirror-offsets`: the topic of the target in which a mirror says where records went.
+"""`kbroker-mirror-offsets`: the topic of the target that maps the source's offsets to its own.
 
     key    {"source": cluster id, "topic": name, "partition": number, "start": first offset}
     value  {"start": ..., "end": ..., "source_topic": id, "target_topic": id,
             "runs": [[offset in the source, offset in the target, records], ...]}
 
-It is compacted, with a record for each transaction, or several; those of offsets that the source no
-longer has are deleted by a record without a value.
+It is compacted, with one record or several per transaction; a record without a value deletes those
+of offsets that the source no longer has.
 
-Law: a stretch is written in the transaction of its records. So it is never there without them, nor
-they without it.
+Law: a stretch is written in the transaction of its records, so neither is there without the other.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ class _Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(source_id: str, partition: TopicPartition, start: int) -> bytes:
-    """The key of a stretch that begins there."""
+    """Return the key of a stretch that begins there."""
     key = _Key(source=source_id, topic=partition.topic, partition=partition.partition, start=start)
     return msgspec.json.encode(key)
 
 
 class MirroredOffsets:
-    """What a cluster has of copies from one source; read on from where it was read last. Owned by
-    one thread.
+    """The offset map that a cluster has of copies from one source; read on from where it was read
+    last. Owned by one thread.
     """
 
     def __init__(self, source_id: str) -> None:
@@ -59,19 +58,19 @@ class MirroredOffsets:
         self._topic_id: object = None
 
     def partition(self, partition: TopicPartition) -> PartitionOffsets:
-        """The stretches of a partition, none if nothing was copied."""
+        """Return the stretches of a partition, none if nothing was copied."""
         return self._partitions.setdefault(partition, PartitionOffsets())
 
     def read_on(self, links: ClusterLinks, patience_s: float = 0.0) -> bool:
-        """Read what has been committed since; whether that is all that was written before. What is
-        behind an open transaction, such as that of another mirror, is waited for so long.
+        """Read what has been committed since; return whether that is all that was written before.
+        Waits up to `patience_s` for what is behind an open transaction, such as another mirror's.
 
         Raises ClientError, KafkaError and OSError.
         """
         view = links.ready_topic(OFFSETS_TOPIC)
         if view is None:
             return True
-        if view.topic_id != self._topic_id:  # it was created again
+        if view.topic_id != self._topic_id:  # the topic was created again
             self._topic_id, self._position = view.topic_id, 0
             self._partitions.clear()
         number = OFFSETS_PARTITION.partition
@@ -96,7 +95,7 @@ class MirroredOffsets:
             key = msgspec.json.decode(record.key or b"", type=_Key)
             stretch = msgspec.json.decode(record.value, type=Stretch) if record.value else None
         except msgspec.DecodeError:
-            return  # nothing that a mirror wrote
+            return  # no mirror wrote this
         if key.source != self._source_id:
             return
         offsets = self.partition(TopicPartition(key.topic, key.partition))

@@ -55,7 +55,7 @@ class PartitionCopy:
         self._goes_on, self._on_commit = goes_on, on_commit
 
     def run(self) -> None:
-        """Copy, unless it is told to stop before the end.
+        """Copy up to the end, unless it is stopped before.
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
@@ -73,12 +73,12 @@ class PartitionCopy:
         write_once(self._writers, options, self._copy_rest, [self._readers])
 
     def _copy_rest(self, producer: TransactionalProducer) -> bool | None:
-        """True when that is all; None if the rest is another producer's."""
+        """Return True when everything is copied; None if another producer copies the rest."""
         options = self._options
         position = producer.place
         position = position if position.offset >= 0 else options.known
         source = options.source
-        if position != options.seen:  # somebody has come further since: no sign that a log was cut
+        if position != options.seen:  # another mirror came further: no sign that a log was cut
             end_offset = max(source.end_offset, position.offset)
             source = replace(source, end_offset=end_offset, epoch_end_offset=None)
         begun = beginning(source, options.target_topic, position, allows_loss=options.allows_loss)
@@ -164,7 +164,7 @@ class PartitionCopy:
             try:
                 found = id_of(links.topic(topic))
             except OSError:
-                continue  # who is away makes no topics
+                continue  # a cluster that is away makes no topics
             if is_another(known, found):
                 raise RoundOverError(
                     f"topic {topic} was created again in the {cluster} while it was copied: run "

@@ -1,7 +1,7 @@
 """Where a mirror is in a partition of the source, and where it goes on. Pure.
 
-Law: what would lose records, or put those of two topics into one, is refused with a sentence, and
-done only where that was asked for (`allows_loss`).
+Law: what would lose records, or mix those of two topics, is refused with a sentence, and done only
+if the user asked for it (`allows_loss`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NO_EPOCH = -1
 
 
 class PlaceNote(NamedTuple):
-    """What is noted with an offset: of which topics it is, by their ids (empty if a broker knows
-    none), and the leader epoch of the source's last batch before it.
+    """The note beside a committed offset: the ids of the topics (empty if a broker knows none), and
+    the leader epoch of the source's last batch before it.
     """
 
     source_topic: str = ""
@@ -29,7 +29,7 @@ class PlaceNote(NamedTuple):
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """The note in the metadata of a committed offset; an empty one where it is another's."""
+        """Parse the metadata of a committed offset; an empty note if somebody else wrote it."""
         parts = text.split(",")
         if len(parts) != 3 or not parts[2].lstrip("-").isdecimal():
             return cls()
@@ -48,13 +48,11 @@ class SourcePartition:
     start_offset: int
     stable_offset: int  # exclusive: where the first open transaction begins, or the end
     end_offset: int
-    epoch_end_offset: int | None = None  # of the epoch in the note of the place, where known
+    epoch_end_offset: int | None = None  # of the epoch in the note of the place, if known
 
 
 class Beginning(NamedTuple):
-    """Where to read on; `covered_offset` is from where on the map of offsets is whole, and `notes`
-    are sentences for a person.
-    """
+    """Where to read on; the offset map is whole from `covered_offset` on; notes for a person."""
 
     offset: int
     covered_offset: int
@@ -68,17 +66,17 @@ class RoundOverError(ClientError):
 
 
 class UnreadableSourceError(PipelineError):
-    """Records of the source cannot be read, and so not be marked and copied."""
+    """Records of the source cannot be read, so they cannot be marked and copied."""
 
     def __init__(self, partition: TopicPartition, what: str) -> None:
-        reason = what.removeprefix(f"{partition}: ")  # the sentence begins with it anyway
+        reason = what.removeprefix(f"{partition}: ")  # the sentence names it anyway
         super().__init__(f"{reason}: --allow-loss leaves it out", trouble=Trouble.ARCHIVE)
 
 
 def beginning(
     source: SourcePartition, target_topic: str, position: Position, *, allows_loss: bool
 ) -> Beginning:
-    """Where a mirror goes on whose group has this position. PipelineError if it must not."""
+    """Return where a mirror with this position goes on. Raises PipelineError if it must not."""
     start = Beginning(source.start_offset, source.start_offset)
     if position.offset < 0:
         return start
@@ -113,7 +111,7 @@ def beginning(
 
 
 def gap_refusal(partition: TopicPartition, was: int, now: int) -> RoundOverError:
-    """The error where the source loses offsets while they are read."""
+    """Return the error for offsets that the source loses while they are read."""
     return RoundOverError(
         f"offset {was} of {partition} went from the source while it was copied, which has {now} "
         "now: run again, with --allow-loss where it says so",
@@ -122,7 +120,7 @@ def gap_refusal(partition: TopicPartition, was: int, now: int) -> RoundOverError
 
 
 def is_another(known: str, found: str) -> bool:
-    """Whether two ids of a topic are known and not the same."""
+    """Return whether two ids of a topic are known and differ."""
     return bool(known and found) and known != found
 
 

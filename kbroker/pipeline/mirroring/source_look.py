@@ -1,7 +1,7 @@
-"""What a mirror sees of the source when a round begins.
+"""A mirror's look at the source when a round begins.
 
-Law: offsets are asked after the topics, and where an open transaction begins after the rest; what
-does not answer is left to the next round.
+Law: offsets are asked for after the topics, and where an open transaction begins after the rest;
+partitions that do not answer are left to the next round.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class SourceLook:
     ends: Mapping[TopicPartition, int]
 
     def partitions(self) -> list[TopicPartition]:
-        """Those of which all is known."""
+        """Return the partitions whose offsets are all known."""
         return sorted(self.starts.keys() & self.stable.keys() & self.ends.keys())
 
     def silent(self) -> list[TopicPartition]:
-        """Those that did not answer, such as those without a leader."""
+        """Return the partitions that did not answer, such as those without a leader."""
         all_there = {
             TopicPartition(name, number)
             for name, view in self.views.items()
@@ -37,12 +37,11 @@ class SourceLook:
         return sorted(all_there.difference(self.partitions()))
 
     def topic_id(self, topic: str) -> str:
-        """The id of a topic, empty if the broker knows none."""
         return id_of(self.views[topic])
 
 
 def id_of(view: TopicView) -> str:
-    """The id of a topic as text, empty if the broker knows none."""
+    """Return the id of a topic as text, empty if the broker knows none."""
     return "" if view.topic_id == ZERO_UUID else str(view.topic_id)
 
 

@@ -1,8 +1,8 @@
-"""Which offset of the target stands for which one of the source, in one partition. Pure.
+"""Maps offsets of the source to those of the target, in one partition. Pure.
 
-A stretch is what one transaction copied, or a part of it where it has very many runs. Stretches
-follow each other: one begins where the one before ends, and what is between their runs was not
-copied (markers, aborted records, those that come from the target).
+A stretch is what one transaction copied, or a part of it if it has very many runs. Stretches follow
+each other: one begins where the one before ends, and what is between their runs was not copied
+(markers, aborted records, records that come from the target).
 
 Law: nobody who goes on at a translated offset misses a record that was to be copied; some records
 may come again.
@@ -38,11 +38,12 @@ class PartitionOffsets:
     def __init__(self) -> None:
         self._stretches: list[Stretch] = []
         self._runs: list[OffsetRun] | None = None  # of the newest that follow each other
-        self._start = 0  # where they begin
+        self._start = 0  # where these runs begin
 
     def add(self, stretch: Stretch) -> None:
-        """One more. What reaches beyond its start was written before a log was cut, or a copy was
-        lost: it is not so any more. So is what is of another topic of the same name.
+        """Add a stretch. Older ones that reach beyond its start are dropped: they were written
+        before a log was cut, or their copy was lost. So are those of another topic of the same
+        name.
         """
         newest = self.newest
         if newest and (newest.end > stretch.start or _topics(newest) != _topics(stretch)):
@@ -65,16 +66,15 @@ class PartitionOffsets:
 
     @property
     def newest(self) -> Stretch | None:
-        """The last one."""
         return self._stretches[-1] if self._stretches else None
 
     def before(self, offset: int) -> list[Stretch]:
-        """Those that end before an offset or at it, without the newest."""
+        """Return the stretches that end at an offset or before it, without the newest."""
         return [each for each in self._stretches[:-1] if each.end <= offset]
 
     def target_offset(self, offset: int, start_offset: int) -> int | None:
-        """Where a reader goes on in the target that would read `offset` next in a source whose log
-        starts at `start_offset`; None if that is not known.
+        """Return where a reader goes on in the target that would read `offset` next in a source
+        whose log starts at `start_offset`; None if that is not known.
         """
         runs = self._whole()
         if offset < self._start and start_offset < self._start:
@@ -82,7 +82,7 @@ class PartitionOffsets:
         return translated(runs, offset)
 
     def source_offset(self, target_offset: int) -> int | None:
-        """The first offset of the source that is not before `target_offset` in the target."""
+        """Return the first source offset that is not before `target_offset` in the target."""
         runs = self._whole()
         at = bisect_right(runs, target_offset, key=lambda run: run.target_offset) - 1
         if at >= 0 and target_offset < runs[at].target_offset + runs[at].records:
@@ -92,8 +92,8 @@ class PartitionOffsets:
         return self.newest.end if self.newest else None
 
     def _whole(self) -> Sequence[OffsetRun]:
-        """The runs of the newest ones that follow each other without a hole. They are kept: a
-        mirror of weeks has hundreds of thousands, and each round asks for all groups.
+        """Return the runs of the newest stretches that follow each other without a hole. They are
+        kept: a mirror of weeks has hundreds of thousands, and each round asks for all groups.
         """
         if self._runs is None and self._stretches:
             at = len(self._stretches) - 1
@@ -105,7 +105,7 @@ class PartitionOffsets:
 
 
 def parted(stretch: Stretch, most: int = _RUNS) -> Iterator[Stretch]:
-    """The same as stretches that follow each other, none of which has more than so many runs."""
+    """Yield a stretch as several that follow each other, of at most `most` runs each."""
     cuts = [run.source_offset for run in stretch.runs[most::most]]
     for number, (start, end) in enumerate(pairwise([stretch.start, *cuts, stretch.end])):
         runs = stretch.runs[number * most : (number + 1) * most]

@@ -1,8 +1,8 @@
-"""What a mirror changes of the target's topics, so that they are as those of the source. Pure.
+"""Plans what a mirror changes of the target's topics, so that they match those of the source. Pure.
 
-Law: of a topic that is there, only what has changed in the source is changed. So a setting that
-somebody gave the target alone stays, and where two clusters copy from each other, a change in one
-is not undone by the other.
+Law: of an existing topic, only what has changed in the source is changed. So a setting that
+somebody gave the target alone stays, and if two clusters copy from each other, a change in one is
+not undone by the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 TIME_TYPE, BY_PRODUCER = "message.timestamp.type", "CreateTime"
 # The times of records stay, and of whatever age they are, the target takes them.
-# The rest is about the brokers of one cluster.
+# All others are about the brokers of one cluster.
 LEFT_ALONE = frozenset(
     {
         "follower.replication.throttled.replicas",
@@ -31,8 +31,8 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicForm:
-    """What a topic is beside its records. `settings` are its own; None: they are not told.
-    `replaces_times`: records get the time at which they are written.
+    """A topic without its records. `settings` are its own; None: unknown. `replaces_times`: records
+    get the time at which they are written.
     """
 
     name: str
@@ -43,7 +43,7 @@ class TopicForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChange:
-    """What a topic of the target lacks. `partitions` 0: it has enough."""
+    """A change that makes a topic of the target match. `partitions` 0: it has enough."""
 
     name: str
     is_new: bool = False
@@ -53,7 +53,7 @@ class TopicChange:
 
 
 def wanted_settings(source: TopicForm, given: Settings) -> dict[str, str] | None:
-    """The settings that the copy has; `given` win over those of the source."""
+    """Return the settings that the copy has; `given` override those of the source."""
     if source.settings is None:
         return None
     own = {name: value for name, value in source.settings.items() if name not in LEFT_ALONE}

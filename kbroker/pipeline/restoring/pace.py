@@ -1,4 +1,4 @@
-"""How fast a restore writes, and whether it goes on."""
+"""Limits how fast a restore writes, and tells whether it goes on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 _LOOK_S = 0.2
-_CREDIT_S = 1.0  # so far a writer that was held up may make up for it
+_CREDIT_S = 1.0  # how much lost time a writer that was held up may make up
 
 
 class Pace:
-    """Of one writer; `bytes_per_s` 0: as fast as it goes."""
+    """The pace of one writer; `bytes_per_s` 0: unlimited."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Pace:
         self._due_s = now_s()
 
     def owed_s(self, size_bytes: int) -> float:
-        """How long to wait after so many bytes more."""
+        """Return how long to wait after so many bytes more."""
         if not self._bytes_per_s:
             return 0.0
         now_s = self._now_s()
@@ -34,7 +34,7 @@ class Pace:
         return max(self._due_s - now_s, 0.0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait, as long as it goes on; whether it does."""
+        """Wait unless the restore stops; return whether it goes on."""
         end_s = self._now_s() + seconds
         while self._goes_on():
             left_s = end_s - self._now_s()

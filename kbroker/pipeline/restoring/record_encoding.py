@@ -1,7 +1,8 @@
-"""Rows as records of format 2, many at once: what `default_record.write_record` writes one by one.
+"""Encodes rows as records of format 2, many at once, with the bytes that
+`default_record.write_record` gives one by one.
 
 Each part of a record is an Arrow column of bytes, and the columns are joined into one buffer, in
-which the records stand one after the other. No row becomes an object of Python, but for those with
+which the records stand one after the other. No row becomes a Python object, except those with
 headers.
 """
 
@@ -28,7 +29,7 @@ _NO_HEADERS: Final = b"\0"
 
 @dataclass(frozen=True, slots=True)
 class RowFields:
-    """What the records of some rows are made of; one entry per row in each."""
+    """The fields of the records of some rows; one entry per row in each."""
 
     offsets: Int64s
     times_ms: Int64s  # -1: none
@@ -39,7 +40,7 @@ class RowFields:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> RowFields:
-        """Those of rows with the columns of an archive."""
+        """Take the fields out of rows with the columns of an archive."""
         keys, values = rows.column("key"), rows.column("value")
         headers = headers_of(rows)
         sizes = sum(_lengths(column, 0) for column in (keys, values, headers))
@@ -61,12 +62,12 @@ class EncodedRecords:
     bounds: npt.NDArray[np.int32]
 
     def between(self, start: int, end: int) -> memoryview:
-        """The bytes of records `start` to `end`, exclusive."""
+        """Return the bytes of records `start` to `end`, exclusive."""
         return self.data[int(self.bounds[start]) : int(self.bounds[end])]
 
 
 def encoded(fields: RowFields, base_offsets: Int64s, base_times_ms: Int64s) -> EncodedRecords:
-    """The records of these rows. The bases are those of the batch of each."""
+    """Return the records of these rows; the bases are those of each row's batch."""
     times = varints(fields.times_ms - base_times_ms)
     offsets = varints(fields.offsets - base_offsets)
     key_lengths = varints(_lengths(fields.keys, -1))
@@ -90,7 +91,7 @@ def encoded(fields: RowFields, base_offsets: Int64s, base_times_ms: Int64s) -> E
 
 
 def headers_of(rows: pa.RecordBatch) -> pa.Array:
-    """The headers of each record with their count, as they stand at its end."""
+    """Return the headers of each record with their count, as they stand at its end."""
     column = rows.column("headers")
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     if not counts.any():
@@ -109,7 +110,7 @@ def headers_of(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _odd_names(rows: pa.RecordBatch) -> Iterable[list[str] | None]:
-    """The names of the headers of each record where one is not UTF-8, as `write_headers` takes
+    """Return the header names of each record with one that is not UTF-8, as `write_headers` takes
     them. Rows of Spark have no such column.
     """
     column = rows.column("headerNames") if "headerNames" in rows.schema.names else None
@@ -122,7 +123,7 @@ def _odd_names(rows: pa.RecordBatch) -> Iterable[list[str] | None]:
 
 
 def varints(numbers: Int64s) -> pa.Array:
-    """The zigzag varints of numbers, as `default_record.write_varint` writes them."""
+    """Return the zigzag varints of numbers, as `default_record.write_varint` writes them."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).astype(np.uint64)
     widest = max(1, -(-int(zigzag.max(initial=0)).bit_length() // 7))
     shifts = np.arange(widest, dtype=np.uint64) * np.uint64(7)

@@ -1,7 +1,7 @@
-"""What a restore has to do: which partitions of an archive go where, and which of their rows. Pure.
+"""Plans a restore: which partitions of an archive go where, and which of their rows. Pure.
 
-A plan follows from what a person asked for and from the archive as it is then: a run that goes on
-later makes its own, and takes from the target how far the last one came.
+A plan follows from the user's wish and from the archive as it is then: a run that goes on later
+makes its own, and takes from the target how far the last one came.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreWish:
-    """What a person asked for; everything by default. `keys`: only records with one of these."""
+    """The user's wish; everything by default. `keys`: only records with one of these."""
 
     wanted: ArchiveSelection = field(default_factory=ArchiveSelection)
     keys: frozenset[bytes] = frozenset()
@@ -28,7 +28,7 @@ class RestoreWish:
     )  # topic of the archive -> of the target
 
     def text(self) -> str:
-        """The same for the same wish: a checkpoint belongs to one."""
+        """Return the same text for the same wish: a checkpoint belongs to one."""
         keys = ",".join(sorted(key.hex() for key in self.keys))
         renamed = ",".join(f"{old}={new}" for old, new in sorted(self.renamed.items()))
         chosen = {
@@ -36,7 +36,7 @@ class RestoreWish:
             "partitions": ",".join(map(str, sorted(self.wanted.partitions))) or None,
             "from": self.wanted.start_ms,
             "to": self.wanted.end_ms,
-            "keys": keys if self.keys else None,  # the only one may be empty
+            "keys": keys if self.keys else None,  # a single key may be empty
             "rename": renamed or None,
         }
         return " ".join(f"{name}={value}" for name, value in chosen.items() if value is not None)
@@ -52,17 +52,17 @@ class PartitionPlan:
 
     @property
     def rows(self) -> int:
-        """How many rows its files have."""
+        """The number of rows in its files."""
         return sum(entry.rows for entry in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """How large its files are."""
+        """The size of its files."""
         return sum(entry.size_bytes for entry in self.files)
 
 
 def plan_restore(state: ArchiveState, wish: RestoreWish) -> list[PartitionPlan]:
-    """One for each wanted partition, also for one without rows: the target has it, too.
+    """Return a plan for each wanted partition, also for one without rows: the target has it, too.
 
     Raises PipelineError for an archive without topics, for a topic or partition that it does not
     have, for a target that is a topic of the brokers' own, and for two topics with one name.
@@ -120,6 +120,6 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def partition_count(state: ArchiveState, topic: str) -> int:
-    """How many partitions an archived topic has, as far as the archive knows."""
+    """Return how many partitions an archived topic has, as far as the archive knows."""
     archived = max(each.partition for each in state.partitions(topic)) + 1
     return max(archived, state.partition_counts.get(topic, 0))

@@ -1,11 +1,11 @@
-"""Rows of a partition as record batches of format 2, with the times that they had: for a log, where
-they keep their offsets, or for a producer.
+"""Turns rows of a partition into record batches of format 2 with their original times: for a log,
+with their offsets too, or for a producer.
 
-What becomes one batch: rows that follow one another, up to `most_bytes` before compression. Rows
-without a time, as formats before 0.10 have them, get -1. In a log, holes between offsets stay,
-inside of batches too. A batch there has one kind of time: where the broker set it (LogAppendTime)
-it is the batch's, so rows of different such times part. It spans no more time than a segment does,
-so that retention finds old records in segments of their own.
+A batch takes rows that follow one another, up to `most_bytes` before compression. Rows without a
+time, as in formats before 0.10, get -1. In a log, holes between offsets stay, also inside of
+batches. A batch of a log has one kind of time: if the broker set it (LogAppendTime) it is the
+batch's, so rows of different such times part. It spans no more time than a segment does, so that
+retention finds old records in segments of their own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BatchForm:
 
     @classmethod
     def of(cls, config: TopicConfig, leader_epoch: int, codec: int) -> BatchForm:
-        """As the settings of the topic allow it."""
+        """Return the form that the settings of the topic allow."""
         return cls(
             most_bytes=min(_BATCH_BYTES, config.max_message_bytes, config.segment_bytes),
             most_ms=min(config.segment_ms_effective(), _LONGEST_MS),
@@ -63,7 +63,7 @@ class BatchForm:
         )
 
     def options(self, flags: int = 0) -> BatchOptions:
-        """For the header of a batch with records."""
+        """Return what the header of a batch with records needs."""
         return BatchOptions(
             flags=flags, compression=self.codec, partition_leader_epoch=self.leader_epoch
         )
@@ -77,16 +77,17 @@ class RowBatch:
     body: bytes | memoryview
 
     def built(self) -> bytes:
-        """Return its bytes."""
         return join_batch(self.header, self.body)
 
     def packed(self) -> PackedBatch:
-        """It is built, and a producer passes it on."""
+        """Build the batch for a producer to pass on."""
         data = self.built()
         return PackedBatch(read_header(data), memoryview(data))
 
     def up_to(self, end_offset: int) -> RowBatch:
-        """The same records, and no others below `end_offset`, if a batch can say so."""
+        """Return the same records with no others below `end_offset`, as far as a batch
+        can say so.
+        """
         end = min(end_offset, self.header.base_offset + MAX_RELATIVE_OFFSET + 1)
         header = self.header
         delta = max(end - 1 - header.base_offset, header.last_offset_delta)
@@ -96,8 +97,8 @@ class RowBatch:
 def row_batches(
     rows: pa.RecordBatch, form: BatchForm, base_offset: int | None = None
 ) -> Iterator[RowBatch]:
-    """The batches of some rows, with the columns of an archive, by rising offset. The first one
-    begins at `base_offset`, if a batch can, else with its first record.
+    """Yield the batches of some rows, with the columns of an archive, by rising offset. The first
+    one begins at `base_offset`, if a batch can, else with its first record.
     """
     if not rows.num_rows:
         return
@@ -108,9 +109,7 @@ def row_batches(
 
 
 def producer_batches(rows: pa.RecordBatch, form: BatchForm) -> Iterator[RowBatch]:
-    """As `row_batches`, for a producer: offsets follow each other, and all times are its own. The
-    rows are cut into batches of about one size.
-    """
+    """Yield batches for a producer, of about one size, with consecutive offsets and CreateTime."""
     count = rows.num_rows
     fields = replace(RowFields.of(rows), offsets=np.arange(count))
     sizes = fields.sizes + _MOST_AROUND
@@ -147,7 +146,7 @@ def _batches_of(
 
 
 def batch_without_records(base_offset: int, form: BatchForm) -> RowBatch:
-    """A batch that only says that there is no record, as compaction leaves them."""
+    """Return a batch that only says that there is no record, as compaction leaves them."""
     header = unsealed_header(
         BatchOptions(partition_leader_epoch=form.leader_epoch),
         base_offset=base_offset,
@@ -160,7 +159,7 @@ def batch_without_records(base_offset: int, form: BatchForm) -> RowBatch:
 
 
 def _starts(fields: RowFields, is_stamped: Bools, form: BatchForm) -> Iterator[int]:
-    """Where batches begin."""
+    """Yield where batches begin."""
     times, offsets = fields.times_ms, fields.offsets
     parts = (is_stamped[1:] != is_stamped[:-1]) | (is_stamped[1:] & (times[1:] != times[:-1]))
     cuts = (np.flatnonzero(parts) + 1).tolist()
@@ -177,6 +176,6 @@ def _starts(fields: RowFields, is_stamped: Bools, form: BatchForm) -> Iterator[i
 
 
 def _same_age(times_ms: Int64s, most_ms: int) -> int:
-    """How many records are not younger than the first by more than that."""
+    """Return how many records are at most `most_ms` younger than the first."""
     younger = np.flatnonzero(times_ms > int(times_ms[0]) + most_ms)
     return int(younger[0]) if len(younger) else len(times_ms)

@@ -1,4 +1,4 @@
-"""Topics that do not keep what is restored into them. Pure."""
+"""Finds topics that will not keep what is restored into them. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kbroker.pipeline.restoring.restore_plan import PartitionPlan
 def doomed_topics(
     plans: Sequence[PartitionPlan], configs: Mapping[str, TopicConfig], now_ms: int
 ) -> set[str]:
-    """Those of the target that get whole files of records older than their retention.ms."""
+    """Return the target topics that get whole files of records older than their retention.ms."""
     found: set[str] = set()
     for plan in plans:
         topic = plan.target.topic

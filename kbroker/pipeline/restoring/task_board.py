@@ -1,5 +1,5 @@
-"""A folder through which the driver and the tasks of a restore speak while they work: how many rows
-are there for good, and whether it is time to stop. Nothing in it outlives a run.
+"""A folder through which the driver and the tasks of a restore talk while they work: how many rows
+are committed, and whether to stop. Nothing in it outlives a run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TaskBoard:
             ) from error
 
     def stop(self) -> None:
-        """Have all tasks end after the rows they are at."""
+        """Let all tasks end after their current rows."""
         (self.directory / _STOP).touch()
 
     @property
@@ -40,9 +40,7 @@ class TaskBoard:
         return (self.directory / _STOP).exists()
 
     def note(self, partition: TopicPartition, rows: int) -> None:
-        """Say how many rows this run has committed in a partition of the target. Raises OSError
-        that names the file.
-        """
+        """Note how many rows this run has committed in a target. Raises OSError with the file."""
         path = self.directory / f"{partition}"
         try:
             path.write_text(f"{rows:020}")
@@ -50,6 +48,6 @@ class TaskBoard:
             raise OSError(error.errno, error.strerror, str(path)) from error
 
     def rows(self) -> int:
-        """How many rows this run has committed so far."""
+        """Return how many rows this run has committed so far."""
         texts = (path.read_text() for path in self.directory.glob("*-*"))
         return sum(int(text) for text in texts if text)  # empty while it is written

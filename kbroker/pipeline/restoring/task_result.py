@@ -1,4 +1,4 @@
-"""What the tasks of a restore give back, and what the driver makes of it."""
+"""The result of a restore's task, and what the driver makes of it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ TaskT = TypeVar("TaskT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What was done for one partition; `refusal` is why it could not go on."""
+    """The work on one partition; `refusal` is why it could not go on."""
 
     rows: int = 0  # by this run
-    rows_before: int = 0  # by earlier ones, where the task knows
+    rows_before: int = 0  # by earlier ones, if the task knows
     is_complete: bool = False
     refusal: str | None = None
     code: ExitCode = ExitCode.ITEM_FAILED
@@ -29,7 +29,7 @@ class TaskResult:
 def run_tasks(
     spread: Spread, function: Callable[[TaskT], TaskResult], tasks: Sequence[TaskT]
 ) -> list[TaskResult]:
-    """Do all; PipelineError with the first refusal where one could not go on."""
+    """Do all tasks; raises PipelineError with the first refusal."""
     results = spread(function, tasks)
     for result in results:
         if result.refusal is not None:

@@ -20,9 +20,7 @@ def wanted_rows(
     keys: Collection[bytes],
     start_offset: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Those from an offset on, with one of the keys where there are any; no batch is empty. Raises
-    PipelineError.
-    """
+    """Yield rows from an offset on, with one of the keys if any; no batch is empty."""
     wanted = replace(wanted, start_offset=max(start_offset, wanted.start_offset or 0))
     batches = ordered_rows(archive, plan.files, wanted)
     if not keys:

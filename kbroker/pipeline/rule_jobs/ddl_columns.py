@@ -1,6 +1,4 @@
-"""Names and types of the columns in a schema of Spark's DDL, as far as names are concerned: whether
-a type exists is for Spark to say.
-"""
+"""Parses columns in a schema of Spark's DDL; whether a type exists is for Spark to say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records whose time a TIMESTAMP cannot hold, as somebody's nanoseconds: what is said of them.
+"""Reports records whose time a TIMESTAMP cannot hold, such as nanoseconds taken for milliseconds.
 
 Only `exact_kafka_rows` reads such records, with null for their `_timestamp`.
 """
@@ -14,7 +14,7 @@ _First = tuple[int, int]  # offset and time in Unix ms
 
 
 class FarTimes:
-    """Those of one step, by partition: inputs may have a topic in common."""
+    """The records of one step, by partition: inputs may have a topic in common."""
 
     def __init__(self) -> None:
         self._found: dict[TopicPartition, dict[str, tuple[_First, int]]] = {}
@@ -28,7 +28,7 @@ class FarTimes:
             of_place[input_name] = (min(known, tuple(first)), more + count)
 
     def notes(self) -> list[str]:
-        """A sentence for each partition."""
+        """Return a sentence for each partition."""
         return [
             _sentence(place, *next(iter(by_input.values())))
             for place, by_input in sorted(self._found.items())
@@ -36,7 +36,7 @@ class FarTimes:
 
 
 def far_time_facts() -> list[Any]:
-    """Aggregates over rows of `InputRows`: offset and time of the first one, and their number."""
+    """Return aggregates over rows of `InputRows`: the first one's offset and time, and a count."""
     from pyspark.sql import functions as F  # noqa: N812
 
     is_far = F.col("_timestamp").isNull()

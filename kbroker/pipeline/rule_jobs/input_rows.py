@@ -1,9 +1,9 @@
-"""Records of an input as rows: read by its schema, and told apart into those that are accepted,
-that do not fit (broken), and that come too late.
+"""Turns records of an input into rows: parses them by its schema, and sorts them into accepted,
+broken (they do not fit) and late ones.
 
-A row is late where its time is before the watermark, or before the newest time of the records
-before it in its own partition by more than the delay: the second does not depend on where batches
-begin. Doubles of rows that were accepted are left out.
+A row is late if its time is before the watermark, or before the newest time of the records before
+it in its own partition by more than the delay: the second does not depend on where batches begin.
+Doubles of accepted rows are left out.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _RAW = ("key", "value", "headers")
 
 
 class InputRows:
-    """One input. A frame of Spark is named Any; `schema` is a StructType."""
+    """One input. A Spark frame is typed Any; `schema` is a StructType."""
 
     def __init__(self, spec: InputSpec, spark: Any) -> None:
-        """Raises what Spark says of a schema that it does not know."""
+        """Parse the schema; raises Spark's error if it does not know one of its types."""
         self.spec = spec
         self.schema = schema_of(spark, spec.schema)
 
     def stored_schema(self) -> Any:
-        """The columns of accepted rows."""
+        """Return the columns of accepted rows."""
         from pyspark.sql.types import LongType, StructField, StructType
 
         fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
@@ -46,7 +46,7 @@ class InputRows:
         partitions: Mapping[str, PartitionTime],
         now_us: int,
     ) -> Any:
-        """The rows of records, with `_class`, `_reason` and the record itself as `_raw`."""
+        """Return the rows of records, with `_class`, `_reason` and the record itself as `_raw`."""
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = frame.filter(F.col("topic").isin(list(self.spec.topics)))
@@ -60,7 +60,7 @@ class InputRows:
         return rows.withColumn("_class", F.when(is_late, LATE).otherwise(F.col("_class")))
 
     def without_doubles(self, rows: Any, kept: Any | None) -> Any:
-        """The first of rows that are the same in the columns of `dedupe`, and not in `kept`."""
+        """Return the first of rows that have the same columns of `dedupe`, unless in `kept`."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -108,10 +108,10 @@ class InputRows:
         fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
         parts = {"row": StructType(fields), "end": StringType(), _CORRUPT: StringType()}
         schema = StructType([StructField(name, kind) for name, kind in parts.items()])
-        # What stands behind the first object would be ignored: so there is to be an end behind it.
+        # Spark ignores what follows the first object, so the text has to end behind it.
         whole = F.concat(F.lit('{"row":'), text, F.lit(',"end":""}'))
         parsed = F.from_json(whole, schema, {"columnNameOfCorruptRecord": _CORRUPT})
-        return F.when(text.rlike(_OBJECT), parsed)  # of a list it would take the first
+        return F.when(text.rlike(_OBJECT), parsed)  # of a list Spark would take the first
 
     def _groups(self, text: Any) -> list[Any]:
         import re
@@ -146,7 +146,7 @@ class InputRows:
         return F.when(F.unix_micros(time).between(*_TIMES_US), time)
 
     def _reason(self, now_us: int) -> Any:
-        """Why a row is broken; null for one that is not."""
+        """Return why a row is broken; null for one that is not."""
         from pyspark.sql import functions as F  # noqa: N812
 
         form = "JSON of the schema" if self.spec.pattern is None else "text of the pattern"
@@ -167,7 +167,7 @@ class InputRows:
         return reason
 
     def _bound_us(self, watermark_us: int | None, partitions: Mapping[str, PartitionTime]) -> Any:
-        """No row may be older than this."""
+        """Return the time before which a row is late."""
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -187,7 +187,7 @@ class InputRows:
 
 
 def schema_of(spark: Any, ddl: str) -> Any:
-    """A StructType; raises what Spark says of DDL that it does not know."""
+    """Return a StructType; raises Spark's error for DDL that it does not know."""
     from pyspark.sql.types import StructType
 
     del spark  # a session has to run

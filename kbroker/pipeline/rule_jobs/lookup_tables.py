@@ -1,8 +1,8 @@
 """Tables that rules join with, loaded again while the job runs.
 
-A table is small: all of it goes to every task. Where it cannot be read again, rules go on with what
-they had, and a note says so. While a broker restarts, a table of a topic waits: it may have rows
-that were written before the records of the batch.
+A table is small: all of it goes to every task. If it cannot be read again, rules go on with the old
+rows, and a note says so. While a broker restarts, a table of a topic waits: it may have rows that
+were written before the records of the batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LookupTables:
         self._tables = [_Table(each, source_of, now_s, sleep) for each in tables]
 
     def views(self, spark: Any) -> list[str]:
-        """Register each table as a view; returns notes on those that could not be read again.
+        """Register each table as a view; return notes on those that could not be read again.
 
         Raises PipelineError for one that could never be read.
         """
@@ -141,7 +141,7 @@ class _Table:
 
 
 def _newest_rows(frame: Any, schema: Any) -> Any:
-    """The newest record of each key, as rows of Arrow."""
+    """Return the newest record of each key, as rows of Arrow."""
     from pyspark.sql import functions as F  # noqa: N812
 
     newest = F.max_by("value", "offset").alias("value")

@@ -1,4 +1,4 @@
-"""Which partitions a source has, and which of them have records that were not read yet."""
+"""Asks which partitions a source has, and which of them have records that were not read yet."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kbroker.pipeline.spark_job.source import Source
 
 
 class PartitionsLook(NamedTuple):
-    """Names of partitions."""
+    """Partitions of a source by name."""
 
     partitions: Collection[str] = ()  # all of them
     behind: Collection[str] = ()  # those with records still to be read
 
 
 def look_at(source: Source, ends: Mapping[str, int]) -> PartitionsLook | None:
-    """Ask the source, where `ends` are the offsets up to which partitions were read; None if no
-    broker can be asked, which tells nothing of any partition.
+    """Ask the source, with the offsets up to which partitions were read in `ends`; None if no
+    broker can be asked, which proves nothing about any partition.
     """
     nothing: Offsets = {}
     told = while_reachable(source.latest, nothing)

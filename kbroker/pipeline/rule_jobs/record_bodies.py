@@ -11,6 +11,6 @@ from kbroker.record.bulk_records import bodies_of_pairs
 
 
 def bodies_of(rows: pa.RecordBatch) -> list[bytes]:
-    """The bodies of records, each with its own headers; see `bulk_records`."""
+    """Return the bodies of records, each with its own headers; see `bulk_records`."""
     bodies = bodies_of_pairs(rows.column("key").to_pylist(), rows.column("value").to_pylist())
     return list(map(add, bodies, headers_of(rows).to_pylist()))

@@ -1,6 +1,6 @@
-"""Rules checked by Spark's analyser before any work, over empty rows with the real columns.
+"""Checks rules by Spark's analyser before any work, over empty rows with the real columns.
 
-What Spark says of SQL that does not fit is said again in one sentence, with the nearest name.
+Spark's complaint about SQL that does not fit becomes one sentence, with the nearest name.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, RuleSpec, Rules
 from kbroker.pipeline.rule_jobs.rule_sql import aggregate
 from kbroker.pipeline.rule_jobs.watermarks import Closing
 
-_PART = re.compile("`([^`]*)`")  # of a name as Spark tells it
+_PART = re.compile("`([^`]*)`")  # of a name as Spark quotes it
 
 
 def check_rules(spark: Any, spec: RulesSpec, place: str) -> dict[str, Any]:
-    """The schemas of all results, by rule or score. Raises PipelineError."""
+    """Return the schemas of all results, by rule or score. Raises PipelineError."""
     return _Check(spark, spec, place).schemas()
 
 
 class _Check:
     def __init__(self, spark: Any, spec: RulesSpec, place: str) -> None:
         self._spark, self._spec, self._place = spark, spec, place
-        self._columns: dict[str, list[str]] = {}  # what each input, table and rule has
+        self._columns: dict[str, list[str]] = {}  # by input, table and rule
 
     def schemas(self) -> dict[str, Any]:
         empty = {name: self._empty_input(name) for name in self._spec.inputs}
@@ -85,7 +85,7 @@ class _Check:
 
     def _result(self, rule: RuleSpec, step: RowsOfStep, results: Results) -> Any:
         place = f"[rules.{rule.name}]"
-        if rule.having:  # it may name them, and so a wrong name may be near to them
+        if rule.having:  # HAVING may name them, so a wrong name may be near to them
             self._columns[rule.name] = [*rule.select, *(WINDOW_COLUMNS if rule.window_us else ())]
         if rule.is_update:
             for expression in rule.select.values():
@@ -144,7 +144,7 @@ class _Check:
         return self._refusal(place, f"is not right: {_first_words(error, words)}")
 
     def _unknown_column(self, quoted: str | None, known: Sequence[str]) -> str:
-        """As `_unknown`. A column that is there under another table is told with its table."""
+        """Refuse an unknown column; one of another table is named with its table."""
         parts = _PART.findall(quoted or "")
         if len(parts) == 1 and parts[0].rpartition(".")[2] in known:
             table, _, column = parts[0].rpartition(".")

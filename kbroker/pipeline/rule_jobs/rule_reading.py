@@ -1,4 +1,4 @@
-"""From the text of a file of rules to a RulesSpec; what can be told without Spark is told here."""
+"""Parses the text of a rules file into a RulesSpec; refuses what is wrong even without Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _RULE = (
 )  # fmt: skip
 _SCORE = ("by", "threshold", "to")
 _FORMS = ("csv", "json", "parquet")
-_PARTS = ("where", "join", "by", "select", "having")  # that SQL says itself
+_PARTS = ("where", "join", "by", "select", "having")  # not allowed beside `sql`
 _AHEAD_US = 1_000 * 86_400_000_000
 _IDLE_US = 30_000_000
 _RELOAD_US = 30_000_000
@@ -41,7 +41,7 @@ _OF_THE_BROKER = -1
 
 
 def read_rules(path: Path) -> RulesSpec:
-    """The rules of a file; paths of tables are relative to it. Raises PipelineError."""
+    """Read a rules file; paths of tables are relative to it. Raises PipelineError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -52,7 +52,7 @@ def read_rules(path: Path) -> RulesSpec:
 
 
 def parse_rules(text: str, place: str, located: Callable[[str], str] = str) -> RulesSpec:
-    """The rules of a text, named `place` in sentences. Raises PipelineError."""
+    """Parse the text of rules, called `place` in sentences. Raises PipelineError."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -183,7 +183,7 @@ class _Rules:
         self._scores = scores
 
     def add(self, name: str, table: TomlTable) -> None:
-        """One more. Raises PipelineError."""
+        """Add a rule. Raises PipelineError."""
         sources = table.texts("from")
         if not sources:
             raise table.refusal(f'needs from, such as from = "{next(iter(self._inputs), "logs")}"')
@@ -285,7 +285,7 @@ def _check_scores(
 
 
 def _check_ends(top: TomlTable, rules: Collection[RuleSpec]) -> None:
-    """Each rule writes, gives points, or is read by another one."""
+    """Refuse a rule that neither writes nor gives points nor is read by another one."""
     for rule in rules:
         others = [each for each in rules if each is not rule]
         is_read = any(

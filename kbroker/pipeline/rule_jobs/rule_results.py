@@ -1,4 +1,4 @@
-"""What rules make of rows: each rule sees its inputs, its tables and earlier rules as views."""
+"""Evaluates rules over rows: each rule sees its inputs, its tables and earlier rules as views."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RowsOfStep:
 
     accepted: Mapping[str, Any]  # in this step
     windowed: Callable[[str, Closing], Any]
-    closings: Mapping[str, Closing] = field(default_factory=dict)  # by rule, where any window ends
-    tables: Mapping[str, Any] = field(default_factory=dict)  # of rules that keep keys, before
+    closings: Mapping[str, Closing] = field(default_factory=dict)  # of rules with windows that end
+    tables: Mapping[str, Any] = field(default_factory=dict)  # of rules that keep keys, before it
 
 
 @dataclass(slots=True)
@@ -29,16 +29,16 @@ class Results:
 
     rows: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, Any] = field(default_factory=dict)
-    held: list[Any] = field(default_factory=list)  # frames to let go of
+    held: list[Any] = field(default_factory=list)  # frames to release
 
     def close(self) -> None:
-        """Let go of frames that were kept for several readers."""
+        """Release frames that were kept for several readers."""
         for frame in self.held:
             frame.unpersist()
 
 
 def evaluate(spark: Any, spec: RulesSpec, step: RowsOfStep) -> Results:
-    """The results of a step. Frames are not computed yet: what fails now is SQL."""
+    """Return the results of a step. Frames are not computed yet: an error here is one of SQL."""
     results = Results()
     for rule in spec.rules.values():
         made = evaluate_rule(spark, spec, rule, step, results)
@@ -58,7 +58,7 @@ def evaluate(spark: Any, spec: RulesSpec, step: RowsOfStep) -> Results:
 def evaluate_rule(
     spark: Any, spec: RulesSpec, rule: RuleSpec, step: RowsOfStep, results: Results
 ) -> Any:
-    """The rows of a rule; None if it has nothing to say in this step."""
+    """Return the rows of a rule; None if it has none in this step."""
     closing = step.closings.get(rule.name)
     if rule.window_us is not None:
         if closing is None:
@@ -77,7 +77,7 @@ def evaluate_rule(
 
 
 def evaluate_score(spark: Any, spec: RulesSpec, score: ScoreSpec, results: Results) -> Any:
-    """The rows of a score; None if none of its rules has any."""
+    """Return the rows of a score; None if none of its rules has any."""
     rules = [
         rule
         for rule in spec.rules.values()
@@ -91,7 +91,7 @@ def evaluate_score(spark: Any, spec: RulesSpec, score: ScoreSpec, results: Resul
 
 
 def in_windows(rows: Any, closing: Closing) -> Any:
-    """Each row once for each of the closing windows that it is in."""
+    """Return each row once for each of the closing windows that it is in."""
     from pyspark.sql import functions as F  # noqa: N812
 
     window = F.window(
@@ -106,7 +106,7 @@ def in_windows(rows: Any, closing: Closing) -> Any:
 
 
 def _updated(spark: Any, rule: RuleSpec, old: Any, results: Results) -> Any:
-    """The keys that have changed, with their new rows."""
+    """Return the keys that have changed, with their new rows."""
     new = spark.sql(update_sql(rule))
     if old is None:
         old = spark.createDataFrame([], new.schema)
@@ -122,7 +122,7 @@ def _updated(spark: Any, rule: RuleSpec, old: Any, results: Results) -> Any:
 
 
 def _is_read_again(spec: RulesSpec, rule: RuleSpec) -> bool:
-    if rule.is_update:  # it is kept already
+    if rule.is_update:  # its frame is kept already
         return False
     readers = sum(rule.name in other.sources for other in spec.rules.values())
     return bool(rule.to) + readers + len(rule.points) > 1

@@ -1,4 +1,4 @@
-"""What a file of rules says, as values. Times are in microseconds, as Spark counts them."""
+"""The content of a rules file as values. Times are in microseconds, as Spark counts them."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ class InputSpec:
 
     name: str
     topics: tuple[str, ...]
-    columns: Mapping[str, str]  # name -> type in Spark's DDL, with NOT NULL where it is required
+    columns: Mapping[str, str]  # name -> type in Spark's DDL, with NOT NULL if it is required
     pattern: str | None  # of text; None: JSON
     time: str | None  # column of the event's time
-    watermark_us: int | None  # how much later than others an event may come; None: it may always
-    ahead_us: int  # how far the time of an event may be after now, where there is a watermark
-    idle_us: int  # a partition without records holds the watermark back for so long
+    watermark_us: int | None  # how much later than others an event may come; None: any time
+    ahead_us: int  # how far the time of an event may be after now, if there is a watermark
+    idle_us: int  # how long a partition without records holds the watermark back
     dedupe: tuple[str, ...]
-    broken: str  # topics for what is put aside
+    broken: str  # topics for rows that are put aside
     late: str
 
     @property
     def schema(self) -> str:
-        """The columns as DDL."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
 
 
@@ -52,7 +51,6 @@ class TableSpec:
 
     @property
     def schema(self) -> str:
-        """The columns as DDL."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns.items())
 
 
@@ -88,7 +86,7 @@ class ScoreSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """How an output topic is made where it is missing; -1 leaves a number to the cluster."""
+    """How an output topic is made if it is missing; -1 leaves a number to the cluster."""
 
     name: str
     partitions: int = -1
@@ -108,7 +106,7 @@ class RulesSpec:
     topics: Mapping[str, TopicSpec]
 
     def output_topics(self) -> dict[str, TopicSpec]:
-        """All topics that are written to, in the order of the file."""
+        """Return all topics that are written to, in the order of the file."""
         names = [rule.to for rule in self.rules.values() if rule.to]
         names += [score.to for score in self.scores.values()]
         names += [topic for each in self.inputs.values() for topic in (each.broken, each.late)]
@@ -119,13 +117,13 @@ class RulesSpec:
         return TopicSpec(name=name, settings={"cleanup.policy": "compact"} if kept else {})
 
     def place_topic(self) -> str:
-        """The topic under which the group of the job keeps what was written last: the same one in
-        whatever order the file has its inputs.
+        """Return the topic under which the group of the job keeps what was written last: the same
+        one in whatever order the file has its inputs.
         """
         return self.inputs[min(self.inputs)].broken
 
     def shape(self) -> dict[str, str]:
-        """All that state depends on, by table of the file: with another shape it is of no use."""
+        """Return all that state depends on, by table of the file: state of another is useless."""
         kept: dict[str, tuple[object, ...]] = {}
         for name, each in self.inputs.items():
             said = (each.topics, each.schema, each.pattern, each.time, each.watermark_us)
@@ -140,8 +138,8 @@ class RulesSpec:
         return {name: repr(said) for name, said in kept.items()}
 
     def waits_for(self, rule: RuleSpec) -> tuple[str, ...]:
-        """The inputs whose watermarks decide when a window of the rule is over. Rules of one score
-        wait for each other, or their points would never meet.
+        """Return the inputs whose watermarks decide when a window of the rule is over. Rules of one
+        score wait for each other, or their points would never meet.
         """
         names = list(rule.sources)
         for other in self.rules.values():

@@ -1,4 +1,4 @@
-"""The SQL of rules and scores that are given in parts. Pure."""
+"""Makes the SQL of rules and scores that are given in parts. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MERGED = {
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it in any case."""
+    """Quote a name so that SQL takes it in any case."""
     return f"`{name}`"
 
 
 def rule_sql(rule: RuleSpec) -> str:
-    """The SQL of a rule that keeps no keys."""
+    """Return the SQL of a rule that keeps no keys."""
     if rule.sql is not None:
         return rule.sql
     groups = [quoted(name) for name in rule.by]
@@ -42,7 +42,7 @@ def rule_sql(rule: RuleSpec) -> str:
 
 
 def update_sql(rule: RuleSpec) -> str:
-    """The SQL that sums up the rows of a batch by key, for a rule that keeps keys."""
+    """Return the SQL that sums up the rows of a batch by key, for a rule that keeps keys."""
     groups = [quoted(name) for name in rule.by]
     order = "struct(_time, _offset, _partition)"
     columns = []
@@ -55,7 +55,7 @@ def update_sql(rule: RuleSpec) -> str:
 
 
 def aggregate(expression: str) -> tuple[str, str]:
-    """Function and argument of a column of a rule that keeps keys; ValueError for any other."""
+    """Return function and argument of a column of a rule that keeps keys; else ValueError."""
     found = _AGGREGATE.fullmatch(expression)
     if found is None:
         raise ValueError(
@@ -68,7 +68,7 @@ def aggregate(expression: str) -> tuple[str, str]:
 
 
 def merge_sql(rule: RuleSpec, types: Mapping[str, str], new: str, old: str) -> str:
-    """The SQL that puts the new sums of some keys onto the old ones, with the types of the new."""
+    """Return the SQL that adds new sums of some keys to the old ones, with the new types."""
     columns = [f"n.{quoted(name)}" for name in rule.by]
     for name, expression in rule.select.items():
         merged = _MERGED[aggregate(expression)[0]].format(c=quoted(name))
@@ -79,7 +79,7 @@ def merge_sql(rule: RuleSpec, types: Mapping[str, str], new: str, old: str) -> s
 
 
 def score_sql(score: ScoreSpec, rules: Iterable[RuleSpec]) -> str:
-    """The SQL of a score over the results of the rules that give points to it."""
+    """Return the SQL of a score over the results of the rules that give points to it."""
     start, end = WINDOW_COLUMNS
     columns = f"{start}, {end}, {quoted(score.by)}"
     parts = [
@@ -97,7 +97,7 @@ def score_sql(score: ScoreSpec, rules: Iterable[RuleSpec]) -> str:
 
 
 def _rows_of(rule: RuleSpec) -> str:
-    """FROM, joins and WHERE."""
+    """Return FROM, joins and WHERE."""
     text = f"FROM {rule.sources[0]}"
     if rule.join:
         text += f"\n{rule.join}"

@@ -1,8 +1,8 @@
-"""The work of a job of rules on one batch: tell rows apart, close windows, keep state, write out.
+"""The work of a job of rules on one batch: sort rows, close windows, keep state, write out.
 
 A batch that is run again after a crash finds its step in the journal, or makes it from the step
-before; a step that is there is written out, if it was not yet. What of a batch is new is told by
-the offsets in the state, not by its number.
+before; an existing step is written out unless it was already. The offsets in the state, not the
+batch's number, show what of a batch is new.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_f
 class RulesJob:
     """Work for a StreamJob. Owned by the thread of the batches.
 
-    `look` tells, of the offsets up to which partitions were read, which have more; None if that
-    is not known.
+    `look` takes the offsets up to which partitions were read and returns which have more; None if
+    that is not known.
     """
 
     def __init__(
@@ -50,13 +50,13 @@ class RulesJob:
         self.journal = StepJournal(checkpoint)
         self._spec = spec
         self._source = source
-        self._is_exact = False  # the connector has failed at a record: who writes one, writes more
+        self._is_exact = False  # the connector has failed at a record: more such records will come
         self._tables = tables
         self._look = look
         self._writer: StepWriter | None = None
 
     def check_shape(self) -> None:
-        """Raises PipelineError if the rules have become others than the state was made by."""
+        """Raise PipelineError if the rules are not those that the state was made by."""
         latest = self.journal.latest()
         before, now = latest.shape, self._spec.shape()
         other = [name for name in {**before, **now} if now.get(name) != before.get(name)]
@@ -69,7 +69,7 @@ class RulesJob:
             )
 
     def work(self, batch: Batch) -> BatchResult:
-        """Do one batch."""
+        """Take in what is new in a batch, and write its results out."""
         latest = self.journal.latest()
         if latest.batch < batch.number - 1:
             raise PipelineError(
@@ -92,7 +92,7 @@ class RulesJob:
         )
 
     def _made(self, batch: Batch, rest: Ranges, latest: Step) -> tuple[Step, StepMaking]:
-        """The next step, and what was counted as it was made."""
+        """Return the next step, and what was counted as it was made."""
         frame, spark = _left(batch, rest), batch.frame.sparkSession
         if not self._is_exact:
             try:
@@ -112,12 +112,12 @@ class RulesJob:
         return making.of_batch(frame, number, ends, self._look(ends)), making
 
     def _rest_of(self, batch: Batch, latest: Step) -> Ranges | None:
-        """Which records of a batch the state has not taken in; None if it has them all.
+        """Return the records of a batch that the state has not taken in; None if it has them all.
 
         Spark does not sync its notes of batches: after a power loss they may be older than the
         state, as they are in a copy that was made while the job ran. It then plans other batches of
-        the same numbers, which begin before the end of the state or go beyond it. PipelineError
-        if records are missing between the state and the batch.
+        the same numbers, which begin before the end of the state or go beyond it. Raises
+        PipelineError if records are missing between the state and the batch.
         """
         ends = {
             each: latest.ends.get(str(each), within.start) for each, within in batch.ranges.items()
@@ -177,7 +177,7 @@ class RulesJob:
 
 
 def _left(batch: Batch, rest: Ranges) -> Any:
-    """The frame of a batch without what is not in these ranges of it."""
+    """Return the frame of a batch without records outside of these ranges."""
     frame = batch.frame
     for partition, within in batch.ranges.items():
         if within.start < rest[partition].start:
@@ -186,7 +186,7 @@ def _left(batch: Batch, rest: Ranges) -> Any:
 
 
 def records_from(frame: Any, partition: TopicPartition, start_offset: int) -> Any:
-    """The records of a frame but for those of a partition before an offset."""
+    """Return the records of a frame, without those of a partition before an offset."""
     from pyspark.sql import functions
 
     column = functions.col
@@ -196,7 +196,7 @@ def records_from(frame: Any, partition: TopicPartition, start_offset: int) -> An
 
 @contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Tell a failure of Spark in one sentence."""
+    """Report a failure of Spark in one sentence."""
     try:
         yield
     except Exception as error:

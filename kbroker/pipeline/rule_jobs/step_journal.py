@@ -46,10 +46,10 @@ class RowFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What `step.json` holds: all that the next step has to know. Maps are by name."""
+    """The content of `step.json`: everything that the next step has to know. Maps are by name."""
 
     number: int
-    batch: int  # the newest batch that is in it or before it; -1: none
+    batch: int  # the newest batch in it or before it; -1: none
     outputs_id: str = ""  # of the newest step with records for topics, up to this one
     follows_id: str = ""  # of the one with records before that
     begun_us: int = 0  # when the first step was made
@@ -58,7 +58,7 @@ class Step:
     rows: Mapping[str, tuple[RowFiles, ...]] = field(default_factory=dict)  # by input
     tables: Mapping[str, int] = field(default_factory=dict)  # rule -> step with its table
     shape: Mapping[str, str] = field(default_factory=dict)  # of the rules that made it
-    ends: Mapping[str, int] = field(default_factory=dict)  # partition -> offset it was read up to
+    ends: Mapping[str, int] = field(default_factory=dict)  # partition -> read up to this offset
 
 
 BEGINNING = Step(number=-1, batch=-1)
@@ -71,12 +71,12 @@ class StepJournal:
         self.directory = Path(checkpoint).absolute() / "rules" / "steps"
 
     def latest(self) -> Step:
-        """The newest step, or BEGINNING."""
+        """Return the newest step, or BEGINNING."""
         numbers = self._numbers()
         return self.read(max(numbers)) if numbers else BEGINNING
 
     def read(self, number: int) -> Step:
-        """One step."""
+        """Read one step; refuses one that is damaged."""
         path = self.path(number) / _STEP_FILE
         try:
             return _decoded(path.read_text(encoding="utf-8"))
@@ -89,19 +89,16 @@ class StepJournal:
             ) from error
 
     def path(self, number: int) -> Path:
-        """The directory of a step."""
         return self.directory / f"{number:010}"
 
     def rows_path(self, name: str, number: int) -> Path:
-        """The rows of an input in a step."""
         return self.path(number) / f"rows-{name}"
 
     def table_path(self, name: str, number: int) -> Path:
-        """The table of a rule in a step."""
         return self.path(number) / f"table-{name}"
 
     def stage(self) -> Path:
-        """An empty directory for the next step; what one that was cut short left is removed."""
+        """Return an empty directory for the next step, without what an unfinished one left."""
         staging = self.directory / _STAGING
         try:
             shutil.rmtree(staging, ignore_errors=True)
@@ -125,11 +122,11 @@ class StepJournal:
             raise _refused(staging, error) from error
 
     def is_written(self, number: int) -> bool:
-        """Whether it was noted that the records of a step are in their topics."""
+        """Return whether the records of a step are noted to be in their topics."""
         return number < 0 or (self.path(number) / _WRITTEN).exists()
 
     def note_written(self, number: int) -> None:
-        """Note it."""
+        """Note that the records of a step are in their topics."""
         path = self.path(number) / _WRITTEN
         try:
             path.touch()

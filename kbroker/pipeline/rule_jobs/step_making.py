@@ -22,7 +22,7 @@ from kbroker.pipeline.rule_jobs.step_journal import RowFiles, Step, StepJournal
 from kbroker.pipeline.rule_jobs.step_outputs import OutputFiles, put_aside, records_of
 from kbroker.pipeline.rule_jobs.watermarks import Closing, PartitionTime, last_end_us, watermark
 
-_MOST_FILES = 48  # of an input, before they are put together
+_MOST_FILES = 48  # of an input, before they are joined
 
 
 class StepMaking:
@@ -59,7 +59,7 @@ class StepMaking:
     def of_batch(
         self, frame: Any, number: int, ends: Mapping[str, int], look: PartitionsLook | None
     ) -> Step:
-        """The step of a batch of records."""
+        """Make the step of a batch of records."""
         is_shared = len(self._inputs) > 1
         if is_shared:
             frame = frame.persist()
@@ -74,7 +74,7 @@ class StepMaking:
         return self._made(number, ends, watermarks)
 
     def of_closing(self) -> Step:
-        """The step that ends all windows."""
+        """Make the step that ends all windows."""
         last = [
             last_end_us(max(p.newest_us for p in found.values()), rule.window_us, rule.slide_us)
             for rule in self._spec.rules.values()
@@ -89,7 +89,7 @@ class StepMaking:
         return self._made(self._before.batch, self.ends, watermarks)
 
     def _take_in(self, name: str, frame: Any) -> None:
-        """Tell the rows of an input apart; those that are accepted lie in the new step."""
+        """Sort the rows of an input; those that are accepted go into the new step."""
         from pyspark.sql import functions as F  # noqa: N812
 
         spec, rows = self._spec.inputs[name], self._inputs[name]
@@ -146,7 +146,7 @@ class StepMaking:
             )
 
     def _watermarks(self, look: PartitionsLook | None) -> dict[str, int]:
-        if look is None:  # a partition that was never read may be behind all others
+        if look is None:  # an unread partition may be behind all others
             return dict(self._before.watermarks)
         found: dict[str, int] = {}
         for name, spec in self._spec.inputs.items():
@@ -156,7 +156,7 @@ class StepMaking:
             behind = set(look.behind)
             if self._now_us - self._begun_us < spec.idle_us:
                 behind |= set(look.partitions) - known.keys()
-            else:  # it may have broken records for ever
+            else:  # the partition may have broken records for ever
                 behind -= self._timeless.get(name, set())
             made = watermark(
                 self._before.watermarks.get(name),
@@ -203,7 +203,7 @@ class StepMaking:
         )
 
     def _write_results(self, results: Results) -> dict[str, int]:
-        """Results for topics, and tables of rules that keep keys; the step of each table."""
+        """Write results for topics, and tables of rules that keep keys; return their steps."""
         rules, scores = self._spec.rules.values(), self._spec.scores.values()
         targets = {rule.name: (rule.to, rule.key or rule.by, rule.is_update) for rule in rules} | {
             score.name: (score.to, (score.by,), False) for score in scores
@@ -220,7 +220,7 @@ class StepMaking:
         return tables
 
     def _closing(self, rule: RuleSpec, watermarks: Mapping[str, int]) -> Closing | None:
-        """The windows of a rule that end in this step; None if there can be none."""
+        """Return the windows of a rule that end in this step; None if there can be none."""
         if rule.window_us is None or rule.slide_us is None:
             return None
         until_us = self._closed_us(rule, watermarks)
@@ -239,7 +239,7 @@ class StepMaking:
         return min(watermarks[name] for name in names)
 
     def _files(self, name: str, closing: Closing) -> list[RowFiles]:
-        """The files of an input with rows that the windows may hold."""
+        """Return the files of an input with rows that the windows may hold."""
         first_us = closing.first_row_us
         return [
             files
@@ -260,7 +260,7 @@ class StepMaking:
         return rows if first_us is None else rows.filter(F.col(TIME_US) >= first_us)
 
     def _kept_rows(self, name: str, watermark_us: int | None) -> Any | None:
-        """Rows of earlier steps that a double may be of."""
+        """Return rows of earlier steps that new rows may double."""
         from pyspark.sql import functions as F  # noqa: N812
 
         found = [
@@ -293,13 +293,13 @@ class StepMaking:
         return self._spark.read.parquet(f"file://{path}")
 
     def _needed(self, name: str, watermarks: Mapping[str, int]) -> tuple[RowFiles, ...]:
-        """The files of an input that later steps may need, put together where they are many."""
+        """Return the files of an input that later steps may need, joined if they are many."""
         bound_us = self._bound_us(self._spec.inputs[name], watermarks)
         found = [each for each in self._all_files(name) if each.max_us >= bound_us]
         return tuple(found) if len(found) <= _MOST_FILES else (self._joined(name, found, bound_us),)
 
     def _bound_us(self, spec: InputSpec, watermarks: Mapping[str, int]) -> float:
-        """Rows before it are in no window that is open, and double no row that may come."""
+        """Return the time before which no row is in an open window or can be doubled."""
         bounds = [math.inf]
         for rule in self._spec.rules.values():
             if rule.window_us is not None and spec.name in rule.sources:
@@ -310,7 +310,7 @@ class StepMaking:
         return min(bounds)
 
     def _joined(self, name: str, files: list[RowFiles], bound_us: float) -> RowFiles:
-        """One directory, in the new step, with the rows of several."""
+        """Return one directory, in the new step, with the rows of several."""
         from pyspark.sql import functions as F  # noqa: N812
 
         rows = self._read(name, files)

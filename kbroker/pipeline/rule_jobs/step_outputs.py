@@ -1,4 +1,4 @@
-"""What a step writes out, as files of its own: records with topic, key, value and headers."""
+"""The output of a step, as files of its own: records with topic, key, value and headers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ class OutputFiles:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record was added."""
         return not any(self._folder.glob("*/*.parquet"))
 
     def add(self, records: Any) -> None:
-        """Records after those before; a frame of `records_of` or `put_aside`."""
+        """Add records after those before; a frame of `records_of` or `put_aside`."""
         path = self._folder / f"{self._count:04}"
         self._count += 1
         records.write.parquet(f"file://{path}")
 
 
 def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = False) -> Any:
-    """Records of results: the value is JSON of all columns but those that begin with `_`.
+    """Return records of results: the value is JSON of all columns except those that begin with `_`.
     `is_kept`: a topic keeps the newest of each key, so that none may be null.
     """
     from pyspark.sql import functions as F  # noqa: N812
@@ -51,7 +50,7 @@ def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = F
         text = _column(key[0]).cast("string")
         made = made if len(key) > 1 else F.coalesce(text, made) if is_kept else text
     order = [name for name in WINDOW_COLUMNS[::-1] if name in names]
-    if order:  # windows one after the other
+    if order:  # by window
         rows = rows.repartition(1).sortWithinPartitions(*order, *map(_column, key))
     return rows.select(
         F.lit(topic).alias("topic"),
@@ -62,7 +61,7 @@ def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = F
 
 
 def put_aside(rows: Any, spec: InputSpec) -> Any:
-    """Records that are not accepted, as they came, with headers that say why and from where."""
+    """Return records that are not accepted, with headers that say why and from where."""
     from pyspark.sql import functions as F  # noqa: N812
 
     late = "its time is before the watermark"
@@ -90,7 +89,7 @@ def put_aside(rows: Any, spec: InputSpec) -> Any:
 
 
 def output_rows(step_path: Path) -> Iterator[pa.RecordBatch]:
-    """All records of a step, in order, at most 5,000 at once."""
+    """Yield all records of a step, in order, at most 5,000 at once."""
     for path in sorted((step_path / OUTPUTS).glob("*/*.parquet")):
         yield from pq.ParquetFile(path).iter_batches(batch_size=_ROWS_AT_ONCE)
 

@@ -52,8 +52,8 @@ class StepWriter:
         self._sleep = sleep
 
     def write(self, step: Step, path: Path, *, is_new: bool) -> Counter[str]:
-        """See that the records of a step are in their topics; how many each topic got just now.
-        `is_new`: whether it is known from elsewhere that they are not, and those before are.
+        """See that the records of a step are in their topics; return how many each topic got just
+        now. `is_new`: it is known that they are not there yet, and those before are.
 
         Raises PipelineError.
         """
@@ -169,7 +169,7 @@ class _Transaction:
         self._senders[topic] = self._sender
 
     def _finish(self) -> None:
-        """Answers are of one topic at a time."""
+        """Wait for answers, which are of one topic at a time."""
         if self._sender is not None:
             assert self._view is not None
             finish(self._sender, f"topic {self._view.name}")

@@ -1,4 +1,4 @@
-"""One table of a TOML file, read key by key: a wrong key or value is refused in one sentence."""
+"""One table of a TOML file, read key by key; a wrong key or value is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _T = TypeVar("_T")
 
 
 class TomlTable:
-    """`place` begins each sentence, such as `rules.toml, [rules.errors]`."""
+    """A table; `place` begins each sentence, such as `rules.toml, [rules.errors]`."""
 
     def __init__(self, place: str, values: Any, known: Iterable[str] | None = None) -> None:
-        """Raises PipelineError for no table, and for keys that are not known."""
+        """Raise PipelineError for a value that is not a table, and for unknown keys."""
         self.place = place
         if not isinstance(values, dict):
             raise self.refusal("is a table, and not a single value")
@@ -34,7 +34,6 @@ class TomlTable:
             self._check_keys(sorted(known))
 
     def refusal(self, sentence: str) -> PipelineError:
-        """The error for something in this table."""
         return PipelineError(f"{self.place} {sentence}", ExitCode.USAGE)
 
     def _check_keys(self, known: list[str]) -> None:
@@ -44,7 +43,7 @@ class TomlTable:
                 raise self.refusal(f"has no key {key}{hint}")
 
     def tables(self, key: str, known: Iterable[str]) -> dict[str, TomlTable]:
-        """The tables below a key, by their names, which are names for SQL too."""
+        """Return the tables below a key, by their names, which are names for SQL too."""
         inner = TomlTable(f"{self.place}, [{key}]", self.values.get(key, {}))
         known = tuple(known)
         found = {}
@@ -56,18 +55,18 @@ class TomlTable:
         return found
 
     def text(self, key: str) -> str | None:
-        """A text that is not empty; None if there is none."""
+        """Return a text that is not empty; None if there is none."""
         return self._typed(key, str, "a text")
 
     def needed(self, key: str, example: str) -> str:
-        """The same, refused where it is missing."""
+        """Return a text, refused if it is missing."""
         found = self.text(key)
         if found is None:
             raise self.refusal(f"needs {key}, such as {key} = {example}")
         return found
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """One text or a list of them."""
+        """Return one text or a list of them."""
         value = self.values.get(key, [])
         found = [value] if isinstance(value, str) else value
         if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
@@ -75,7 +74,7 @@ class TomlTable:
         return tuple(found)
 
     def expressions(self, key: str) -> dict[str, str]:
-        """A table of SQL; a number stands for itself."""
+        """Return a table of SQL; a number stands for itself."""
         inner = TomlTable(f"{self.place}, {key}", self.values.get(key, {}))
         found = {}
         for name, value in inner.values.items():
@@ -85,21 +84,21 @@ class TomlTable:
         return found
 
     def number(self, key: str, default: float) -> float:
-        """A number."""
+        """Return a number, or the default."""
         value = self.values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refusal(f"has {key} = {value!r}: give a number")
         return value
 
     def count(self, key: str) -> int | None:
-        """A whole number from 1 on; None if there is none."""
+        """Return a whole number from 1 on; None if there is none."""
         value = self.values.get(key)
         if value is not None and (type(value) is not int or value < 1):
             raise self.refusal(f"has {key} = {value!r}: give a whole number from 1 on")
         return value
 
     def duration_us(self, key: str) -> int | None:
-        """Microseconds of `10s`; None if there is none."""
+        """Return the microseconds of `10s`; None if there is none."""
         text = self._typed(key, str, 'a text such as "30s"')
         if text is None:
             return None
@@ -111,7 +110,7 @@ class TomlTable:
         return round(float(found[1]) * _UNIT_US[found[2]])
 
     def one_of(self, name: str, known: Iterable[str], what: str) -> str:
-        """The name, if it is known; else refused with the nearest one."""
+        """Return the name if it is known, else refuse it with the nearest one."""
         names = list(known)
         if name not in names:
             hint = did_you_mean(name, names, shown=1) or (

@@ -1,4 +1,5 @@
-"""How far the time of an input has come, and which windows are over. Pure; all in microseconds.
+"""Computes how far the time of an input has come, and which windows are over. Pure; in
+microseconds.
 
 The watermark is the time of the newest event, less the delay that the rules allow. A partition that
 is behind holds it back: one with records still to be read, or one that had some a moment ago.
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PartitionTime:
-    """Of one partition: the time of its newest event, and when that was read."""
+    """The time of a partition's newest event, and when that was read."""
 
     newest_us: int
     read_us: int
@@ -27,7 +28,7 @@ def watermark(
     delay_us: int,
     idle_us: int,
 ) -> int | None:
-    """The watermark after a batch; `behind` are the partitions with records still to be read."""
+    """Return the watermark after a batch; partitions in `behind` have records to be read."""
     if any(name not in partitions for name in behind):
         return before_us
     holding = [
@@ -53,14 +54,14 @@ class Closing:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no window can end there."""
+        """Return whether no window can end there."""
         return self.after_us is not None and self._number(self.until_us) <= self._number(
             self.after_us
         )
 
     @property
     def first_row_us(self) -> int | None:
-        """No row before it is in one of the windows; None: any may be."""
+        """Return the time before which no row is in one of the windows; None: any may be."""
         return None if self.after_us is None else self.after_us - self.window_us
 
     def _number(self, end_us: int) -> int:
@@ -68,5 +69,5 @@ class Closing:
 
 
 def last_end_us(newest_us: int, window_us: int, slide_us: int) -> int:
-    """The end of the last window that an event of this time is in."""
+    """Return the end of the last window that an event of this time is in."""
     return newest_us // slide_us * slide_us + window_us

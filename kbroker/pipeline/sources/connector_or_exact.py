@@ -1,6 +1,7 @@
-"""Work on records of a source by Spark's Kafka connector, and exactly where the connector fails.
+"""Work on the records of a source by Spark's Kafka connector, and by exact reading if the connector
+fails.
 
-The connector is the shorter way, and there are records at which it ends with an error, each time.
+The connector is the faster way, but some records end it with an error each time.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ ResultT = TypeVar("ResultT")
 
 
 def is_beyond_connector(error: Exception) -> bool:
-    """Whether a failure of Spark is one that `KafkaSource.exact_batch` has not."""
+    """Return whether a failure of Spark is one that `KafkaSource.exact_batch` does not have."""
     return _BEYOND_CONNECTOR.search(str(error)) is not None
 
 
 def worked(source: Source, spark: Any, ranges: Ranges, work: Callable[[Any], ResultT]) -> ResultT:
-    """Return what `work` makes of a frame of these ranges; it may be called twice."""
+    """Return the result of `work` on a frame of these ranges; `work` may be called twice."""
     try:
         return work(source.batch(spark, ranges))
     except Exception as error:
@@ -35,7 +36,7 @@ def worked(source: Source, spark: Any, ranges: Ranges, work: Callable[[Any], Res
 
 
 def time_ms_of(frame: Any) -> Any:
-    """The column of the times of its records, in Unix ms; `frame` is one of any source."""
+    """Return the column of the records' times in Unix ms; `frame` may be of any source."""
     from pyspark.sql import functions as F  # noqa: N812
 
     time_ms = F.unix_millis(F.col("timestamp"))

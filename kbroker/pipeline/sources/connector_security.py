@@ -1,9 +1,9 @@
 """TLS and logins in the words of Spark's Kafka connector, which are Java's, and back.
 
 A job has two clients: the connector's, in Java, and the project's own, for topics and offsets. A
-person says once how both get in, either as options of the connector (`kafka.security.protocol` and
-so on) or as properties of a client. What one of the two cannot do is refused before anything
-starts: half a job that gets in is of no use.
+person says once how both get in, as options of the connector (`kafka.security.protocol` and so on)
+or as properties of a client. What one of the two cannot do is refused before anything starts: a job
+needs both.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def settings_of_connector(options: Mapping[str, str]) -> ConnectionSettings:
 
 
 def connector_security(settings: ConnectionSettings) -> dict[str, str]:
-    """Options of the connector that say the same as these settings; reads the files that Java wants
-    in another form. Raises PipelineError.
+    """Return options of the connector that say the same as these settings; reads files that Java
+    wants in another form. Raises PipelineError.
     """
     found = {}
     if settings.login is not None or settings.tls is not None:
@@ -90,7 +90,7 @@ def _trust(tls: Tls) -> dict[str, str]:
 
 
 def _own(tls: Tls) -> dict[str, str]:
-    """Java wants key and certificate in one file, or both as texts."""
+    """Return the client's own key and certificate: Java wants both in one file, or as text."""
     found = {} if tls.key_password is None else {"ssl.key.password": tls.key_password}
     chain, key = tls.certificate_text, tls.key_text
     if tls.certificate_file is not None and tls.key_file is not None:

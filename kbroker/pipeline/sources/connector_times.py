@@ -1,10 +1,10 @@
-"""The times of Spark's Kafka connector, as producers wrote them.
+"""Corrects the times of Spark's Kafka connector to what producers wrote.
 
 On its way to a TIMESTAMP the connector takes times before 15 October 1582 for dates of the Julian
 calendar, and keeps year, month and day: they come two days late around the year 1, ten days early
-in 1582. Here the day is looked up again in the calendar that it was taken for. What producers write
-for "no date" is such a time: the year 1 is .NET's least one. The one day that cannot be told from
-the next is the 29 February of a year that is a leap year in the Julian calendar alone, as 1500.
+in 1582. Here the day is looked up again in the calendar it was taken for. Producers write such a
+time for "no date": the year 1 is .NET's minimum. Only 29 February of a year that is a leap year in
+the Julian calendar alone, such as 1500, cannot be told from the next day.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TIMESTAMP: Final = (
 
 
 def with_written_times(frame: Any) -> Any:
-    """The frame of the connector with its column `timestamp` put right, and no other changed."""
+    """Return the connector's frame with its column `timestamp` corrected, and no other changed."""
     return frame.selectExpr(
         *(TIMESTAMP if name == "timestamp" else f"`{name}`" for name in frame.columns)
     )

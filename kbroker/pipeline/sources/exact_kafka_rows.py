@@ -1,9 +1,8 @@
-"""Rows of a cluster's records as they are, read without Spark's Kafka connector.
+"""Reads a cluster's records exactly as they are, without Spark's Kafka connector.
 
-The connector ends with an error at a time beyond what a TIMESTAMP holds, and at a batch whose
-records it cannot unpack; and it gives the names of headers as text, whatever their bytes are. This
-reads record by record in Python, one task for each partition, so a job reads like this only what
-the connector cannot.
+The connector fails at a time beyond the range of a TIMESTAMP and at a batch whose records it cannot
+unpack, and gives the names of headers as text, whatever their bytes are. This reads record by
+record in Python, one task per partition, so a job uses it only for what the connector cannot read.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _PLACES_DDL: Final = "topic STRING, partition INT, start BIGINT, end BIGINT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactReading:
-    """What every task is told. `leaves_out` what cannot be read; else it ends the job."""
+    """How every task reads. `leaves_out` skips unreadable records; else they end the job."""
 
     bootstrap: str  # with the settings of the connection
     only_committed: bool
@@ -47,9 +46,7 @@ class ExactReading:
 
 
 def exact_frame(spark: Any, reading: ExactReading, ranges: Ranges) -> Any:
-    """A frame of these ranges with the columns of `envelope.ARCHIVE_COLUMNS`; a task for each
-    partition.
-    """
+    """Return a frame of these ranges with `envelope.ARCHIVE_COLUMNS`; one task per partition."""
     places = [(*place, each.start, each.end) for place, each in sorted(ranges.items())]
     listed = spark.sparkContext.parallelize(places, max(len(places), 1))
     frame = spark.createDataFrame(listed, _PLACES_DDL)
@@ -57,7 +54,7 @@ def exact_frame(spark: Any, reading: ExactReading, ranges: Ranges) -> Any:
 
 
 def _read_places(reading: ExactReading) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of places in, of records out."""
+    """Return the function for `mapInArrow`: batches of places in, batches of records out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -71,7 +68,7 @@ def _read_places(reading: ExactReading) -> Callable[[Iterator[Any]], Iterator[An
 def exact_rows(
     reading: ExactReading, place: TopicPartition, within: OffsetRange
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a partition, about an answer of its leader at once. Raises PipelineError."""
+    """Yield the records of a partition, about one fetch answer at a time. Raises PipelineError."""
     with cluster_errors(), closing(ClusterLinks(reading.bootstrap)) as links:
         view = links.ready_topic(place.topic)
         if view is None:
@@ -92,11 +89,11 @@ def exact_rows(
 
 
 def _say_nothing(_sentence: str) -> None:
-    """Keep silent: what is left out is missing, and the job says why."""
+    """Keep silent: left-out records are missing, and the job says why."""
 
 
 def _records_in(batch: FetchedBatch, reading: ExactReading) -> Iterable[tuple[Record, int]]:
-    """Records, each with the kind of its time."""
+    """Yield records, each with the type of its timestamp."""
     header = batch.header
     kind = header.timestamp_type if header.magic else NO_TIMESTAMP
     tell = _say_nothing if reading.leaves_out else None

@@ -1,8 +1,8 @@
 """Topics of a running cluster, kbroker's or any other, read through Spark's Kafka connector.
 
-The connector asks for both ends of a partition after every poll, so that the number of records per
-poll decides how often; its fetch sizes are made for consumers that keep many partitions in memory,
-a task reads one. A person's own options win over all of these.
+The connector asks for both ends of a partition after every poll, so the number of records per poll
+decides how often. Its fetch sizes are made for consumers that keep many partitions in memory; a
+task reads one. A user's own options override all of these.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _NOT_THERE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.INVALID_TOPIC_EXCEPTION,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,  # as where all are asked for: it is left out
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,  # left out, as when all topics are asked for
 )
 _CLIENT_OPTIONS = {
     "kafka.max.poll.records": "20000",  # two ListOffsets per poll: 500, the default, asks 40 x more
-    # Half the broker's CPU time of the default, 1 MiB; with 8 MiB, sessions that had read for a
-    # while took up to three times theirs.
+    # Half the broker's CPU time of the default, 1 MiB; with 8 MiB, sessions that have read for a
+    # while take up to three times theirs.
     "kafka.max.partition.fetch.bytes": str(4 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
 }
@@ -53,7 +53,6 @@ class KafkaSource:
 
     @property
     def needs_connector(self) -> bool:
-        """It is Spark's own source."""
         return True
 
     @property
@@ -62,46 +61,46 @@ class KafkaSource:
         return True
 
     def allowing_loss(self) -> KafkaSource:
-        """The same source, which goes on where records were removed before they were read."""
+        """Return a source that goes on if records were removed before they were read."""
         return replace(self, fails_on_data_loss=False)
 
     def of_topic(self, name: str) -> KafkaSource:
-        """One topic of the same cluster."""
+        """Return a source of one topic of the same cluster."""
         return replace(self, topics=(name,), pattern=None)
 
     def describe(self) -> str:
-        """Cluster and topics; the address of one cluster may be written in many ways, so a person
-        who writes another has to give a new checkpoint.
+        """Name cluster and topics. One cluster may have many addresses, so a user who writes
+        another one has to give a new checkpoint.
         """
         chosen = f"pattern {self.pattern}" if self.pattern else f"topics {','.join(self._names())}"
         return f"kafka {self.bootstrap} {chosen}"
 
     def chooses(self, topic: str) -> bool:
-        """Whether a topic of this name would be read, were it there."""
+        """Return whether a topic of this name would be read if it existed."""
         if self.pattern is not None:
             return topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
         return topic in self.topics
 
     def topic_ids(self) -> Mapping[str, str]:
-        """None from brokers before Kafka 2.8."""
+        """Ask for topic ids; empty from brokers before Kafka 2.8."""
         with cluster_links(self.cluster) as links:
             views = self._chosen(links)
         return {view.name: str(view.topic_id) for view in views if view.topic_id != ZERO_UUID}
 
     def earliest(self) -> Offsets:
-        """Log start offsets."""
+        """Ask for log start offsets."""
         return self._offsets(EARLIEST)
 
     def latest(self) -> Offsets:
-        """Last stable offsets where only committed records are read, else high watermarks."""
+        """Ask for last stable offsets if only committed records are read, else high watermarks."""
         return self._offsets(LATEST)
 
     def log_ends(self) -> Offsets:
-        """Return `latest`: a cluster does not tell of records that it does not let be read."""
+        """Return `latest`: a cluster does not report records that cannot be read yet."""
         return self.latest()
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
-        """Topics by name or pattern, so that added partitions are read too."""
+        """Read topics by name or pattern, so that added partitions are read too."""
         reader = spark.readStream.format("kafka").options(**self.connector_options())
         reader = reader.options(**self._subscription())
         reader = reader.option("startingOffsets", format_offsets(start))
@@ -110,7 +109,7 @@ class KafkaSource:
         return with_written_times(reader.load().select(*RECORD_COLUMNS))
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
-        """Exactly these partitions and offsets."""
+        """Read exactly these partitions and offsets."""
         reader = spark.read.format("kafka").options(**self.connector_options())
         starts = {partition: each.start for partition, each in ranges.items()}
         ends = {partition: each.end for partition, each in ranges.items()}
@@ -120,7 +119,7 @@ class KafkaSource:
         return with_written_times(reader.load().select(*RECORD_COLUMNS))
 
     def exact_batch(self, spark: Any, ranges: Ranges) -> Any:
-        """As `batch`, with EXACT_COLUMNS, and without the connector: see `exact_kafka_rows`."""
+        """Read ranges like `batch`, but with EXACT_COLUMNS and by `exact_kafka_rows`."""
         from kbroker.pipeline.sources.exact_kafka_rows import ExactReading, exact_frame
 
         reading = ExactReading(
@@ -132,7 +131,7 @@ class KafkaSource:
 
     @property
     def cluster(self) -> Bootstrap:
-        """The same way into the cluster for the job's own look-ups; raises PipelineError."""
+        """Return the same connection for the job's own look-ups; raises PipelineError."""
         return Bootstrap(self.bootstrap, settings_of_connector(self.options))
 
     def connector_options(self) -> dict[str, str]:
@@ -155,7 +154,7 @@ class KafkaSource:
         return sorted(set(self.topics))
 
     def _asked_for(self) -> list[str] | None:
-        """Topics to be described: all (None) only where a pattern decides."""
+        """Return the topics to describe; None, which means all, only if a pattern decides."""
         return None if self.pattern is not None else self._names()
 
     def _offsets(self, moment: int) -> Offsets:

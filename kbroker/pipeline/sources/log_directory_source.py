@@ -54,7 +54,6 @@ class LogDirectorySource:
 
     @property
     def needs_connector(self) -> bool:
-        """Nothing of Spark's Kafka connector is used."""
         return False
 
     @property
@@ -65,7 +64,7 @@ class LogDirectorySource:
         return is_admitted()
 
     def describe(self) -> str:
-        """Directories and topics."""
+        """Name directories and topics."""
         paths = " ".join(self._wanted.paths)
         selection = self._wanted.selection
         if selection.pattern is not None:
@@ -74,13 +73,10 @@ class LogDirectorySource:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Absolute paths."""
         return self._wanted.paths
 
     def allowing_loss(self) -> LogDirectorySource:
-        """The same source, which goes on where records were removed before they were read, or
-        cannot be read.
-        """
+        """Return a source that goes on past records that were removed or cannot be read."""
         return LogDirectorySource(
             self.directories,
             self._names,
@@ -90,17 +86,14 @@ class LogDirectorySource:
 
     @property
     def fails_on_data_loss(self) -> bool:
-        """Option `failOnDataLoss`."""
         return self._wanted.fails_on_data_loss
 
     def chooses(self, topic: str) -> bool:
-        """Whether a topic of this name would be read, were it there."""
+        """Return whether a topic of this name would be read if it existed."""
         return self._wanted.selection.wants(TopicPartition(topic, 0))
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Of `partition.metadata`; logs from before Kafka 2.8 have none. May be asked by any
-        thread.
-        """
+        """Read `partition.metadata`; logs from before Kafka 2.8 have none. Any thread may ask."""
         disk = real_disk()
         catalog = LogCatalog(disk, self._wanted.paths, self._wanted.selection.wants)
         found: dict[str, tuple[str, str]] = {}  # id and directory by topic
@@ -112,7 +105,7 @@ class LogDirectorySource:
             except StorageError as error:
                 if error.errno != ENOENT:
                     raise PipelineError(f"cannot {error}") from error
-                continue  # it is being deleted
+                continue  # the partition is being deleted
             if topic_id is None:
                 continue
             known, elsewhere = found.setdefault(topic, (str(topic_id), directory))
@@ -125,16 +118,16 @@ class LogDirectorySource:
         return {topic: topic_id for topic, (topic_id, _) in found.items()}
 
     def earliest(self) -> Offsets:
-        """The first offset of every partition that is there."""
+        """Look up the first offset of every partition."""
         return {each: log.log.start_offset for each, log in self._logs().items()}
 
     def latest(self) -> Offsets:
-        """Last stable offsets where only committed records are read, else the ends."""
+        """Look up last stable offsets if only committed records are read, else the ends."""
         return {each: log.end_offset for each, log in self._logs().items()}
 
     def log_ends(self) -> Offsets:
-        """Also beyond what a broker that was restarted lets be read yet: for a while after a
-        kill that is less than what was read of its directory before.
+        """Look up the ends of logs, also beyond what a restarted broker lets clients read yet: for
+        a while after a kill that is less than what was read of its directory before.
         """
         file_system = real_disk().file_system
 
@@ -154,7 +147,7 @@ class LogDirectorySource:
         return reader.load()
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
-        """Exactly these partitions and offsets."""
+        """Read exactly these partitions and offsets."""
         _register(spark)
         starts = {partition: each.start for partition, each in ranges.items()}
         ends = {partition: each.end for partition, each in ranges.items()}
@@ -168,8 +161,8 @@ class LogDirectorySource:
         )
 
     def splits(self, ranges: Ranges) -> tuple[SplitReading, Splits]:
-        """The same rows for `split_reading.read_split`: tasks that stay in Python read them
-        without a way through Java and back.
+        """Return the same rows for `split_reading.read_split`: tasks that stay in Python read them
+        without the way through Java and back.
         """
         wanted = replace(self._wanted, columns=ARCHIVE_COLUMNS)
         starts = {partition: each.start for partition, each in ranges.items()}

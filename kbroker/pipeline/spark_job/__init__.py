@@ -1,1 +1,1 @@
-"""What all jobs share: the session, settings, the run of a stream, its progress and report."""
+"""The parts that all jobs share: session, settings, the run of a stream, progress and report."""

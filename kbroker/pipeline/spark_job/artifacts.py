@@ -1,5 +1,5 @@
-"""What Spark 4.0 leaves in the working directory: `artifacts/`, with a folder for each of its
-processes, wherever its settings have the other temporary files. No job has artifacts.
+"""Removes what Spark 4.0 leaves in the working directory: `artifacts/`, with a folder for each of
+its processes, wherever other temporary files go. No job uses artifacts.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ _NAME = "artifacts"
 
 
 def has_artifacts() -> bool:
-    """Whether such a directory is there already, which may be somebody's own."""
+    """Return whether `artifacts/` is there already: it may belong to somebody else."""
     return Path(_NAME).exists()
 
 
 def artifacts_of(spark: Any) -> Path | None:
-    """The folder of the session's process; None with a Spark that keeps it elsewhere."""
+    """Return the folder of the session's process; None if this Spark keeps it elsewhere."""
     try:
         package = spark._jvm.org.apache.spark.sql.artifact
         manager = getattr(getattr(package, "ArtifactManager$"), "MODULE$")  # Scala's object
         folder = Path(manager.artifactRootDirectory().toString())
-    except Exception:  # as far as Spark's inside goes, it may be without
+    except Exception:  # internals of Spark, which another version may lack
         return None
     return folder if folder.parent.resolve() == Path(_NAME).resolve() else None
 
 
 def remove_artifacts(folder: Path, *, keeps_parent: bool) -> None:
-    """Remove a folder that is not used any more, and `artifacts/` if nothing else is in it."""
+    """Remove a folder that is no longer used, and `artifacts/` if nothing else is in it."""
     shutil.rmtree(folder, ignore_errors=True)
     if not keeps_parent:
         with suppress(OSError):  # another job has a folder there

@@ -1,9 +1,9 @@
 """The checkpoint directory of a job: Spark's own logs of offsets and commits, and beside them
-`kbroker-job.json`, which says whose it is.
+`kbroker-job.json`, which names the job it belongs to.
 
-Law: the file is written whole, by rename, before the first batch; the offsets of a batch are never
-counted from rows, they are those that Spark wrote down before the batch began: a batch that is
-repeated after a crash must read the same records.
+Law: the file is written whole, by rename, before the first batch. The offsets of a batch are those
+that Spark wrote down before the batch began, never counted from rows: a batch that is repeated
+after a crash must read the same records.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ JOB_FILE = "kbroker-job.json"
 LAYOUT_VERSION = 1
 _LOCK_FILE = ".kbroker-lock"
 _OFFSETS_LOG, _COMMITS_LOG = "offsets", "commits"
-_SOURCE_START = "sources/0"  # notes of the only source
+_SOURCE_START = "sources/0"  # what the only source notes of itself
 _LOG_VERSION = "v1"  # first line of every file of Spark's logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobIdentity:
-    """Whose checkpoint it is. `target` is empty for a job that writes nowhere."""
+    """The job that owns a checkpoint. `target` is empty for a job that writes nowhere."""
 
     kind: str  # archive, audit, ...
     name: str  # of the query
@@ -51,35 +51,33 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """What `kbroker-job.json` holds."""
+    """The content of `kbroker-job.json`."""
 
     identity: JobIdentity
     job_id: str  # a UUID, made once
     start: Offsets  # where the first batch begins
-    topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that were seen, if known
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics seen so far, if known
 
 
 class Look(Protocol):
-    """What a checkpoint asks a source."""
+    """The questions that a checkpoint asks a source."""
 
     def earliest(self) -> Offsets:
-        """Where its partitions begin."""
+        """The first offset of each partition."""
         ...
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Ids of topics by name, where they have any."""
+        """Ids of topics by name; topics without one are missing."""
         ...
 
 
 class PlacesElsewhere:
-    """What a checkpoint asks of a job that does not keep in it how far it is."""
+    """The answers for a job that keeps its progress outside of the checkpoint."""
 
     def earliest(self) -> Offsets:
-        """None."""
         return {}
 
     def topic_ids(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
 
@@ -96,7 +94,7 @@ class Checkpoint:
         self.directory = Path(directory)
 
     def read(self, identity: JobIdentity) -> JobRecord | None:
-        """Return what the job left here, None in a new directory; refuses another job's."""
+        """Return the job's record, None in a new directory; refuses another job's."""
         path = self.directory / JOB_FILE
         try:
             text = path.read_text(encoding="utf-8")
@@ -110,11 +108,10 @@ class Checkpoint:
         return record
 
     def claim(self, identity: JobIdentity, source: Look) -> JobRecord:
-        """The job's record, written now if it is new or a topic is.
+        """Return the job's record, written now if it or one of its topics is new.
 
-        The source is asked for the start as long as Spark has none: until then nothing depends
-        on it, and partitions may come and go. A topic that is not the one that was seen before is
-        refused.
+        As long as Spark has no start of its own, the source is asked for one: nothing depends on it
+        yet, and partitions may come and go. A topic that was created again since is refused.
         """
         record = self.read(identity)
         topic_ids = dict(source.topic_ids())
@@ -129,8 +126,8 @@ class Checkpoint:
         return new
 
     def remember_topics(self, record: JobRecord, topic_ids: Mapping[str, str]) -> JobRecord:
-        """The record with topics that were not seen before, written down. A topic that is not the
-        one that was seen is refused.
+        """Add topics that were not seen before to the record, and write it. A topic that was
+        created again since is refused.
         """
         self._check_topics(record, topic_ids)
         new = replace(record, topic_ids={**topic_ids, **record.topic_ids})
@@ -142,7 +139,7 @@ class Checkpoint:
     def held(self) -> Iterator[None]:
         """Keep other processes from running here; raises PipelineError if one does.
 
-        A new directory in which nothing was written goes at the end.
+        A new directory in which nothing was written is removed at the end.
         """
         is_new = not self.directory.exists()
         with self._locked() as file:
@@ -166,7 +163,7 @@ class Checkpoint:
                 ) from error
             if os.fstat(file.fileno()).st_nlink:
                 return file
-            file.close()  # who held it has removed it meanwhile: it keeps nobody out
+            file.close()  # its holder has just removed it: it keeps nobody out
 
     def _remove_if_unused(self, lock: IO[str]) -> None:
         with suppress(OSError):
@@ -182,21 +179,21 @@ class Checkpoint:
             raise self._not_usable(error) from error
 
     def has_start(self) -> bool:
-        """Whether Spark has written down where its first batch begins: a batch was begun, or the
-        source has kept its own note, as Spark's Kafka source does before the first batch.
+        """Return whether Spark has written down where its first batch begins: a batch was begun, or
+        the source has kept a note, as Spark's Kafka source does before the first batch.
         """
         return self.last_batch() is not None or bool(self._numbers(_SOURCE_START))
 
     def last_batch(self) -> int | None:
-        """Number of the newest batch that was begun."""
+        """Return the number of the newest batch that was begun, None if there is none."""
         return max(self._numbers(_OFFSETS_LOG), default=None)
 
     def last_commit(self) -> int | None:
-        """Number of the newest batch that was finished."""
+        """Return the number of the newest batch that was finished, None if there is none."""
         return max(self._numbers(_COMMITS_LOG), default=None)
 
     def offsets(self, batch: int) -> dict[TopicPartition, int]:
-        """Where a batch ends."""
+        """Return the end offsets of a batch. Raises PipelineError if they cannot be read."""
         path = self.directory / _OFFSETS_LOG / str(batch)
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -215,13 +212,13 @@ class Checkpoint:
             ) from error
 
     def position(self, record: JobRecord) -> Offsets:
-        """Where the next batch begins: after the newest that was finished."""
+        """Return where the next batch begins: after the newest that was finished."""
         last = self.last_commit()
         return record.start if last is None else self.offsets(last)
 
     def planned(self, record: JobRecord) -> Offsets:
-        """Where the newest batch ends, finished or not: a batch that was begun is run again with
-        the same end, the one after it begins here.
+        """Return where the newest batch ends, finished or not. If it was not finished it is run
+        again with the same end; the batch after it begins here.
         """
         last = self.last_batch()
         return record.start if last is None else self.offsets(last)
@@ -291,7 +288,7 @@ class Checkpoint:
 
 
 def _is_own(name: str) -> bool:
-    """The lock, or what a first write that was cut short has left."""
+    """Return whether a file is the lock, or the rest of a first write that was cut short."""
     return name[0] == "." or name == f"{JOB_FILE}.tmp"
 
 

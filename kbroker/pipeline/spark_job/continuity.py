@@ -1,4 +1,4 @@
-"""Whether a source still has what a job reads next. Values only."""
+"""Checks whether a source still has what a job reads next. Values only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ANEW = "begin with a new --checkpoint"
 def check_continuity(
     position: Offsets, earliest: Offsets, log_ends: Offsets, *, fails_on_data_loss: bool
 ) -> None:
-    """Raises PipelineError for the first partition that cannot go on from `position`.
+    """Raise PipelineError for the first partition that cannot go on from `position`.
 
-    A partition that `position` does not know begins at 0. One that ends before its position is not
-    what the job has read so far, which is refused in any case.
+    A partition that `position` lacks begins at 0. If a log ends before its position it is not the
+    log that the job has read so far: that is refused in any case.
     """
     gone = sorted(partition for partition in position if partition not in log_ends)
     if gone and fails_on_data_loss:
@@ -32,7 +32,7 @@ def check_continuity(
 
 
 def named(places: Sequence[TopicPartition] | Sequence[str]) -> str:
-    """Names of the first five partitions or topics, and how many more there are."""
+    """Name the first five partitions or topics, and say how many more there are."""
     names = ", ".join(map(str, places[:5]))
     return names + (f" and {len(places) - 5} more" if len(places) > 5 else "")
 
@@ -45,7 +45,7 @@ def _gone(partitions: list[TopicPartition]) -> str:
 
 
 def went_back(partition: str, offset: int, end_offset: int) -> str:
-    """The sentence for a log that is shorter than it was."""
+    """Return the sentence for a log that is shorter than it was."""
     return (
         f"{partition} ends at offset {end_offset}, and the checkpoint is at {offset}: the topic "
         f"was deleted and created again, or its log was cut; {_ANEW}"
@@ -53,7 +53,7 @@ def went_back(partition: str, offset: int, end_offset: int) -> str:
 
 
 def removed(partition: str, offset: int, first: int) -> str:
-    """The sentence for what retention took."""
+    """Return the sentence for records that retention removed."""
     return (
         f"offsets {offset} to {first - 1} of {partition} were removed before they were read "
         "(retention, or DeleteRecords): give the topic a longer retention or run the job more "

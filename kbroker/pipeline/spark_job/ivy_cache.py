@@ -1,7 +1,7 @@
 """Jars of Spark's Kafka connector that an earlier session fetched.
 
-Spark asks Ivy again at each start, which takes seconds and gives what is in its cache all along:
-a release does not change. Below `<organisation>/<module>/` Ivy keeps what a release depends on as
+Spark asks Ivy again at each start, which takes seconds and always gives what is in the cache: a
+release does not change. Below `<organisation>/<module>/` Ivy keeps the dependencies of a release as
 `ivy-<revision>.xml` and its jar as `jars/<module>-<revision>.jar`.
 """
 
@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-# With one of these a person has a Spark, or settings of it, that may name jars.
+# If one of these is set, a Spark of the user's own, or its settings, may name jars.
 _OWN_SPARK = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
 _LOCK_FILE = "kbroker.lock"
 _DEPENDENCY = re.compile(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)"')
 
 
 def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The cache that Spark's Ivy uses; None if the user configured where Spark finds its jars:
-    then Spark asks for them as configured.
+    """Return the cache that Spark's Ivy uses; None if the user has configured where Spark finds its
+    jars, so that Spark asks for them as configured.
     """
     tells = any(name.startswith("spark.jars") for name in conf)
     if tells or any(name in environment for name in _OWN_SPARK):
@@ -35,8 +35,8 @@ def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.envir
 
 @contextmanager
 def filled_alone(cache: Path) -> Iterator[None]:
-    """Wait for other jobs that fill the cache, and let none begin meanwhile: Ivy takes what another
-    process has half written for what there is. Where nothing can be locked, nobody waits.
+    """Wait for other jobs that fill the cache, and keep them out meanwhile: Ivy takes what another
+    process has half written for complete. If nothing can be locked, nobody waits.
     """
     descriptor = None
     with suppress(OSError):
@@ -53,8 +53,8 @@ def filled_alone(cache: Path) -> Iterator[None]:
 def cached_jars(
     cache: Path, module: tuple[str, str, str], needed: frozenset[str]
 ) -> list[str] | None:
-    """Jars of a module (organisation, name, revision) and of those it depends on whose names are
-    in `needed`; None if one of them is not there.
+    """Return the jars of a module (organisation, name, revision) and of its dependencies whose
+    names are in `needed`; None if one of them is missing.
     """
     organisation, name, revision = module
     try:

@@ -1,7 +1,7 @@
-"""Which Java Spark will start, and whether that pyspark can run on it.
+"""Finds the Java that Spark will start, and checks that this pyspark runs on it.
 
-Spark 4 needs Java 17 at least. Hadoop's client asks for the security manager, which Java 24 no
-longer has; Spark 4.2 does without.
+Spark 4 needs Java 17 at least. Hadoop's client asks for the security manager, which Java 24
+removed; Spark 4.2 does without.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_java(
     environment: Mapping[str, str] = os.environ,
     version_text: Callable[[str], str] | None = None,
 ) -> None:
-    """Raises PipelineError if Spark would find no Java, or one it cannot run on."""
+    """Raise PipelineError if Spark would find no Java, or one it cannot run on."""
     command = _java_command(environment)
     found = _VERSION.search((version_text or _version_text)(command))
     if found is None:

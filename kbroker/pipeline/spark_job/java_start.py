@@ -1,8 +1,9 @@
-"""Starts Spark's Java process, in a process session of its own, so that a Ctrl-C at the terminal
+"""Starts Spark's Java process in a process session of its own, so that Ctrl-C at the terminal
 reaches the driver alone.
 
-Once it runs, it ends when its driver does. Until then (it may be fetching jars for a minute) it
-does not look, and pyspark keeps the process to itself: a driver that is interrupted ends it here.
+A running Java process ends with its driver. Before that, possibly for a minute while it fetches
+jars, it does not look, and pyspark keeps the process to itself: a driver that is interrupted ends
+it here.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from kbroker.pipeline.spark_job.secret_names import names_secret
 
 
 def start_java(conf: Mapping[str, str], output: IO[bytes] | None, home: Path | None = None) -> None:
-    """Give this process its Java, with its words in `output`; nothing if it has one. `home` is the
-    one of Spark, in place of what pyspark finds.
+    """Start Java for this process, with what it prints in `output`, unless it has one already.
+    `home` is Spark's home, in place of the one that pyspark finds.
 
-    Others can read how Java was started (`ps`): it is not told secrets before it runs, so whoever
-    opens a session gives them again.
+    Others can see Java's arguments (`ps`), so it gets no secrets before it runs: whoever opens a
+    session passes them again.
 
     Raises pyspark's error if Java ends before it answers.
     """

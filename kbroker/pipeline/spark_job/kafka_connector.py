@@ -1,8 +1,7 @@
-"""Spark's Kafka connector: pyspark does not bring it. It comes from a Maven registry, as Spark
-fetches it at the start of a session, from what an earlier session fetched, or from jars of one's
-own.
+"""Spark's Kafka connector, which pyspark does not bring: fetched from a Maven registry by Spark at
+the start of a session, fetched by an earlier session, or given as jars.
 
-The version has to be pyspark's. Four jars are all it takes: the connector, its token provider,
+Its version has to be pyspark's. Four jars are enough: the connector, its token provider,
 kafka-clients and commons-pool2; the rest is in pyspark.
 """
 
@@ -48,7 +47,7 @@ def untested(pyspark_version: str) -> str | None:
 
 
 def jar_files(jars: Sequence[str]) -> list[str]:
-    """Jars by their paths; a folder stands for all in it."""
+    """Return the paths of jars; a folder stands for all jars in it."""
     found: list[str] = []
     for name in jars:
         path = Path(name)
@@ -67,9 +66,7 @@ def jar_files(jars: Sequence[str]) -> list[str]:
 def connector_settings(
     pyspark_version: str, jars: Sequence[str], needs_connector: bool, cache: Path | None = None
 ) -> dict[str, str]:
-    """`spark.jars` and, unless the connector is among them or in Ivy's cache,
-    `spark.jars.packages`.
-    """
+    """Return `spark.jars` and, if the connector is still missing, `spark.jars.packages`."""
     files = jar_files(jars)
     settings = {"spark.jars": ",".join(files)} if files else {}
     names = [Path(file).name for file in files]
@@ -89,7 +86,7 @@ def connector_settings(
 def _fetched(
     pyspark_version: str, files: Sequence[str], has_provider: bool, cache: Path | None
 ) -> dict[str, str]:
-    """The connector from Ivy's cache, or by its name in a registry."""
+    """Return the connector from Ivy's cache, or by its name in a registry."""
     if cache is not None:
         needed = _NEEDED - {_PROVIDER_ARTIFACT} if has_provider else _NEEDED
         cached = cached_jars(cache, (_ORGANISATION, ARTIFACT, pyspark_version), needed)
@@ -97,13 +94,13 @@ def _fetched(
             return {"spark.jars": ",".join([*files, *cached])}
     settings = {PACKAGES: coordinate(pyspark_version)}
     if has_provider:
-        # Some registries lack it: a jar of another version of it does as well.
+        # Some registries lack it, and a jar of another version does as well.
         settings["spark.jars.excludes"] = f"{_ORGANISATION}:{_PROVIDER_ARTIFACT}"
     return settings
 
 
 def sentence_of_ivy(output: str) -> str | None:
-    """Why the connector could not be fetched, from what Spark printed; None if it was not that."""
+    """Say why the connector could not be fetched, from Spark's output; None if it was."""
     without_jar = sorted({found.groups() for found in _NO_JAR.finditer(output)})
     if without_jar:
         names = ", ".join(":".join(each) for each in without_jar)

@@ -1,7 +1,7 @@
 """The Java process that ends under a running job: killed, or out of memory.
 
 Every call into Spark then fails in a way of its own, and py4j and pyspark print tracebacks from
-threads of theirs. A person is told one sentence.
+their own threads. A person gets one sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _GRACE_S = 0.5  # its connections end a little before it does
 
 @contextmanager
 def java_sentence() -> Iterator[None]:
-    """Turns whatever is raised while the Java process is gone into one sentence."""
+    """Turn whatever is raised while the Java process is gone into one sentence."""
     try:
         yield
     except Exception as error:
@@ -35,14 +35,14 @@ def java_sentence() -> Iterator[None]:
 
 
 def java_process() -> Any:
-    """The process that pyspark started, as a Popen; None if it started none."""
+    """Return the process that pyspark started, as a Popen; None if it started none."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None)
 
 
 def has_ended(process: Any, grace_s: float = 0) -> bool:
-    """Whether there was a process, and it is gone within that time."""
+    """Return whether there was a process and it is gone within `grace_s`."""
     if process is None:
         return False
     try:
@@ -68,8 +68,8 @@ def quiet_python_start() -> None:
 
 
 def quiet_query_errors() -> None:
-    """Keep what pyspark logs of SQL that does not fit, with Java's stack, off the terminal: whoever
-    catches the error says it.
+    """Keep pyspark's log of SQL that does not fit, with Java's stack, off the terminal: whoever
+    catches the error reports it.
     """
     from pyspark.logger import PySparkLogger
 
@@ -78,7 +78,7 @@ def quiet_query_errors() -> None:
 
 
 def was_interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C led to it: pyspark cleans up what it cut, and fails at that."""
+    """Return whether Ctrl-C led to the error: pyspark cleans up what it cut, and fails at that."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -87,8 +87,8 @@ def was_interrupted(error: BaseException | None) -> bool:
 
 
 def stop_quietly(spark: Any) -> None:
-    """Stop a session. Where a second Ctrl-C cuts that, pyspark warns of a Java process that may be
-    there for ever; it ends with this one.
+    """Stop a session. If a second Ctrl-C interrupts that, pyspark warns of a Java process that may
+    stay for ever; it ends with this one.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

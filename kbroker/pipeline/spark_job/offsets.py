@@ -1,5 +1,5 @@
-"""Offsets as Spark's Kafka source writes them, `{"topic": {"0": 123}}`, and ranges between two such
-maps.
+"""Offsets as Spark's Kafka source writes them, `{"topic": {"0": 123}}`, and the ranges between two
+such maps.
 
 Law: an offset is the next one to read, as in Kafka, so the end of a range is exclusive. Values
 only.
@@ -26,7 +26,7 @@ class OffsetRange:
 
     @property
     def count(self) -> int:
-        """Offsets in it: at least as many as records, since compaction and markers leave holes."""
+        """The number of offsets; records may be fewer, as compaction and markers leave holes."""
         return max(self.end - self.start, 0)
 
 
@@ -34,7 +34,7 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """The map that Spark wrote; raises ValueError with what is wrong with it."""
+    """Parse the map that Spark wrote; raises ValueError that says what is wrong."""
     found: Any = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError(f"{text[:80]!r} is not a JSON object of topics")
@@ -50,7 +50,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def format_offsets(offsets: Offsets) -> str:
-    """The same map always as the same text: topics by name, partitions by number."""
+    """Write a map, always as the same text: topics by name, partitions by number."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -60,8 +60,8 @@ def format_offsets(offsets: Offsets) -> str:
 def ranges_between(previous: Offsets, current: Offsets) -> dict[TopicPartition, OffsetRange]:
     """Return the ranges between two maps, without partitions that did not move.
 
-    A partition that `previous` does not have starts at 0, as Spark starts one that was added.
-    Raises ValueError if a partition went backwards.
+    A partition that `previous` lacks starts at 0, as Spark starts one that was added. Raises
+    ValueError if a partition went backwards.
     """
     ranges: dict[TopicPartition, OffsetRange] = {}
     for partition, end in sorted(current.items()):
@@ -74,5 +74,5 @@ def ranges_between(previous: Offsets, current: Offsets) -> dict[TopicPartition, 
 
 
 def total(ranges: Ranges) -> int:
-    """Offsets in all ranges."""
+    """Return the number of offsets in all ranges."""
     return sum(each.count for each in ranges.values())

@@ -1,8 +1,9 @@
-"""The process of pyspark that this is: how its errors reach a person, and what it is spared.
+"""How kbroker's code behaves in the processes of pyspark: how errors reach a person, and which
+overhead is avoided.
 
-pyspark plans and reads in processes of its own. What ends one of them it hands on as text: with the
-traceback, unless the environment says otherwise at that moment. It is said here, for errors that
-are a sentence already; the process ends with them, so that nothing else is hidden.
+pyspark plans and reads in processes of its own. If an error ends one of them it is passed on as
+text, with the traceback unless the environment says otherwise at that moment. Here the environment
+does, for errors that are already a sentence; the process ends with them, so nothing else is hidden.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 @contextmanager
 def as_sentences() -> Iterator[None]:
-    """Let a PipelineError of what is done in the `with`, or by the function that this decorates,
-    reach the person as its sentence.
-    """
+    """Let a PipelineError of the block or decorated function reach the person as its sentence."""
     try:
         yield
     except PipelineError:
@@ -35,13 +34,13 @@ def as_sentences() -> Iterator[None]:
 
 
 def spare_process() -> None:
-    """Spare a worker or planner of pyspark what it does around each task without need: called by
-    what runs there, each time; nothing elsewhere. It halves the time of a task without work.
+    """Spare a worker or planner of pyspark needless work around each task; called there by each
+    task, and without effect elsewhere. It halves the time of an empty task.
 
-    After a task it collects garbage, mostly what pandas and pyspark made when they were imported:
-    50 ms. Before a task it lets all importers look again: pyspark comes out of a zip file, each of
-    its packages has an importer of its own, and each reads the whole directory of that file: 120 ms
-    for 17 of them. One that is missing is made when something is imported.
+    After a task the process collects garbage, mostly from the import of pandas and pyspark: 50 ms.
+    Before a task it invalidates all importers: pyspark lies in a zip file, each of its packages has
+    an importer of its own, and each reads the whole directory of that file: 120 ms for 17 of them.
+    A missing importer is made when something is imported.
     """
     if not _is_of_pyspark():
         return
@@ -53,12 +52,12 @@ def spare_process() -> None:
 
 @functools.cache
 def _freeze() -> None:
-    """Once per process: leave out of garbage collections what is there now."""
+    """Exclude what exists now from garbage collection; once per process."""
     gc.freeze()
 
 
 def is_pushing_filters() -> bool:
-    """True in the process that is told the filters of a query."""
+    """Return whether this is the process to which Spark pushes the filters of a query."""
     return _PUSHING_WORKER in sys.modules or _main_module() == _PUSHING_WORKER
 
 
@@ -67,6 +66,6 @@ def _is_of_pyspark() -> bool:
 
 
 def _main_module() -> str:
-    """The module given to `python -m`; nothing if a script or a shell runs."""
+    """Return the module given to `python -m`; empty if a script or a shell runs."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return getattr(spec, "name", "")

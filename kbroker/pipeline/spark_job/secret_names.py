@@ -1,10 +1,10 @@
-"""Which settings of Kafka and Spark let somebody in, by their names."""
+"""Tells by their names which settings of Kafka and Spark are secrets."""
 
 from __future__ import annotations
 
 import re
 
-# Keys of options of Kafka and Spark, and of stores that Spark is given the keys of.
+# Keys of options of Kafka and Spark, and of stores whose credentials Spark is given.
 _SECRET = re.compile(
     r"password|passphrase|secret|token|jaas|credential|(access|account|api|private)[._-]?key|"
     r"ssl\.key(store\.key|\.pem)",
@@ -13,7 +13,5 @@ _SECRET = re.compile(
 
 
 def names_secret(name: str) -> bool:
-    """Whether the value of a setting is to be kept from others: from plans, logs and the list of
-    processes.
-    """
+    """Return whether a setting's value must not show in plans, logs and lists of processes."""
     return _SECRET.search(name) is not None

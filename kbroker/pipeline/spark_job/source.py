@@ -1,8 +1,8 @@
-"""Where a job's records come from: what the frame asks of a source.
+"""The source of a job's records, as jobs see it.
 
 Law: `earliest`, `latest` and `log_ends` are plain look-ups on the driver, so that a source out of
 reach is reported before Spark starts; only `stream` and `batch` touch Spark. Both yield the columns
-of `envelope.RECORD_COLUMNS`, and of EXACT_COLUMNS where the source can tell them.
+of `envelope.RECORD_COLUMNS`, and those of EXACT_COLUMNS if the source knows them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
 
 
 class Source(Protocol):
-    """Topics somewhere. A `DataFrame` is named Any here, so that no job waits for pyspark."""
+    """Topics in a cluster or in directories. Frames are typed Any: no job waits for pyspark."""
 
     @property
     def needs_connector(self) -> bool:
@@ -28,15 +28,15 @@ class Source(Protocol):
 
     @property
     def fails_on_data_loss(self) -> bool:
-        """Whether a job ends where records were removed before it had read them."""
+        """Whether a job ends if records were removed before it had read them."""
         ...
 
     def describe(self) -> str:
-        """The identity, as a checkpoint remembers it: the same text for the same source."""
+        """The identity, as a checkpoint stores it: the same text for the same source."""
         ...
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Ids of the topics by name, without those that have none; raises PipelineError."""
+        """Ids of the topics by name, without topics that have none; raises PipelineError."""
         ...
 
     def earliest(self) -> Offsets:
@@ -44,19 +44,17 @@ class Source(Protocol):
         ...
 
     def latest(self) -> Offsets:
-        """The offset after the last that may be read of every partition; raises PipelineError."""
+        """The offset after the last readable record of every partition; raises PipelineError."""
         ...
 
     def log_ends(self) -> Offsets:
-        """The offset after the last that is there, to be read already or not, of every partition;
-        raises PipelineError.
-        """
+        """The offset after the last record of every partition, readable or not."""
         ...
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
-        """A streaming frame that begins at `start`, with at most so many offsets per batch."""
+        """A streaming frame from `start` on, with at most `max_records` offsets per batch."""
         ...
 
     def batch(self, spark: Any, ranges: Ranges) -> Any:
-        """A frame of these ranges."""
+        """A frame of exactly these ranges."""
         ...

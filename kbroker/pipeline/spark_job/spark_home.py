@@ -1,9 +1,9 @@
 """A home for Spark whose Python processes find pyspark compiled.
 
 Spark puts `python/lib/pyspark.zip` of its home first on the path of every Python process that it
-starts. Nothing keeps what is compiled from a zip, so that each of them compiles pyspark again, for
-0.6 s: one process for each stream, and one for each kind of worker. In a home made here that name
-is a folder, which holds the installed package; all else is Spark's own.
+starts. Nothing caches compiled modules of a zip, so each process compiles pyspark again, for 0.6 s:
+one process per stream, and one per kind of worker. In a home made here that name is a folder with
+the installed package; all else is Spark's own.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 
 def quick_home(folder: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Make such a home below a folder; None if Spark is not all in this Python's package, a
-    person has named another home, or the folder takes no links.
+    """Make such a home below a folder; None if Spark is not all in this Python's package, if the
+    user has named another home, or if the folder takes no links.
     """
     import py4j
     import pyspark

@@ -1,7 +1,6 @@
-"""Where the tasks of a job run: one after the other in this process, or spread over Spark.
+"""Runs the tasks of a job: one after the other in this process, or spread over Spark.
 
-Functions and tasks are values of modules, so that they can be sent anywhere. The results come in
-the order of the tasks.
+Functions and tasks are picklable module-level values. Results come in the order of the tasks.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ class Spread(Protocol):
     def __call__(
         self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
     ) -> list[ResultT]:
-        """The results, in the order of the tasks."""
+        """Return the results, in the order of the tasks."""
         ...
 
 
 class InProcess:
-    """One after the other; `progress` is told how many of how many are done."""
+    """Runs one task after the other; `progress` gets the numbers of done and of all tasks."""
 
     def __init__(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
         self._progress = progress
@@ -38,7 +37,6 @@ class InProcess:
     def __call__(
         self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
     ) -> list[ResultT]:
-        """The results."""
         results = []
         for done, task in enumerate(tasks):
             self._progress(done, len(tasks))
@@ -55,8 +53,8 @@ def _done(
 
 
 class OverSpark:
-    """In some Spark tasks for each core, dealt out in turn: the largest come first. `spark` is a
-    SparkSession. Raises PipelineError if a task fails.
+    """Spreads tasks over a few Spark tasks per core, dealt out in turn, the largest first. `spark`
+    is a SparkSession. Raises PipelineError if a task fails.
     """
 
     def __init__(self, spark: Any) -> None:
@@ -65,7 +63,6 @@ class OverSpark:
     def __call__(
         self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
     ) -> list[ResultT]:
-        """The results."""
         if not tasks:
             return []
         from py4j.protocol import Py4JJavaError

@@ -1,7 +1,7 @@
-"""Spark's long Java exceptions as one sentence with what to do.
+"""Turns Spark's long Java exceptions into one sentence with advice.
 
-A failure is known by words of its text, which come from Spark's and Kafka's own sources; what none
-of the rows knows is told by its innermost cause.
+A failure is recognised by words of its text, which come from Spark's and Kafka's own sources; if no
+row knows it, its innermost cause is reported.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTIL
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether pyspark or its bridge to Java raised it; anything else is a fault of our own code."""
+    """Return whether pyspark or its bridge to Java raised it; all else is our own fault."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
 def sentence_of_failure(error: Exception) -> PipelineError:
-    """The error of a query as one sentence; the whole text stays in the error itself."""
+    """Return the error of a query as one sentence, chained to the whole error."""
     text = str(error)
     for pattern, sentence, code in _KNOWN:
         found = pattern.search(text)

@@ -1,8 +1,8 @@
-"""Folders for what Spark keeps on disk while it runs: gone when the process ends, and not before.
-Java goes on when a session has stopped, loads classes from there, and keeps files of the next one.
+"""Folders for what Spark keeps on disk while it runs, removed when the process ends and not before:
+Java outlives a stopped session, loads classes from there, and keeps files of the next session.
 
-A process that was killed leaves its folder behind; the next one removes it. Which are left behind
-is told by a lock that every folder's owner holds and that goes with it.
+A process that was killed leaves its folder behind; the next one removes it. A lock that every owner
+holds, and that goes with it, tells which folders are left behind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _held: dict[Path, int] = {}  # folder -> descriptor of its lock
 
 
 def temporary_folder(parent: Path | None = None) -> Path:
-    """A new folder of this process; those of processes that are gone are removed."""
+    """Make a new folder for this process, and remove those of processes that are gone."""
     parent = parent or Path(tempfile.gettempdir())
     for left_behind in parent.glob(f"{_PREFIX}*"):
         _remove_if_unowned(left_behind)
@@ -33,7 +33,7 @@ def temporary_folder(parent: Path | None = None) -> Path:
 
 @atexit.register
 def remove_temporary_folders() -> None:
-    """All of this process."""
+    """Remove all folders of this process."""
     while _held:
         folder, descriptor = _held.popitem()
         shutil.rmtree(folder, ignore_errors=True)

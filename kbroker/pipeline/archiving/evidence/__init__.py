@@ -1,4 +1,4 @@
-"""What a source says when an archive asks: is it the same still, and why do offsets hold nothing?
+"""Evidence from the source for an archive: is it still the same, and why do offsets hold nothing?
 
 Two questions (`same_source`, `hole_reasons`), two kinds of source that answer both
 (`cluster_evidence`, `log_evidence`).

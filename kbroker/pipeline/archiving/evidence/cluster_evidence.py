@@ -1,4 +1,4 @@
-"""What a running cluster says of an archive: its id and leader epochs, asked as a consumer asks
+"""Evidence from a running cluster: its id and leader epochs, asked for as a consumer does
 (KIP-320), and what is in its logs around holes.
 """
 
@@ -22,9 +22,9 @@ from kbroker.record.record_batch import MAGIC, read_control, records
 
 _ONE_BATCH_BYTES = 1  # the first batch comes whole
 
-# A marker alone is one batch, and holes of compaction go on over a whole log: an answer is asked
-# four times as large as the one before it as long as they lie side by side. The first batch of an
-# answer comes whole, however large it is.
+# A marker alone is one batch, and holes of compaction go on over a whole log: while holes lie side
+# by side, each answer may be four times as large as the one before. The first batch of an answer
+# comes whole, however large it is.
 _LEAST_BYTES, _MOST_BYTES, _GROWTH = 64 * 1024, 4 * 1024 * 1024, 4
 _ENDLESS = 2**63 - 1
 
@@ -33,29 +33,29 @@ Fetch = Callable[[int, int], RawFetch]  # from an offset on, about so many bytes
 
 
 class ClusterIdentity:
-    """One connection per question."""
+    """Opens one connection per question."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
     def cluster_id(self) -> str | None:
-        """As the brokers tell it."""
+        """Ask any broker of the cluster."""
         with cluster_links(self._bootstrap) as links:
             return links.describe([]).cluster_id or None
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
-        """As their leaders tell them: other brokers may not have heard of an election yet."""
+        """Ask the leaders: other brokers may not have heard of an election yet."""
         with cluster_links(self._bootstrap) as links:
             found = found_at(links, _leaders(links, set(partitions)), LATEST)
         return {place: at.leader_epoch for place, at in found.items() if at.leader_epoch >= 0}
 
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
-        """One request per leader."""
+        """Ask with one request per leader."""
         with cluster_links(self._bootstrap) as links:
             return epoch_ends(links, _leaders(links, set(epochs)), epochs)
 
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """One request per partition: leaders answer as little as one batch."""
+        """Ask with one request per partition: a leader answers as little as one batch."""
         found: dict[TopicPartition, int] = {}
         with cluster_links(self._bootstrap) as links:
             for place, leader in _leaders(links, set(offsets)).items():
@@ -80,7 +80,7 @@ class ClusterWitness:
         self._bootstrap = bootstrap
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
-        """The batches that hold offsets of these holes."""
+        """Return the batches that hold offsets of these holes."""
         with cluster_links(self._bootstrap) as links:
             leader = links.topic(partition.topic).leaders.get(partition.partition)
             if leader is None:
@@ -129,7 +129,7 @@ def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surro
 
 
 def _covers(answer: RawFetch) -> Iterator[Cover]:
-    """The whole batches of an answer; transactions end with their markers, as for consumers."""
+    """Yield the whole batches of an answer; markers end transactions, as for consumers."""
     waiting = sorted(answer.aborted, key=lambda each: each[1])
     open_producers: set[int] = set()
     for header, data in whole_batches(answer.records):
@@ -148,7 +148,7 @@ def _covers(answer: RawFetch) -> Iterator[Cover]:
 
 
 def _may_be_abort(batch: bytes) -> bool:
-    """Whether a marker ends an aborted transaction, or cannot be read."""
+    """Return whether a marker ends an aborted transaction, or cannot be read."""
     try:
         record = next(records(batch), None)
         marker = read_control(record) if record is not None else None

@@ -1,11 +1,11 @@
 """Why offsets of a range hold no record. Pure.
 
-Certain reasons only, from the batches that stand in the log around a hole: a marker's offset, a
-batch of an aborted transaction, a batch that has fewer records than offsets (only compaction takes
-records out of a batch). Between batches offsets go by compaction alone, so there the topic has to
-be a compacted one, and before the log by retention. What none of this explains is unexplained,
-which is how loss would look. Where a batch has more records than were given of it, nothing is lost
-yet: they stand there unread, and only a person may decide to leave them out.
+Only certain reasons, from the batches in the log around a hole: a marker's offset, a batch of an
+aborted transaction, a batch that has fewer records than offsets (only compaction takes records out
+of a batch). Offsets between batches go by compaction, if the topic is compacted, and those before
+the log by retention. What none of this explains is unexplained: loss would look like that. If a
+batch has more records than were delivered, nothing is lost yet: they are there unread, and only a
+person may decide to leave them out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kbroker.pipeline.archiving.manifests.manifest import (
 
 
 class CoverKind(Enum):
-    """What a batch is to a reader."""
+    """The meaning of a batch for a reader."""
 
     RECORDS = "records"
     MARKER = "marker"
@@ -38,8 +38,8 @@ class CoverKind(Enum):
 
 
 class Cover(NamedTuple):
-    """A batch that stands in the log: offsets base to last, inclusive, and how many records are
-    left of them (-1: formats that do not say).
+    """A batch in the log: offsets base to last, inclusive, and the number of records left in it
+    (-1: formats that do not say).
     """
 
     base_offset: int
@@ -50,7 +50,7 @@ class Cover(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is in the log of a partition around some holes."""
+    """The log of a partition around some holes."""
 
     covers: Sequence[Cover]  # by base offset
     log_start_offset: int
@@ -58,17 +58,17 @@ class Surroundings:
 
 
 class HoleWitness(Protocol):
-    """Who can look at a log."""
+    """A witness that can look at a log."""
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
-        """The batches that hold offsets of these holes; raises PipelineError."""
+        """Return the batches that hold offsets of these holes; raises PipelineError."""
         ...
 
 
 def holes_with_reasons(
     partition: TopicPartition, holes: Sequence[Stretch], seen: Surroundings
 ) -> list[HoleEntry]:
-    """Every missing offset with its reason; neighbours of one reason together."""
+    """Return every missing offset with its reason; neighbours of one reason are joined."""
     by_reason: dict[str, list[tuple[int, int]]] = {}
     covers = list(seen.covers)
     for cover in covers:
@@ -110,7 +110,7 @@ def _reason(cover: Cover, parts: Iterable[tuple[int, int]]) -> str:
 
 
 def _parts_of(holes: Sequence[Stretch], cover: Cover) -> list[tuple[int, int]]:
-    """The missing offsets within a batch."""
+    """Return the missing offsets within a batch."""
     found = []
     for hole in _near(holes, Stretch(cover.base_offset, cover.last_offset + 1)):
         start = max(hole.start_offset, cover.base_offset)
@@ -121,7 +121,7 @@ def _parts_of(holes: Sequence[Stretch], cover: Cover) -> list[tuple[int, int]]:
 
 
 def _near(stretches: Sequence[Stretch], wanted: Stretch) -> Sequence[Stretch]:
-    """Those of the sorted, disjoint stretches that touch `wanted`."""
+    """Return the sorted, disjoint stretches that touch `wanted`."""
     first = bisect_right(stretches, wanted.start_offset, key=lambda each: each.end_offset)
     end = bisect_left(stretches, wanted.end_offset, key=lambda each: each.start_offset)
     return stretches[first:end]

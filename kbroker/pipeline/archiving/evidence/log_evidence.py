@@ -1,8 +1,8 @@
-"""What log directories say of an archive: cluster id and leader epochs (`meta.properties`,
+"""Evidence from log directories: cluster id and leader epochs (`meta.properties`,
 `leader-epoch-checkpoint`), and what is around holes, read from segments and their indexes.
 
-Law: epochs are asked for with every batch, so no log is read for one; and a file that is gone, or
-that the disk refuses, says nothing: who needs its records meets that where they are read.
+Law: epochs are asked for with every batch, so no log is read for one. A file that is gone, or that
+the disk refuses, says nothing: a reader of its records finds that out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _T = TypeVar("_T")
 
-_GOES_ON = 2**63 - 1  # the newest epoch has no end; where the log ends is looked at elsewhere
+_GOES_ON = 2**63 - 1  # the newest epoch has no end; the end of the log is checked elsewhere
 
 
 class LogIdentity:
@@ -50,7 +50,7 @@ class LogIdentity:
         self._disk = disk or real_disk()
 
     def cluster_id(self) -> str | None:
-        """Of the first directory that knows it; a directory of one partition has it above."""
+        """Read the id from the first directory that has it, or from the folder above."""
         for directory in self._directories:
             for path in (directory, directory.rpartition("/")[0]):
                 found = _known(partial(read_meta_properties, self._disk.file_system, path))
@@ -59,12 +59,12 @@ class LogIdentity:
         return None
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
-        """The last that was written down: before the first record of that epoch was."""
+        """Return the last epochs written down, each before its first record."""
         entries = self._entries(set(partitions))
         return {each: found[-1].epoch for each, found in entries.items()}
 
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
-        """Where the next higher epoch begins."""
+        """Return where the next higher epoch begins."""
         return {
             each: next(
                 (entry.start_offset for entry in found if entry.epoch > epochs[each]), _GOES_ON
@@ -73,7 +73,7 @@ class LogIdentity:
         }
 
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Out of the segments, by their indexes."""
+        """Read times from the segments, by their indexes."""
         catalog = LogCatalog(self._disk, self._directories, set(offsets).__contains__)
         logs = catalog.by_partition(is_committed=False)
         times = {each: _known(partial(self._time, log.log, offsets[each]))
@@ -103,13 +103,13 @@ class LogIdentity:
 
 
 def _known(look: Callable[[], _T]) -> _T | None:
-    """Return the result of a look at a file; None if the file says nothing. Raises PipelineError
-    if the same look may say more in a moment.
+    """Return the result of a look at a file; None if the file says nothing. Raises PipelineError if
+    the same look may say more in a moment.
     """
     try:
         return look()
     except CheckpointError:
-        return None  # an audit tells of it
+        return None  # an audit reports it
     except StorageError as error:
         if error.is_passing:
             raise refused_by_disk(error) from error
@@ -125,7 +125,7 @@ class LogWitness:
         self._catalogs: dict[str, LogCatalog] = {}
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
-        """The batches that hold offsets of these holes."""
+        """Return the batches that hold offsets of these holes."""
         catalog = self._catalogs.setdefault(
             partition.topic,
             LogCatalog(self._disk, self._directories, lambda found: found.topic == partition.topic),
@@ -145,7 +145,7 @@ class LogWitness:
         return Surroundings(
             covers=covers,
             log_start_offset=log.start_offset,
-            # An entry stands there as long as the topic is compacted.
+            # An entry is there as long as the topic is compacted.
             compacted_end_offset=view.cleaner_offset or 0,
         )
 
@@ -167,7 +167,7 @@ class LogWitness:
         return [found[base] for base in sorted(found)]
 
     def _batches(self, log: PartitionLog, hole: Stretch) -> Iterator[BatchHeader]:
-        """The batches that hold an offset of the hole."""
+        """Yield the batches that hold an offset of the hole."""
         bases = [*(segment.base_offset for segment in log.segments), log.end_offset]
         for base_offset, next_base in pairwise(bases):
             if next_base <= hole.start_offset or base_offset >= hole.end_offset:

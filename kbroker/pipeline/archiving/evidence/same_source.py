@@ -1,20 +1,20 @@
-"""How records that took the places of archived ones are noticed.
+"""Notices records that took the places of archived ones.
 
-Offsets alone do not tell: after an unclean leader election a partition may have lost its tail and
-grown beyond it again. Every leader has an epoch, and what it writes begins after what it found: so
-an archived record is still there as long as its epoch, or an older one, goes up to after it
-(KIP-101, KIP-320; a Java consumer says LogTruncationException). The archive remembers an epoch that
-none of its records is above: that of the leader before they were read.
+Offsets alone do not show it: after an unclean leader election a partition may have lost its tail
+and grown beyond it again. Every leader has an epoch, and writes after what it found: so an archived
+record is still there as long as its epoch, or an older one, ends after it (KIP-101, KIP-320; a Java
+consumer says LogTruncationException). The archive stores an epoch that none of its records is
+above: that of the leader before they were read.
 
-A leader that lost records and stayed the leader keeps its epoch, as a lone broker may after a loss
-of power; nor have old formats epochs. So a run also looks whether the newest archived record has
-its time at the source still.
+A leader that lost records and stayed the leader keeps its epoch, as a lone broker may after a power
+loss; and old formats have no epochs. So a run also checks whether the newest archived record still
+has its time at the source.
 
-The epochs of a batch are asked for before it is read and checked against the source after that, so
-a leader that changed meanwhile is noticed as well: what was there of the old leader's records when
-the batch began has to be there still when it is published.
+The epochs of a batch are asked for before it is read and checked against the source afterwards, so
+a change of leader meanwhile is noticed as well: the old leader's records of when the batch began
+have to be there still when it is published.
 
-Law: who cannot answer proves nothing; only an answer that contradicts the archive does.
+Law: a missing answer proves nothing; only an answer that contradicts the archive does.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ Epochs = Mapping[TopicPartition, int]
 
 
 class SourceIdentity(Protocol):
-    """Who knows the source. Partitions of which nothing is known are left out of answers."""
+    """Answers questions about the source. Partitions of which nothing is known are left out."""
 
     def cluster_id(self) -> str | None:
-        """Id of the cluster, None if none is known; raises PipelineError."""
+        """Return the id of the cluster, None if none is known; raises PipelineError."""
         ...
 
     def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
-        """The newest epoch of each; raises PipelineError."""
+        """Return the newest epoch of each partition; raises PipelineError."""
         ...
 
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
-        """Where the records of an epoch and of all before it end; raises PipelineError."""
+        """Return where the records up to an epoch end; raises PipelineError."""
         ...
 
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Unix ms (-1: it has none) of the record at an offset; left out where none stands there,
-        as compaction leaves it. Raises PipelineError.
+        """Return Unix ms (-1: it has none) of the record at an offset; left out if there is none,
+        as after compaction. Raises PipelineError.
         """
         ...
 
@@ -64,7 +64,7 @@ class SourceIdentity(Protocol):
 def replaced(
     known: Mapping[TopicPartition, EpochEntry], identity: SourceIdentity
 ) -> dict[TopicPartition, int]:
-    """Partitions whose archived records the source no longer has, and from which offset on."""
+    """Return the partitions that lost archived records at the source, and from which offset on."""
     if not known:
         return {}
     ends = identity.end_offsets({each: entry.leader_epoch for each, entry in known.items()})
@@ -83,7 +83,7 @@ def replaced_sentence(entry: EpochEntry, path: str, diverged_offset: int) -> str
 
 
 def kept_sentence(entry: EpochEntry) -> str:
-    """The same where a person wants to go on."""
+    """Return the same sentence if the loss is allowed."""
     return (
         f"{entry.topic_partition}: the archive keeps records from offset {entry.replaced_from} on "
         "that the source has replaced with others"
@@ -91,9 +91,7 @@ def kept_sentence(entry: EpochEntry) -> str:
 
 
 def time_at(header: BatchHeader, batch: bytes | memoryview, offset: int) -> int | None:
-    """Unix ms of the record at an offset, -1 if it has none; None if it is not in the batch,
-    or the batch cannot be read.
-    """
+    """Return Unix ms of the record at an offset, -1: no time; None if it cannot be read there."""
     if header.is_control or offset > header.last_offset:
         return None
     try:
@@ -117,7 +115,7 @@ class ArchivedRecord(NamedTuple):
 def newest_records(
     state: ArchiveState, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ArchivedRecord]:
-    """The last record of each partition; those whose file cannot be read are left out."""
+    """Return the last record of each partition; those of unreadable files are left out."""
     newest: dict[TopicPartition, FileEntry] = {}
     for entry in state.files.values():
         place = entry.topic_partition
@@ -132,7 +130,7 @@ def newest_records(
 def other_records(
     archived: Mapping[TopicPartition, ArchivedRecord], identity: SourceIdentity
 ) -> dict[TopicPartition, int]:
-    """Partitions where the source has another record in that place, and the time of that one."""
+    """Return the partitions where the source has another record in that place, with its time."""
     if not archived:
         return {}
     times = identity.record_times({each: record.offset for each, record in archived.items()})
@@ -158,7 +156,7 @@ def _last_record(path: str, entry: FileEntry) -> ArchivedRecord | None:
         with pq.ParquetFile(f"{path}/{entry.path}") as file:
             group = file.read_row_group(file.num_row_groups - 1, columns=["offset", "timestamp"])
     except (OSError, pa.ArrowException):
-        return None  # an audit tells of it
+        return None  # an audit reports it
     offset, time_us = (
         group.column(name)[-1].cast(pa.int64()).as_py() for name in ("offset", "timestamp")
     )
@@ -167,7 +165,7 @@ def _last_record(path: str, entry: FileEntry) -> ArchivedRecord | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEpochs:
-    """Of the partitions of a batch."""
+    """The epochs of the partitions of a batch."""
 
     identity: SourceIdentity
     archive: str
@@ -190,9 +188,7 @@ class BatchEpochs:
         return lost, self.identity.end_offsets(self.before) if self.before else {}
 
     def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochEntry, ...]:
-        """Return the epochs that the archive is to remember. Raises PipelineError if records
-        were replaced.
-        """
+        """Return the epochs that the archive stores; PipelineError if records were replaced."""
         nothing: tuple[Epochs, Epochs] = ({}, {})
         lost, ends = while_reachable(self._answers, nothing)
         for partition, offset in lost.items():

@@ -1,1 +1,1 @@
-"""What belongs to an archive, and the one way to change that."""
+"""The content of an archive, and the one way to change it."""

@@ -1,4 +1,4 @@
-"""What an archive asks of a disk beyond what a log does: a rename that never replaces a file."""
+"""A disk for archives: a log's file system, with a rename that never replaces a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ArchiveDisk(FileSystem, Protocol):
     """A disk that archives are written to."""
 
     def rename_new(self, source: str, target: str) -> None:
-        """Atomic; StorageError with EEXIST where `target` is there already."""
+        """Rename atomically; raises StorageError with EEXIST if `target` is there already."""
         ...
 
 
@@ -27,7 +27,7 @@ class RealArchiveDisk(RealFileSystem):
     """The operating system's files."""
 
     def rename_new(self, source: str, target: str) -> None:
-        """By a second name: a plain rename would replace what another writer has put there."""
+        """Rename by a second name: a plain rename would replace another writer's file."""
         try:
             os.link(source, target)
         except OSError as error:
@@ -43,7 +43,7 @@ class RealArchiveDisk(RealFileSystem):
 
 @contextmanager
 def disk_sentences(path: str) -> Iterator[None]:
-    """Trouble of the disk as the sentence that ends a job."""
+    """Turn trouble of the disk into the sentence that ends a job."""
     try:
         yield
     except StorageError as error:

@@ -23,12 +23,12 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 
 @cache
 def own_version() -> str:
-    """Which kbroker writes; the search for its metadata takes longer than some batches."""
+    """Return the version of kbroker, kept: looking it up takes longer than some batches."""
     return metadata.version("kbroker")
 
 
 def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Whose archive a directory is, None if a new one may begin; PipelineError if it may not.
+    """Return the mark of an archive, None if a new one may begin here; PipelineError if it may not.
     Nothing is written.
     """
     if not disk.exists(path):

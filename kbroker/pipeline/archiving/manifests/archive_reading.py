@@ -39,7 +39,7 @@ _NAME = re.compile(r"(\d{20})(\.snapshot)?\.json")
 
 
 class ArchiveMark(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the file that makes a directory an archive."""
+    """The content of the file that makes a directory an archive."""
 
     layout_version: int = LAYOUT_VERSION
     archive_id: str
@@ -48,7 +48,7 @@ class ArchiveMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveState:
-    """The archive in a directory; PipelineError with one sentence where there is none that can be
+    """Read the archive in a directory; PipelineError with one sentence if there is none that can be
     read. Nothing is written.
     """
     disk = file_system or RealFileSystem()
@@ -71,7 +71,7 @@ def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveSta
 
 
 def read_mark(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Whose archive a directory is; None if it is not an archive."""
+    """Return the mark of an archive; None if the directory is not an archive."""
     name = f"{path}/{MARK_NAME}"
     if not disk.exists(name):
         return None
@@ -99,7 +99,7 @@ def refresh(state: ArchiveState, disk: FileSystem) -> None:
 
 
 def read_manifest(path: str, number: int, disk: FileSystem) -> Manifest:
-    """One manifest; PipelineError with one sentence where it cannot be read."""
+    """Read one manifest; PipelineError with one sentence if it cannot be read."""
     name = manifest_path(path, number)
     try:
         manifest = decode_manifest(disk.read_bytes(name))
@@ -113,12 +113,10 @@ def read_manifest(path: str, number: int, disk: FileSystem) -> Manifest:
 
 
 def manifest_path(path: str, number: int) -> str:
-    """The file of a manifest."""
     return f"{path}/{MANIFESTS}/{number:020d}.json"
 
 
 def snapshot_path(path: str, number: int) -> str:
-    """The file of the state after a manifest."""
     return f"{path}/{MANIFESTS}/{number:020d}.snapshot.json"
 
 
@@ -144,7 +142,7 @@ def _read_snapshot(path: str, number: int, disk: FileSystem) -> Snapshot | None:
 
 
 def _numbers(path: str, disk: FileSystem, *, is_snapshot: bool) -> list[int]:
-    """Numbers of the manifests, or of the snapshots, in order."""
+    """Return the numbers of the manifests, or of the snapshots, in order."""
     directory = f"{path}/{MANIFESTS}"
     try:
         names = disk.list(directory) if disk.exists(directory) else []
@@ -155,7 +153,7 @@ def _numbers(path: str, disk: FileSystem, *, is_snapshot: bool) -> list[int]:
         matched = _NAME.fullmatch(name)
         if matched is None:
             if name.startswith("."):
-                continue  # what a network file system keeps of a file that is still open
+                continue  # what a network file system keeps of an open file
             raise PipelineError(
                 f"{directory}/{name} is not a manifest of an archive: nothing else may be there"
             )

@@ -1,4 +1,4 @@
-"""The folder in which the steps of an archive are made ready, and the locks of those who do.
+"""The folder in which the steps of an archive are made ready, and the locks of its writers.
 
     staging/<job>.lock              held while the job runs: one run of a job at a time
     staging/<job>-<batch>/          removed when the step is published
@@ -6,7 +6,7 @@
     staging/<job>-<batch>/targets   the places files are about to be moved to
     kbroker-archive.lock            held while a step is published: one after the other
 
-Law: no file has a place in the archive before `targets` names it, on the disk. So the next run
+Law: no file has a place in the archive before `targets` on the disk names it. So the next run
 finds whatever a killed run has left.
 """
 
@@ -40,11 +40,11 @@ class ArchiveStaging:
         self._disk = disk
 
     def of(self, job: str, batch: int) -> str:
-        """The directory of a step; it may not be there."""
+        """Return the directory of a step; it may not exist."""
         return self._named(f"{job}-{batch}")
 
     def emptied(self, job: str, batch: int) -> str:
-        """A new directory for the files of a batch; what earlier runs left of it is gone."""
+        """Return a new directory for the files of a batch, without what earlier runs left of it."""
         above = self.of(job, batch)
         directory = f"{above}/{uuid4().hex}"
         self.remove(above)
@@ -59,12 +59,12 @@ class ArchiveStaging:
         self._disk.sync_directory(self._named(""))
 
     def lock_of(self, job: str) -> FileLock | None:
-        """The lock of a job; None if a run of it holds it."""
+        """Return the lock of a job; None if a run of it holds it."""
         return self._disk.lock(self._named(f"{job}.lock"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone to publish. Raises PipelineError if another run does so for a minute."""
+        """Hold the lock for publishing. PipelineError if another run holds it for a minute."""
         lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
         for _ in range(_LOCK_ATTEMPTS):
             if lock is not None:
@@ -82,8 +82,8 @@ class ArchiveStaging:
             lock.release()
 
     def remove_leftovers(self, own_job: str, is_known: Callable[[str], bool]) -> None:
-        """Remove what earlier runs of this job left, and jobs that no longer run; files of the
-        archive stay.
+        """Remove what earlier runs of this job left, and jobs that no longer run; no
+        archive files.
         """
         for name in self._disk.list(self._named("")):
             matched = _BATCH_DIRECTORY.fullmatch(name)
@@ -91,7 +91,7 @@ class ArchiveStaging:
                 continue
             lock = None if matched[1] == own_job else self.lock_of(matched[1])
             if matched[1] != own_job and lock is None:
-                continue  # it runs
+                continue  # its job runs
             try:
                 self._remove_batch(self._named(name), is_known)
             finally:
@@ -99,7 +99,7 @@ class ArchiveStaging:
                     lock.release()
 
     def remove(self, directory: str) -> None:
-        """Remove a directory, also while tasks of a run that was killed still make files in it."""
+        """Remove a directory, even while tasks of a killed run still make files in it."""
         for _ in range(_REMOVAL_ATTEMPTS):
             try:
                 self._disk.remove_tree(directory)

@@ -1,4 +1,4 @@
-"""What an archive holds: what its manifests say, one after the other. Values only."""
+"""The state of an archive: what its manifests say, one after the other. Values only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kbroker.pipeline.archiving.manifests.manifest import (
 )
 from kbroker.pipeline.errors import PipelineError
 
-_HOLES_PER_PARTITION = 1_000  # that are kept with their places; see `bounded_holes`
+_HOLES_PER_PARTITION = 1_000  # kept with their places; see `bounded_holes`
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class ArchiveState:
-    """An archive as of manifest `number` (-1: none yet). Owned by whoever read it."""
+    """An archive as of manifest `number` (-1: none yet). Owned by its reader."""
 
     path: str  # of the archive's directory
     archive_id: str
@@ -59,17 +59,17 @@ class ArchiveState:
     jobs: dict[str, int] = field(default_factory=dict)  # job id -> its last batch
     waiting: dict[str, int] = field(default_factory=dict)  # removed file -> when, until deleted
     json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark's JSON
-    topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, where it has one
+    topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, if it has one
     cluster_ids: dict[str, str] = field(default_factory=dict)  # topic -> that of its cluster
     leader_epochs: dict[TopicPartition, EpochEntry] = field(default_factory=dict)  # the newest
-    # Topic -> its own settings, as last told. Not there: unknown; empty: it has only defaults.
+    # Topic -> its own settings, as last reported. Missing: unknown; empty: it has only defaults.
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
-    partition_counts: dict[str, int] = field(default_factory=dict)  # topic -> as last told
-    group_offsets: GroupOffsets = field(default_factory=dict)  # as last told, without empty ones
+    partition_counts: dict[str, int] = field(default_factory=dict)  # topic -> as last reported
+    group_offsets: GroupOffsets = field(default_factory=dict)  # as last reported; none is empty
 
     @classmethod
     def restored(cls, path: str, snapshot: Snapshot) -> Self:
-        """The state that a snapshot was made of."""
+        """Return the state that a snapshot was made of."""
         state = cls(
             path=path,
             archive_id=snapshot.archive_id,
@@ -90,22 +90,22 @@ class ArchiveState:
         return state
 
     def topics(self) -> list[str]:
-        """Every topic of which something was archived, in order."""
+        """List the topics of which something was archived, in order."""
         return sorted({partition.topic for partition in self.ranges})
 
     def partitions(self, topic: str | None = None) -> list[TopicPartition]:
-        """Every partition that was archived, or those of a topic, in order."""
+        """List the partitions that were archived, or those of a topic, in order."""
         return sorted(tp for tp in self.ranges if topic in (None, tp.topic))
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """Where a run would go on; None for a partition of which nothing was archived."""
+        """Return where a run would go on; None for a partition of which nothing was archived."""
         stretches = self.ranges.get(partition)
         return stretches[-1].end_offset if stretches else None
 
     def entries(
         self, partition: TopicPartition | None = None, kind: str = "data"
     ) -> list[FileEntry]:
-        """Files of a partition, or all, by partition and first offset."""
+        """List files of a partition, or all, by partition and first offset."""
         found = [
             entry
             for entry in self.files.values()
@@ -136,8 +136,8 @@ class ArchiveState:
         self._take_groups(manifest.group_offsets)
 
     def news_of_groups(self, told: GroupOffsets) -> GroupOffsets:
-        """Return what is not known yet of all that groups have of the archive's topics. Groups that
-        are not told stay as they are known.
+        """Return the reported offsets of the archive's topics that are not known yet. Groups that
+        are not reported stay as they are known.
         """
         news: GroupOffsets = {}
         for group, by_topic in told.items():
@@ -152,7 +152,6 @@ class ArchiveState:
         return news
 
     def snapshot(self) -> Snapshot:
-        """The state as a value, for a file."""
         return Snapshot(
             archive_id=self.archive_id,
             number=self.number,
@@ -175,8 +174,8 @@ class ArchiveState:
         )
 
     def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:
-        """PipelineError if one of these topics only has the name of one that was archived: its
-        offsets are those of other records.
+        """Raise PipelineError if one of these topics only has the name of one that was archived:
+        its offsets are those of other records.
         """
         for topic, topic_id in sorted(topic_ids.items()):
             known = self.topic_ids.get(topic, topic_id)
@@ -191,8 +190,8 @@ class ArchiveState:
     def refuse_other_cluster(
         self, topics: Iterable[str], topic_ids: Mapping[str, str], cluster_id: str | None
     ) -> None:
-        """PipelineError if one of these topics was archived from another cluster. The id of a
-        topic says more, where it is known on both sides: a cluster may be moved with its topics.
+        """Raise PipelineError if one of these topics was archived from another cluster. The id of a
+        topic says more, if both sides know it: a cluster may be moved with its topics.
         """
         for topic in sorted(topics):
             known = self.cluster_ids.get(topic)
@@ -227,7 +226,7 @@ class ArchiveState:
 
 
 def missing_by_reason(holes: Iterable[HoleEntry]) -> Counter[str]:
-    """How many offsets are missing for which reason."""
+    """Return how many offsets are missing for which reason."""
     found: Counter[str] = Counter()
     for hole in holes:
         found[hole.reason] += hole.missing

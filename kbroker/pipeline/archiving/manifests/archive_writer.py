@@ -1,10 +1,10 @@
-"""The one way a step becomes part of an archive: staged, moved to its place, then said by a
-manifest.
+"""The only way to make a step part of an archive: stage it, move its files to their places, then
+write a manifest.
 
 Law: until its manifest has its name, nothing of a step is part of the archive, and whatever it left
 (staged files, files already moved) is removed by the next writer, see `archive_staging`. A step
-whose manifest is there is done. Neither files nor manifests ever replace others, so that even where
-locks do not reach (some network file systems) one of two writers ends with a sentence.
+with a manifest is done. Neither files nor manifests ever replace others, so that even if locks do
+not reach (some network file systems) one of two writers ends with a sentence.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SNAPSHOTS_KEPT = 2  # the one before the last is for readers that have just fou
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A finished file on the disk, synced, and what a manifest will say of it."""
+    """A finished file on the disk, synced, with its entry for a manifest."""
 
     staged_path: str
     entry: FileEntry
@@ -70,7 +70,7 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a manifest is to say; of settings and counts of partitions, what is new in them."""
+    """The content of a new manifest; of settings and counts of partitions, what is new in them."""
 
     kind: ManifestKind
     batch: int
@@ -89,12 +89,11 @@ class Step:
 
 
 def system_ms() -> int:
-    """Now, in Unix milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class ArchiveWriter:
-    """A job's hand on an archive; a context manager. One at a time per job, owned by its driver."""
+    """A job's access to an archive; a context manager. One per job, owned by its driver."""
 
     def __init__(
         self,
@@ -140,8 +139,8 @@ class ArchiveWriter:
             self._job_lock = None
 
     def is_done(self, batch: int, ranges: Iterable[RangeEntry]) -> bool:
-        """Whether this batch was published before; PipelineError if the archive holds some of
-        its offsets from elsewhere, or skipped some.
+        """Return whether this batch was published before; PipelineError if the archive holds some
+        of its offsets from elsewhere, or skipped some.
         """
         with disk_sentences(self._path):
             refresh(self.state, self._disk)
@@ -162,15 +161,15 @@ class ArchiveWriter:
         return True
 
     def staging_directory(self, batch: int) -> str:
-        """An empty directory for the files of a batch, under a name that was never used: the tasks
-        of a run that was killed may live a little longer, and find theirs gone.
+        """Return an empty directory for the files of a batch, under a new name: tasks of a killed
+        run may live a little longer, and find theirs gone.
         """
         with disk_sentences(self._path):
             return self._staging.emptied(self.job, batch)
 
     def give_up(self, batch: int) -> None:
-        """Remove what the tasks of a batch left that will not be published: a full disk should not
-        stay full. What cannot be removed, the next run finds.
+        """Remove what the tasks of an unpublished batch left: a full disk should not stay full. The
+        next run finds what cannot be removed.
         """
         with suppress(StorageError):
             self._staging.remove(self._staging.of(self.job, batch))
@@ -191,8 +190,8 @@ class ArchiveWriter:
         return manifest
 
     def delete_removed(self, older_than_ms: int) -> int:
-        """Delete the files that readers left this long ago; answers how many. A file stays that
-        long for those who have read the manifests and not yet the file.
+        """Delete the files that readers left this long ago; return how many. A file stays that long
+        for those who have read the manifests and not yet the file.
         """
         before_ms = self._now_ms() - older_than_ms
         paths = tuple(path for path, at_ms in self.state.waiting.items() if at_ms <= before_ms)
@@ -206,7 +205,6 @@ class ArchiveWriter:
         return len(paths)
 
     def next_batch(self) -> int:
-        """A number for a step of upkeep, which has no batch of its own."""
         return self.state.number + 1
 
     def _is_known(self, path: str) -> bool:
@@ -276,7 +274,7 @@ class ArchiveWriter:
             return
         for staged in files:
             if self._disk.exists(f"{self._path}/{staged.entry.path}"):
-                raise self._stray(staged)  # before it is noted: the next run removes what is
+                raise self._stray(staged)  # before it is noted: the next run removes noted files
         self._staging.note_targets(directory, [staged.entry.path for staged in files])
         folders = {staged.entry.path.rpartition("/")[0] for staged in files}
         for folder in sorted(folders):
@@ -329,12 +327,12 @@ class ArchiveWriter:
 
 
 def _news(told: Mapping[str, _T] | None, known: Mapping[str, _T]) -> dict[str, _T]:
-    """Keep what no manifest says yet: a run of many batches would say it with each."""
+    """Keep what no manifest says yet: a run of many batches would repeat it in each."""
     return {topic: each for topic, each in (told or {}).items() if known.get(topic) != each}
 
 
 def _with_parents(folders: Iterable[str]) -> set[str]:
-    """The folders and all above them up to the archive's directory, which is ""."""
+    """Return the folders and all above them up to the archive's directory, which is ""."""
     found = {""}
     for folder in folders:
         parts = folder.split("/")

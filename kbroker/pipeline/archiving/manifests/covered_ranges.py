@@ -11,7 +11,7 @@ from kbroker.pipeline.archiving.manifests.manifest import HoleEntry
 
 
 class Stretch(NamedTuple):
-    """Offsets [start, end)."""
+    """A stretch of offsets [start, end)."""
 
     start_offset: int
     end_offset: int
@@ -35,7 +35,7 @@ def joined(stretches: Iterable[tuple[int, int]]) -> tuple[Stretch, ...]:
 
 
 def overlap(stretches: Sequence[Stretch], wanted: tuple[int, int]) -> Stretch | None:
-    """The first part of `wanted` that the stretches hold; None if they hold nothing of it."""
+    """Return the first part of `wanted` that the stretches hold; None if there is none."""
     start, end = wanted
     for stretch in stretches:
         first, last = max(start, stretch.start_offset), min(end, stretch.end_offset)
@@ -64,7 +64,7 @@ def gaps(stretches: Sequence[Stretch], within: tuple[int, int]) -> tuple[Stretch
 
 
 def bounded_holes(holes: Iterable[HoleEntry], limit: int) -> tuple[HoleEntry, ...]:
-    """The holes of one partition in at most about `limit` entries.
+    """Return the holes of one partition in at most about `limit` entries.
 
     Neighbours of one reason become one stretch that says how many of its offsets are missing: a
     topic of transactions has a hole for every marker. Counts stay exact, places do not.

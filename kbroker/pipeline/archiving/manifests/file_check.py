@@ -13,8 +13,8 @@ _READ_BYTES = 8 * 1024 * 1024
 
 
 def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> Finding | None:
-    """Read a whole file of the archive in `path` and return what is wrong with it; None if it is
-    as it was written. Raises StorageError if the disk refuses.
+    """Read a whole file of the archive in `path` and return what is wrong with it; None if it is as
+    it was written. Raises StorageError if the disk refuses.
     """
     file_system = disk or RealFileSystem()
     name, first = f"{path}/{entry.path}", entry.first_offset
@@ -33,7 +33,7 @@ def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> F
 
 
 def file_checksum(path: str, disk: FileSystem | None = None) -> str:
-    """CRC-32C of a file's bytes, as manifests spell it. Raises StorageError."""
+    """Return CRC-32C of a file's bytes, as manifests write it. Raises StorageError."""
     file = (disk or RealFileSystem()).open(path, read_only=True)
     try:
         return _checksum(file)

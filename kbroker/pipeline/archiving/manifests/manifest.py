@@ -1,4 +1,4 @@
-"""What a manifest says: which files an archive gained and lost at one step, and why. Pure.
+"""The manifest of one step: which files an archive gained and lost, and why. Pure.
 
 An archive is what its manifests say, one after the other; a file that no manifest names is not part
 of it. A manifest is one JSON object, written once and never changed:
@@ -27,7 +27,7 @@ from kbroker.model import TopicPartition
 from kbroker.topic_name import topic_name_fault
 
 LAYOUT_VERSION: Final = 1
-NO_HOUR: Final = "no-time"  # of records without a time, or with one that no calendar has
+NO_HOUR: Final = "no-time"  # of records without a time, or with one beyond the calendar
 
 ManifestKind = Literal["batch", "merge", "expire", "clean", "groups"]
 FileKind = Literal["data", "rejected"]
@@ -38,9 +38,9 @@ GroupOffsets = dict[str, dict[str, dict[int, int]]]
 TRANSACTION_MARKER: Final = "transaction marker"
 ABORTED: Final = "aborted transaction"
 COMPACTION: Final = "compaction"
-RETENTION: Final = "retention"  # deleted at the source before they were archived, as far as it says
+RETENTION: Final = "retention"  # deleted at the source before they were archived, by its own words
 EXPIRED: Final = "expired"  # deleted from the archive by its own retention
-UNREADABLE: Final = "unreadable"  # they stood at the source, and it did not give them
+UNREADABLE: Final = "unreadable"  # the source has them, but did not deliver them
 UNEXPLAINED: Final = "unexplained"
 
 _HOUR = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})")
@@ -54,7 +54,7 @@ class ManifestError(Exception):
 
 
 class OtherLayoutError(ManifestError):
-    """Sound, and of a layout that this version does not know."""
+    """A sound manifest of a layout that this version does not know."""
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +75,6 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition of all its records."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -89,14 +88,11 @@ class RangeEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Offsets that are in no file: `missing` of those from first to last, all of them where the
-    stretch is that long.
-    """
+    """Offsets that are in no file: `missing` of those from first to last, or all of them."""
 
     topic: str
     partition: int
@@ -107,7 +103,6 @@ class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -124,7 +119,6 @@ class EpochEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
 
@@ -149,9 +143,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     cluster_ids: dict[str, str] = {}  # topic -> id of its cluster, the same
     leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, if they are known
     # Of topics in `ranges`, if they are known and no manifest before says the same.
-    topic_settings: dict[str, dict[str, str]] = {}  # topic -> those of its own; none: all defaults
+    topic_settings: dict[str, dict[str, str]] = {}  # topic -> its own settings; none: all defaults
     partition_counts: dict[str, int] = {}  # topic -> how many partitions it has
-    group_offsets: GroupOffsets = {}  # where no manifest before says the same; {}: none any more
+    group_offsets: GroupOffsets = {}  # unless an earlier manifest says so; {}: none any more
 
 
 class _Version(msgspec.Struct):
@@ -164,13 +158,13 @@ class _Sealed(msgspec.Struct):
 
 
 def seal(value: msgspec.Struct) -> bytes:
-    """The bytes of a file that holds this value and its checksum."""
+    """Return the bytes of a file that holds this value and its checksum."""
     content = msgspec.json.encode(value)
     return msgspec.json.encode(_Sealed(checksum=checksum_of(content), content=msgspec.Raw(content)))
 
 
 def unseal(data: bytes) -> bytes:
-    """The JSON object in a sealed file of a layout that is known; ManifestError for others."""
+    """Return the JSON object in a sealed file of a known layout; ManifestError for others."""
     try:
         sealed = msgspec.json.decode(data, type=_Sealed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -191,12 +185,11 @@ def unseal(data: bytes) -> bytes:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """The bytes of the manifest's file."""
     return seal(manifest)
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """A manifest from its file's bytes; ManifestError when they are none."""
+    """Parse the bytes of a manifest's file; raises ManifestError."""
     try:
         manifest = msgspec.json.decode(unseal(data), type=Manifest)
     except msgspec.DecodeError as error:
@@ -206,8 +199,8 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def check_names(manifest: Manifest) -> None:
-    """ManifestError for a path that leads out of the archive, and for what no topic is called or
-    has.
+    """Raise ManifestError for a path that leads out of the archive, and for impossible names and
+    numbers of topics and partitions.
     """
     paths = [entry.path for entry in manifest.added]
     check_paths([*paths, *manifest.removed, *manifest.deleted])
@@ -217,15 +210,15 @@ def check_names(manifest: Manifest) -> None:
 
 
 def check_paths(paths: list[str]) -> None:
-    """ManifestError for a path that leads out of the archive: files are deleted by these names."""
+    """Raise ManifestError for a path out of the archive: files are deleted by these names."""
     for path in paths:
         if not is_file_path(path):
             raise ManifestError(f"names '{path}', which is not a file of an archive")
 
 
 def check_topics(files: Iterable[FileEntry], ranges: Iterable[RangeEntry]) -> None:
-    """ManifestError for a name that no topic has: files are made by these names, and whoever makes
-    an archive may write what he likes into it.
+    """Raise ManifestError for a name that no topic has: files are made by these names, and whoever
+    makes an archive may write anything into it.
     """
     names = {each.topic for each in files} | {each.topic for each in ranges}
     for name in sorted(names):
@@ -237,8 +230,8 @@ def check_topics(files: Iterable[FileEntry], ranges: Iterable[RangeEntry]) -> No
 def check_partitions(
     files: Iterable[FileEntry], ranges: Iterable[RangeEntry], counts: Mapping[str, int]
 ) -> None:
-    """ManifestError for a number that no partition has, and for a number of partitions that no
-    topic has: a restore makes all of them.
+    """Raise ManifestError for a number that no partition has, and for a number of partitions that
+    no topic has: a restore makes all of them.
     """
     named = {each.topic_partition for each in files} | {each.topic_partition for each in ranges}
     for topic, partition in sorted(named):
@@ -250,7 +243,7 @@ def check_partitions(
 
 
 def check_offsets(ranges: Iterable[RangeEntry], epochs: Iterable[EpochEntry]) -> None:
-    """ManifestError for offsets and leader epochs that no log has."""
+    """Raise ManifestError for offsets and leader epochs that no log has."""
     for each in ranges:
         if not 0 <= each.start_offset <= each.end_offset <= MAX_LONG:
             raise ManifestError(
@@ -266,21 +259,20 @@ def check_offsets(ranges: Iterable[RangeEntry], epochs: Iterable[EpochEntry]) ->
 
 
 def is_file_path(path: str) -> bool:
-    """Whether this can be the path of a file of an archive, below its directory."""
+    """Return whether this can be the path of a file of an archive, below its directory."""
     return _PATH.fullmatch(path) is not None and ".." not in path.split("/")
 
 
 def checksum_of(data: bytes) -> str:
-    """CRC-32C as manifests spell it."""
+    """Return CRC-32C as manifests write it."""
     return f"crc32c:{crc32c(data):08x}"
 
 
 def file_path(kind: FileKind, topic: str, hour: str, name: str) -> str:
-    """Where a file lives below the archive's directory.
+    """Return the path of a file below the archive's directory.
 
     Folders are not named `key=value`: Spark would make columns of them, which readers of single
-    files do not have, and a topic's name would be read as a number or a date where it looks like
-    one.
+    files do not have, and would read a topic's name as a number or a date if it looks like one.
     """
     matched = _HOUR.fullmatch(hour)
     folders = f"{matched[1]}/{matched[2]}" if matched else NO_HOUR
@@ -288,13 +280,13 @@ def file_path(kind: FileKind, topic: str, hour: str, name: str) -> str:
 
 
 def file_name(topic: str, partition: int, first_offset: int, last_offset: int) -> str:
-    """A file's name, which says what is in it; the folder has the topic's whole name."""
+    """Return a file's name, which says what is in it; the folder has the topic's whole name."""
     return f"{topic[:_LONGEST]}-{partition}-{first_offset}-{last_offset}.parquet"
 
 
 def unbalanced_partition(manifest: Manifest) -> str | None:
-    """The first partition whose files and holes do not add up to its ranges, as a sentence's end;
-    None if all do.
+    """Return the first partition whose files and holes do not add up to its ranges, as a sentence's
+    end; None if all do.
     """
     expected: Counter[TopicPartition] = Counter()
     found: Counter[TopicPartition] = Counter()

@@ -1,7 +1,7 @@
 """The rows of one file of an archive, a piece at a time.
 
-Law: nothing is given out of a file that is not as its manifest says. Size, checksum and number of
-rows are compared before the first row, the order and the bounds of the offsets with each piece.
+Law: a file that is not as its manifest says yields nothing. Size, checksum and number of rows are
+compared before the first row, the order and the bounds of the offsets with each piece.
 
 Pages are read as they are needed, so a file costs about three pieces of memory, however large its
 row groups are.
@@ -25,7 +25,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
 from kbroker.pipeline.logdir.exact_columns import unix_ms
 
-# All of a record but where it is: that is the same for all of a partition.
+# All columns of a record except its partition's, which are the same for all rows.
 ROW_COLUMNS: Final = tuple(name for name in ARCHIVE_COLUMNS if name not in ("topic", "partition"))
 ROW_SCHEMA: Final = arrow_schema(record_columns(ROW_COLUMNS))
 
@@ -35,7 +35,7 @@ _PAGE_BUFFER_BYTES: Final = 64 * 1024  # of a column; without one a whole row gr
 
 
 def file_rows(archive: str, entry: FileEntry, wanted: ArchiveSelection) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of a file, with the columns of ROW_SCHEMA; no piece is empty.
+    """Yield the wanted rows of a file, with the columns of ROW_SCHEMA; no piece is empty.
 
     Raises PipelineError with one sentence that names the file.
     """
@@ -44,7 +44,7 @@ def file_rows(archive: str, entry: FileEntry, wanted: ArchiveSelection) -> Itera
         finding = check_file(archive, entry)
         if finding is not None:
             raise _refusal(name, finding.what)
-        # The check has read all of it just now: what follows comes out of the system's memory.
+        # The check has just read all of it: the rows now come from the page cache.
         with pq.ParquetFile(name, buffer_size=_PAGE_BUFFER_BYTES, pre_buffer=False) as file:
             if file.metadata.num_rows != entry.rows:
                 raise _refusal(name, f"has {file.metadata.num_rows} rows, not {entry.rows}")
@@ -67,13 +67,13 @@ def file_rows(archive: str, entry: FileEntry, wanted: ArchiveSelection) -> Itera
 
 
 def offsets_of(rows: pa.RecordBatch) -> np.ndarray[Any, Any]:
-    """The offsets of some rows, one per row."""
+    """Return the offsets of some rows, one per row."""
     offsets: np.ndarray[Any, Any] = rows.column("offset").to_numpy(zero_copy_only=False)
     return offsets
 
 
 def _pieces(file: pq.ParquetFile, wanted: ArchiveSelection) -> Iterator[pa.RecordBatch]:
-    """All rows of the row groups that may hold a wanted offset."""
+    """Yield all rows of the row groups that may hold a wanted offset."""
     metadata = file.metadata
     names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
     offset_column = names.index("offset")
@@ -91,8 +91,8 @@ def _pieces(file: pq.ParquetFile, wanted: ArchiveSelection) -> Iterator[pa.Recor
 
 
 def _typed(rows: pa.RecordBatch, wanted: pa.Field) -> pa.Array:
-    """Spark may have said that a field is never null, which is another type; files of older
-    versions have no EXACT_COLUMNS.
+    """Return a column with its wanted type: Spark may have said that a field is never null, which
+    is another type; files of older versions have no EXACT_COLUMNS.
     """
     if wanted.name in EXACT_COLUMNS and wanted.name not in rows.schema.names:
         return pa.nulls(rows.num_rows, wanted.type)
@@ -111,9 +111,9 @@ def _may_want(statistics: Any, wanted: ArchiveSelection) -> bool:
 def checked_end(
     name: str, entry: FileEntry, last_offset: int, offsets: np.ndarray[Any, Any]
 ) -> int:
-    """The last of these offsets, which are of the file `name` and follow `last_offset`.
+    """Return the last of these offsets, which belong to the file `name` and follow `last_offset`.
 
-    PipelineError if they do not rise, or are not within what its manifest says.
+    Raises PipelineError if they do not rise, or are not within what its manifest says.
     """
     low, high = int(offsets.min()), int(offsets.max())
     if low < entry.first_offset or high > entry.last_offset:

@@ -1,12 +1,13 @@
-"""All rows of one partition of an archive by rising offset, in this process and without Spark.
+"""Reads all rows of one partition of an archive by rising offset, in this process and without
+Spark.
 
 Files are cut by the hour of the records' time, so late records let the offsets of files interleave.
 Files that overlap are merged, the others are read one after the other. A lane is a row of files
 that do not overlap: as many lanes as files overlap at the most, and one file of each is open.
 
-Of more than LANES_AT_ONCE lanes, so many at a time are merged into a temporary file without a name,
-which takes the place of these lanes: memory and descriptors stay bounded, and the directory for
-temporary files needs room for the files that overlap so much, once or a few times.
+If there are more than LANES_AT_ONCE lanes, that many are merged into a temporary file without a
+name, which takes their place: memory and descriptors stay bounded, and the directory for temporary
+files needs room for the files that overlap so much, once or a few times.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _ALL: Final = ArchiveSelection()
 def ordered_rows(
     archive: str, entries: Iterable[FileEntry], wanted: ArchiveSelection = _ALL
 ) -> Iterator[pa.RecordBatch]:
-    """The wanted rows of one partition, whose data files are `entries`, with the columns of
-    `file_rows.ROW_SCHEMA`, in batches of about 1 MB, where files overlap of up to 1 MB of each.
+    """Yield the wanted rows of one partition, whose data files are `entries`, with the columns of
+    `file_rows.ROW_SCHEMA`, in batches of about 1 MB; if files overlap, of up to 1 MB of each.
 
     Raises PipelineError with one sentence that names the file: one that is not as its manifest
     says, an offset that two of them have, a disk that refuses.
@@ -58,7 +59,7 @@ def _in_order(
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows without many small batches, such as small files and merging make."""
+    """Yield the same rows without many small batches, such as small files and merging make."""
     kept: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
@@ -72,7 +73,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """All rows of some batches, of one at least."""
+    """Return all rows of one or more batches."""
     if len(batches) == 1:
         return batches[0]
     (joined,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -80,7 +81,7 @@ def joined_rows(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def overlapping_runs(entries: Iterable[FileEntry]) -> Iterator[list[FileEntry]]:
-    """Files by first offset, parted where all before end before all behind begin."""
+    """Yield files by first offset, cut wherever all before end before all behind begin."""
     run: list[FileEntry] = []
     last_offset = -1
     for entry in sorted(entries, key=lambda entry: entry.first_offset):
@@ -94,7 +95,7 @@ def overlapping_runs(entries: Iterable[FileEntry]) -> Iterator[list[FileEntry]]:
 
 
 def lanes(entries: Iterable[FileEntry]) -> list[list[FileEntry]]:
-    """Files, given by first offset, in as few lanes as can be: in each they do not overlap."""
+    """Return files, given by first offset, in as few lanes as possible, without overlap in any."""
     found: list[list[FileEntry]] = []
     ends: list[tuple[int, int]] = []  # a heap: last offset, lane
     for entry in entries:
@@ -119,7 +120,7 @@ def _lane_rows(
 def _through_disk(
     sources: Sequence[Iterator[SourcedRows]], first_path: str
 ) -> Iterator[SourcedRows]:
-    """The merged rows of some sources, kept on the disk for the time being."""
+    """Yield the merged rows of some sources, kept on the disk meanwhile."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - read to its end by who merges it
     try:
         _write_rows(file, merged(sources))

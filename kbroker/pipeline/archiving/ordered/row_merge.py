@@ -1,8 +1,8 @@
-"""Several sources of rows, each by rising offset, become one.
+"""Merges several sources of rows, each by rising offset, into one.
 
-One piece of each source is in memory. What is at or below the lowest of the last offsets in these
-pieces is complete: it is put in order and given out, and the source that has come to the end of its
-piece takes the next one.
+One piece of each source is in memory. Everything up to the lowest of the last offsets in these
+pieces is complete: it is sorted and given out, and the source that has come to the end of its piece
+takes the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NONE = pa.RecordBatch.from_pylist([], ROW_SCHEMA)
 
 
 def merged(sources: Iterable[Iterator[SourcedRows]]) -> Iterator[pa.RecordBatch]:
-    """All rows of the sources by rising offset; PipelineError for one that two of them have."""
+    """Yield all rows of the sources by rising offset; PipelineError for one that two have."""
     heads = [_Head(source) for source in sources]
     while heads := [head for head in heads if not head.is_at_end]:
         if len(heads) == 1:
@@ -43,7 +43,7 @@ class _Head:
         self._advance()
 
     def take(self, last_offset: int) -> SourcedRows:
-        """Take the rows up to this offset out."""
+        """Take out the rows up to this offset."""
         count = int(np.searchsorted(self.offsets, last_offset, "right"))
         taken = self._name, self._rows.slice(0, count)
         if count == self._rows.num_rows:
@@ -53,7 +53,7 @@ class _Head:
         return taken
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Take all rows out."""
+        """Take out all rows."""
         while not self.is_at_end:
             yield self._rows
             self._advance()

@@ -1,1 +1,1 @@
-"""What Spark tasks do with the records of a batch, and what they say of it."""
+"""Spark tasks that write the records of a batch, and the facts they report."""

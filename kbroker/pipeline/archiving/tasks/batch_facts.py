@@ -1,4 +1,4 @@
-"""What the tasks of a batch said, put together: files to publish, rows and missing offsets. Pure.
+"""Joins what the tasks of a batch reported: files to publish, rows and missing offsets. Pure.
 
 Law: no fact is trusted alone. Parts of one partition must not overlap, all must be within the
 ranges of the batch, and what is missing follows from offsets, not from counts.
@@ -30,7 +30,7 @@ class PartitionFacts:
 
 @dataclass(slots=True)
 class BatchFacts:
-    """A whole batch."""
+    """The facts of a whole batch."""
 
     files: list[StagedFile] = field(default_factory=list)
     partitions: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
@@ -39,8 +39,8 @@ class BatchFacts:
 def assemble(
     facts: Iterable[tuple[Fact, bytes]], ranges: Mapping[TopicPartition, OffsetRange]
 ) -> BatchFacts:
-    """The facts of all tasks as one; PipelineError if a task gave up, or they contradict each
-    other.
+    """Join the facts of all tasks; PipelineError if one gave up, or if they contradict
+    each other.
     """
     batch = BatchFacts()
     parts: dict[TopicPartition, list[tuple[PartFact, bytes]]] = {}

@@ -1,9 +1,8 @@
-"""How the records of a batch are read and written, whatever the source: by the shortest way, and
-exactly.
+"""Reads and writes the records of a batch, whatever the source: by the fastest way, and exactly.
 
-Spark's Kafka connector fails at some records, and gives others without what a frame of its own has
-no room for. A batch that has such a record is read again without it, and so are all that follow in
-a run: who writes one of these writes more of them.
+Spark's Kafka connector fails at some records, and delivers others without what its frame has no
+room for. A batch that has such a record is read again without the connector, and so are all that
+follow in a run: whoever writes one such record writes more of them.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Facts = list[tuple[Fact, bytes]]
 
 
 class BatchTasks:
-    """Of one run, by the thread of its batches. Without a source the frame has all."""
+    """The tasks of a run, for the thread of its batches. Without a source the frame has all."""
 
     def __init__(self, source: KafkaSource | LogDirectorySource | None = None) -> None:
         self._source = source
@@ -32,7 +31,7 @@ class BatchTasks:
     def run(
         self, batch: Batch, schemas: Mapping[str, str], new_staging: Callable[[], str]
     ) -> Facts:
-        """Write the records of a batch; what the tasks said. Raises PipelineError."""
+        """Write the records of a batch; return what the tasks reported. Raises PipelineError."""
         try:
             return self._run(batch, schemas, new_staging)
         except PipelineError:
@@ -60,7 +59,7 @@ class BatchTasks:
         return _decoded(run_on_frame(frame, staging, schemas))
 
     def _by_connector(self, batch: Batch, staging: str, schemas: Mapping[str, str]) -> Facts | None:
-        """None if it has not got the records as they are."""
+        """Return None if the connector does not deliver the records as they are."""
         try:
             facts = _decoded(run_on_frame(batch.frame, staging, schemas))
         except Exception as error:

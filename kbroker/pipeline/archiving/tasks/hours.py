@@ -1,5 +1,5 @@
-"""The hour of a record's time: which folder it lives in. Hours are those of UTC, by the record's
-own time, so that a late record joins the hour it belongs to.
+"""The hour of a record's time, which is its folder. Hours are those of UTC, by the record's own
+time, so that a late record joins the hour it belongs to.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOURS_OF_CALENDAR = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH).days * 24 + 2
 
 
 def hour_indexes(timestamps: pa.Array) -> np.ndarray[Any, Any]:
-    """Hours since 1970 of timestamps in microseconds; NO_HOUR_INDEX for those that have none."""
+    """Return hours since 1970 of timestamps in microseconds; NO_HOUR_INDEX if there is none."""
     times_us = timestamps.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     hours = times_us // _HOUR_US
     return np.where((hours >= 0) & (hours < _HOURS_OF_CALENDAR), hours, NO_HOUR_INDEX)

@@ -1,9 +1,9 @@
-"""Values parsed as JSON into a struct column, for topics that have a schema.
+"""Parses values as JSON into a struct column, for topics that have a schema.
 
 A value that does not parse is null in the column `json`, with the reason in `rejected`; the record
 itself stays whole. Empty and missing values (tombstones) are null and not rejected. A topic keeps
-the schema it was first archived with: files of one topic that differ in their columns would be read
-wrongly later, and nobody would be told.
+the schema it was first archived with: if files of one topic differed in their columns they would be
+misread later, and nobody would notice.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ class JsonSchemas:
     default: str | None = None
 
     def of(self, topic: str) -> str | None:
-        """The schema of a topic."""
         return self.by_topic.get(topic, self.default)
 
     def checked(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
-        """Schemas of these topics; PipelineError if the archive has another one."""
+        """Return the schemas of these topics; PipelineError if the archive has another one."""
         found = {topic: schema for topic in topics if (schema := self.of(topic)) is not None}
         for topic in topics:
             if topic in known and known[topic] != found.get(topic):
@@ -44,15 +43,15 @@ class JsonSchemas:
 
 
 def parse_schemas(texts: Mapping[str | None, str]) -> JsonSchemas:
-    """Schemas from a person's texts by topic, None for all others. Raises PipelineError."""
+    """Parse a person's texts by topic, None for all others. Raises PipelineError."""
     parsed = {topic: parse_schema(text) for topic, text in texts.items()}
     by_topic = {topic: schema for topic, schema in parsed.items() if topic is not None}
     return JsonSchemas(by_topic, parsed.get(None))
 
 
 def parse_schema(text: str) -> str:
-    """A schema in Spark's JSON from a person's text: DDL (`id BIGINT, name STRING`), or the JSON
-    of a StructType. Needs a running session for DDL. Raises PipelineError.
+    """Return in Spark's JSON a schema that a person gave as DDL (`id BIGINT, name STRING`) or as
+    the JSON of a StructType. Needs a running session for DDL. Raises PipelineError.
     """
     from pyspark.sql.types import StructType
 
@@ -73,7 +72,7 @@ def parse_schema(text: str) -> str:
 
 
 def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
-    """The frame with one column for each schema, and which column is for which topic."""
+    """Return the frame with one column for each schema, and which column is for which topic."""
     if not schemas:
         return frame, {}
     from pyspark.sql import functions as f
@@ -92,7 +91,7 @@ def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, st
 
 
 def _parsed(schema: str) -> tuple[Any, Any]:
-    """The struct of a value, and whether there was a value that is none."""
+    """Return the struct of a value, and whether there was a value that does not parse."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructType
 

@@ -1,11 +1,12 @@
-"""What a Spark task does: records of one batch into Parquet files, one for each partition and hour.
+"""A Spark task that writes records of one batch into Parquet files, one for each partition and
+hour.
 
 The records of a task come by rising offset, so each file is in that order, and the file's name says
-its first and last. A file is on the disk before the task says so. What it says are facts: which
+its first and last. A file is on the disk before the task reports it. A task reports facts: which
 file, with which offsets, rows and checksum; and for every partition which offsets did not come.
 
-Written by pyarrow and not by Spark: no shuffle, names of our own, and the offsets known at the
-time of writing. Nothing here is published: a task that runs twice leaves files nobody names.
+pyarrow writes and not Spark: no shuffle, names of our own, and the offsets known at the time of
+writing. Nothing here is published: a task that runs twice leaves files nobody names.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from kbroker.pipeline.logdir.exact_columns import may_lack_names, unix_ms, with_
 
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024  # of records in memory, before encoding
 BUFFERED_BYTES: Final = 96 * 1024 * 1024  # of all open files of a task
-OPEN_FILES: Final = 48  # of a task; with late records of more hours a file ends early
+OPEN_FILES: Final = 48  # of a task; late records of more hours end a file early
 
 _REJECTED_COLUMNS = (*ARCHIVE_COLUMNS, "reason")
 # Which columns repeat: keys often do. A dictionary of values would cost time and save nothing.
@@ -43,8 +44,8 @@ _STATISTICS = ["topic", "partition", "offset", "timestamp", "timestampMs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOptions:
-    """What every task of a batch is told. `json_columns` names the column that holds the parsed
-    value of a topic; the column `rejected` says why a value was not parsed, null where it was.
+    """How every task of a batch writes. `json_columns` names the column that holds the parsed value
+    of a topic; the column `rejected` says why a value was not parsed, null if it was.
     """
 
     staging: str
@@ -54,7 +55,7 @@ class TaskOptions:
 def write_records(
     batches: Iterator[pa.RecordBatch], options: TaskOptions, attempt: str
 ) -> list[tuple[Fact, bytes]]:
-    """Write all records of a task, and say what was written. Trouble of the disk is a fact too:
+    """Write all records of a task, and report what was written. Trouble of the disk is a fact too:
     another attempt would have it again.
     """
     writer = _TaskWriter(options, attempt)
@@ -63,7 +64,7 @@ def write_records(
             writer.add(batch)
         return writer.finish()
     except OSError as error:
-        # pyarrow puts a sentence of its own where Python has the system's.
+        # pyarrow has a sentence of its own in place of the system's.
         reason = "" if error.errno else str(error)
         trouble = StorageError(options.staging, "write", error.errno or 0, reason)
         archive = options.staging.partition(f"/{STAGING}/")[0]
@@ -84,7 +85,7 @@ class _LostNamesError(Exception):
 
 @dataclass(slots=True)
 class _Part:
-    """What a task has seen of a partition."""
+    """A partition as a task has seen it."""
 
     first_offset: int
     last_offset: int
@@ -227,7 +228,7 @@ class _HourFile:
         self._times_ms = (min(known[0], low), max(known[1], high))
 
     def flush(self) -> None:
-        """Write what is kept as one row group."""
+        """Write the kept records as one row group."""
         if self._buffer:
             table = pa.Table.from_batches(self._buffer, self._schema)
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -235,7 +236,7 @@ class _HourFile:
             self.buffered_bytes = 0
 
     def close(self) -> FileFact:
-        """End the file, and bring it to the disk."""
+        """End the file, and sync it."""
         self.flush()
         self._writer.close()
         size_bytes = sync_file(self._path)
@@ -261,7 +262,7 @@ class _HourFile:
 
 
 def open_parquet(path: str, schema: pa.Schema) -> pq.ParquetWriter:
-    """A new file with the codec and encodings of archives."""
+    """Open a new file with the codec and encodings of archives."""
     names = set(schema.names)
     nested = {"headers.list.element.key": "headers"}
     return pq.ParquetWriter(
@@ -277,7 +278,7 @@ def open_parquet(path: str, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 def sync_file(path: str) -> int:
-    """Bring a closed file to the disk; its size in bytes."""
+    """Sync a closed file; return its size in bytes."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

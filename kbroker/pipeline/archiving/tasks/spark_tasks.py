@@ -1,8 +1,8 @@
-"""How the tasks of a batch get their records: from Spark's frame, or from log directories at once.
+"""Gives the tasks of a batch their records: from Spark's frame, or directly from log directories.
 
-Records of a topic come out of the JVM, a few hundred at a time. Segments are decoded in Python as
-they are; through Spark's data source they would go into the JVM and out again, so tasks over
-directories read them without that way, where no column is to be parsed by Spark.
+Records of a topic come out of the JVM, a few hundred at a time. Segments are decoded in Python;
+through Spark's data source they would go into the JVM and out again, so tasks over directories read
+them directly, unless Spark has to parse a column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FactRow = tuple[str, bytes]  # a fact as text, and gaps
 
 
 def run_on_frame(frame: Any, staging: str, schemas: Mapping[str, str]) -> list[FactRow]:
-    """Write the records of a frame; what the tasks said."""
+    """Write the records of a frame; return what the tasks reported."""
     conf = frame.sparkSession.conf  # the query's own
     if conf.get(_ROWS_AT_ONCE) == _SPARKS_ROWS_AT_ONCE:
         conf.set(_ROWS_AT_ONCE, _OUR_ROWS_AT_ONCE)
@@ -45,7 +45,7 @@ def run_on_frame(frame: Any, staging: str, schemas: Mapping[str, str]) -> list[F
 def run_on_directories(
     spark: Any, source: LogDirectorySource, ranges: Ranges, staging: str
 ) -> list[FactRow]:
-    """Write the records of these ranges; what the tasks said."""
+    """Write the records of these ranges; return what the tasks reported."""
     reading, splits = source.splits(ranges)
     if not splits:
         return []
@@ -72,7 +72,7 @@ class _SplitsTask:
 
 
 def _write_batches(options: TaskOptions) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of records in, one of facts out."""
+    """Return the function for `mapInArrow`: batches of records in, one of facts out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_process()
@@ -82,7 +82,7 @@ def _write_batches(options: TaskOptions) -> Callable[[Iterator[Any]], Iterator[A
 
 
 def facts_batch(facts: list[tuple[Fact, bytes]]) -> pa.RecordBatch:
-    """Facts as rows of `FACT_SCHEMA`."""
+    """Return facts as rows of `FACT_SCHEMA`."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array([_text(fact) for fact, _ in facts], pa.string()),
@@ -97,7 +97,7 @@ def _text(fact: Fact) -> str:
 
 
 def _attempt() -> str:
-    """Another one for each task and each of its attempts."""
+    """Return a new name for each task and each of its attempts."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""What a task says of its work: values that travel from the workers to the driver as text. Pure."""
+"""The facts that a task reports, which travel from workers to the driver as text. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FileFact(msgspec.Struct, frozen=True, tag="file"):
 
 
 class PartFact(msgspec.Struct, frozen=True, tag="part"):
-    """What a task saw of a partition; the gaps travel beside it, as pairs of int64: start, end."""
+    """A task's part of a partition; its gaps travel beside it, as pairs of int64: start, end."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class PartFact(msgspec.Struct, frozen=True, tag="part"):
 
 
 class TroubleFact(msgspec.Struct, frozen=True, tag="trouble"):
-    """Why the task gave up; `may_be_exact`: not with records that are read exactly."""
+    """The reason why a task gave up; `may_be_exact`: exact reading would not have it."""
 
     sentence: str
     may_be_exact: bool = False
@@ -40,5 +40,4 @@ _FACTS: Final[msgspec.json.Decoder[Fact]] = msgspec.json.Decoder(Fact)
 
 
 def decode_fact(text: str) -> Fact:
-    """A fact from its row."""
     return _FACTS.decode(text)

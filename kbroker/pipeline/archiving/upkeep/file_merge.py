@@ -1,6 +1,6 @@
-"""Small files of one partition and hour become one, with the same records in the same order.
+"""Merges small files of one partition and hour into one, with the same records in the same order.
 
-Read and written by pyarrow in this process, a row group at a time: merging needs neither Spark nor
+pyarrow reads and writes in this process, a row group at a time: merging needs neither Spark nor
 memory for a whole file. Law: a file is checked against its manifest before it is merged, so that a
 flipped bit never gets a new checksum; and its rows rise, or no reader would take the merged file.
 """

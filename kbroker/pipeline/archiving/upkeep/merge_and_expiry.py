@@ -1,4 +1,4 @@
-"""Merging and expiry of an archive, as a whole. Without Spark."""
+"""Merges and expires the files of a whole archive. Without Spark."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kbroker.pipeline.archiving.tasks.hours import hour_name
 from kbroker.pipeline.archiving.upkeep.file_merge import merge_files
 from kbroker.pipeline.archiving.upkeep.upkeep_plan import expired_files, expiry_holes, merge_groups
 
-GRACE_MS: Final = 3_600_000  # readers have so long for files that left the archive
+GRACE_MS: Final = 3_600_000  # how long readers may still use files that left the archive
 _JOB: Final = "upkeep"  # one at a time
 _HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class MergeReport:
-    """What a merge did."""
+    """The outcome of a merge."""
 
     files_before: int
     files_after: int
@@ -35,7 +35,7 @@ def merge_small_files(
     now_ms: Callable[[], int] = system_ms,
 ) -> MergeReport:
     """Merge hours that ended `older_than_ms` ago; raises PipelineError."""
-    read_archive(path)  # a directory that is not an archive does not become one
+    read_archive(path)  # else a directory that is not an archive would become one
     with ArchiveWriter(path, _JOB, now_ms=now_ms) as writer:
         deleted = writer.delete_removed(GRACE_MS)
         before = hour_name((now_ms() - older_than_ms) // _HOUR_MS)
@@ -53,8 +53,8 @@ def expire_files(
     is_dry_run: bool = False,
     now_ms: Callable[[], int] = system_ms,
 ) -> list[FileEntry]:
-    """Let files go whose records are all older than `keep_ms`; they are deleted by a later run.
-    Answers which; raises PipelineError.
+    """Remove files whose records are all older than `keep_ms` from the archive; a later run deletes
+    them. Return them; raises PipelineError.
     """
     gone = expired_files(read_archive(path).files.values(), now_ms() - keep_ms, topics)
     if is_dry_run:

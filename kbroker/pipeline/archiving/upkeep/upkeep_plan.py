@@ -1,4 +1,4 @@
-"""Which files of an archive are merged, and which have had their time. Pure."""
+"""Chooses which files of an archive are merged, and which are expired. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from itertools import groupby
 
 from kbroker.pipeline.archiving.manifests.manifest import EXPIRED, NO_HOUR, FileEntry, HoleEntry
 
-_LARGE_ENOUGH = 0.75  # of the target: such a file is left as it is
+_LARGE_ENOUGH = 0.75  # of the target: such a file is not merged
 
 
 def merge_groups(
     entries: Iterable[FileEntry], target_bytes: int, before_hour: str, topics: Collection[str] = ()
 ) -> list[tuple[FileEntry, ...]]:
-    """Small files that become one: neighbours of the same partition and hour, two or more, up to
-    about `target_bytes` together. Hours from `before_hour` on (as manifests spell them) are left
-    alone: they still grow. Files without an hour are merged whenever there are some.
+    """Return groups of small files that become one: neighbours of the same partition and hour, two
+    or more, up to about `target_bytes` together. Hours from `before_hour` on (as manifests spell
+    them) are left alone: they still grow. Files without an hour are merged whenever there are some.
     """
     groups: list[tuple[FileEntry, ...]] = []
     chosen = [
@@ -52,7 +52,7 @@ def _neighbours(entries: list[FileEntry], target_bytes: int) -> list[tuple[FileE
 def expired_files(
     entries: Iterable[FileEntry], before_ms: int, topics: Collection[str] = ()
 ) -> list[FileEntry]:
-    """Files whose records are all older than `before_ms`. Records without a time do not age."""
+    """Return files with no record newer than `before_ms`. Records without a time do not age."""
     return [
         entry
         for entry in entries
@@ -63,7 +63,7 @@ def expired_files(
 
 
 def expiry_holes(entries: Iterable[FileEntry]) -> tuple[HoleEntry, ...]:
-    """Return the holes that stand for the records the archive gave up."""
+    """Return the holes that stand for the records of expired files."""
     return tuple(
         HoleEntry(
             topic=entry.topic,

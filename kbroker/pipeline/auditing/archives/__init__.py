@@ -1,1 +1,1 @@
-"""An archive by itself: manifests, files, and what they hold together."""
+"""An archive by itself: manifests, files, and how they fit together."""

@@ -1,5 +1,5 @@
-"""Whether the files of an archive hold every offset that it deals with, each once, but for the
-holes that its manifests tell of. Values in, findings out.
+"""Checks whether the files of an archive hold every offset that it covers, each once, except for
+the holes that its manifests name. Values in, findings out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CheckedPartition:
 def check_partition(
     state: ArchiveState, partition: TopicPartition, files: Sequence[FileResult]
 ) -> CheckedPartition:
-    """Hold the rows of all files of a partition against ranges and holes."""
+    """Compare the rows of all files of a partition with its ranges and holes."""
     findings = Findings()
     known = [result for result in files if result.runs is not None]
     lost = [result.entry for result in files if result.runs is None]
@@ -52,7 +52,7 @@ def _span(entry: FileEntry) -> OffsetRuns:
 
 
 def _doubled(path: str, files: Sequence[FileResult], findings: Findings) -> None:
-    """Offsets that two files hold. Files of hours interleave, so their runs are compared."""
+    """Report offsets that two files hold. Files of hours interleave, so their runs are compared."""
     triples = []
     for number, result in enumerate(files):
         assert result.runs is not None
@@ -89,7 +89,6 @@ class _Coverage:
         self._held = united((offsets.runs, offsets.unknown))
 
     def run(self) -> None:
-        """Look at every stretch."""
         absent = 0
         for stretch in self._offsets.stretches:
             for start, end in self._held.missing(stretch.start_offset, stretch.end_offset):
@@ -99,7 +98,7 @@ class _Coverage:
         self._told_holes(absent)
 
     def _missing(self, start: int, end: int) -> None:
-        """Offsets that no file holds; each has to be in a hole that was reported."""
+        """Report offsets that no file holds; each has to be in a hole that was reported."""
         at = start
         for first, after in self._excused:
             if after <= at or first >= end:
@@ -133,7 +132,7 @@ class _Coverage:
         return None
 
     def _told_holes(self, absent: int) -> None:
-        """Holes whose offsets are there after all, and holes without a reason."""
+        """Report holes whose offsets are there after all, and holes without a reason."""
         for hole in self._holes:
             length = hole.last_offset - hole.first_offset + 1
             if hole.missing == length:
@@ -155,7 +154,7 @@ class _Coverage:
 
 
 def _missing_of(holes: Iterable[HoleEntry]) -> int:
-    """Offsets in holes; two that tell of the same exact offsets count once."""
+    """Return how many offsets are in holes; two that name the same exact offsets count once."""
     exact = joined(
         (hole.first_offset, hole.last_offset + 1)
         for hole in holes

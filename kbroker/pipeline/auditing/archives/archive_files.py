@@ -1,4 +1,4 @@
-"""The check of one file of an archive against what its manifest says: a task, values in and out."""
+"""Checks one file of an archive against its manifest: a task, values in and out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FileTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileResult:
-    """What was seen; `runs` None: its rows cannot be read."""
+    """The outcome of one file's check; `runs` None: its rows cannot be read."""
 
     entry: FileEntry
     findings: Sequence[Finding]

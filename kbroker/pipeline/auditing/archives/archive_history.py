@@ -1,6 +1,6 @@
-"""The manifests of an archive, read one after the other with an eye for what is wrong with them.
+"""Reads the manifests of an archive, one after the other, and finds what is wrong with them.
 
-Readers stop at the first manifest that they cannot read; an audit goes on, and reports the rest by
+Readers stop at the first manifest that they cannot read; an audit goes on, and judges the rest by
 what the others say.
 """
 
@@ -41,20 +41,20 @@ _LEFT_OUT = (AuditCode.MANIFEST_DAMAGED, AuditCode.MANIFEST_MISSING, AuditCode.M
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """What the manifests say, and what is wrong with them."""
+    """The state by the manifests, and the findings about them."""
 
     state: ArchiveState
     findings: Findings
 
 
 def read_archive(path: str) -> ReadArchive:
-    """The manifests of an archive. Raises PipelineError if there is no archive at all."""
+    """Read the manifests of an archive. Raises PipelineError if there is no archive at all."""
     findings = Findings()
     return ReadArchive(read_history(path, findings), findings)
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:
-    """Join what all intact manifests say. PipelineError if there is no archive at all."""
+    """Join what all intact manifests say. Raises PipelineError if there is no archive at all."""
     disk = RealFileSystem()
     if not disk.exists(path):
         raise PipelineError(f"{path} does not exist", ExitCode.USAGE)
@@ -74,7 +74,7 @@ def read_history(path: str, findings: Findings) -> ArchiveState:
 
 
 def foreign_files(state: ArchiveState, findings: Findings) -> None:
-    """Tell of files that no manifest names; a run that was killed leaves some."""
+    """Report files that no manifest names; a run that was killed leaves some."""
     known = state.files.keys() | state.waiting.keys()
     for kind in _KINDS:
         for name in _files_below(state.path, kind):
@@ -84,7 +84,7 @@ def foreign_files(state: ArchiveState, findings: Findings) -> None:
 
 
 def named_now(state: ArchiveState) -> Collection[str]:
-    """The files of the archive now: a run may have merged or removed some meanwhile."""
+    """Return the files of the archive now: a run may have merged or removed some meanwhile."""
     return read_history(state.path, Findings()).files.keys()
 
 
@@ -97,12 +97,11 @@ class _History:
         self._is_whole = True
 
     def missing(self, number: int) -> None:
-        """There are manifests before and after it, or none before."""
+        """Report a manifest that is missing between others or before all."""
         path = manifest_path(self._path, number - 1)
         self._say(AuditCode.MANIFEST_MISSING, path, "is missing, and there are later ones")
 
     def manifest(self, number: int) -> None:
-        """Take a manifest in."""
         path = manifest_path(self._path, number)
         try:
             manifest = read_manifest(self._path, number, self._disk)
@@ -129,7 +128,7 @@ class _History:
                 self._say(AuditCode.MANIFEST_ADDS, path, f"adds {entry.path}, which was there")
 
     def snapshot(self, number: int) -> None:
-        """Hold a snapshot against the state that the manifests lead to."""
+        """Compare a snapshot with the state that the manifests lead to."""
         path = snapshot_path(self._path, number)
         try:
             snapshot = msgspec.json.decode(unseal(self._disk.read_bytes(path)), type=Snapshot)
@@ -167,7 +166,7 @@ def _archive_id(path: str, findings: Findings) -> str | None:
 
 
 def _refuse(error: PipelineError) -> None:
-    """Raise it where nothing is wrong with the file: nothing can be said of this archive here."""
+    """Raise an error if nothing is wrong with the file: this archive cannot be judged here."""
     cause = error.__cause__
     if isinstance(cause, OtherLayoutError):
         raise error
@@ -206,7 +205,7 @@ def _numbers(path: str, *, is_snapshot: bool) -> Iterator[int]:
 
 
 def _files_below(root: str, folder: str) -> Iterator[str]:
-    """Paths of files below a folder of the archive, in order."""
+    """Yield paths of files below a folder of the archive, in order."""
     disk = RealFileSystem()
     if not disk.exists(f"{root}/{folder}"):
         return

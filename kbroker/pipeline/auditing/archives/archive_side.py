@@ -1,4 +1,4 @@
-"""The archive of an audit: its files as tasks, and what all of them hold together."""
+"""The archive's side of an audit: its files as tasks, and how everything fits together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kbroker.pipeline.spark_job.spread import Spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedArchive:
-    """All that was seen of it."""
+    """Everything that was seen of the archive."""
 
     state: ArchiveState
     findings: Sequence[AuditFinding]
@@ -34,7 +34,7 @@ class CheckedArchive:
 
 
 def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -> CheckedArchive:
-    """Check the files, and what they and the manifests hold together."""
+    """Check the files, and how they and the manifests fit together."""
     state, path = archive.state, archive.state.path
     foreign = Findings()
     foreign_files(state, foreign)
@@ -80,7 +80,7 @@ def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -
 
 
 def _without_gone(state: ArchiveState, results: Sequence[FileResult]) -> list[FileResult]:
-    """Without files that are missing because a run has just taken them out of the archive."""
+    """Leave out files that are missing because a run has just taken them out of the archive."""
     missing = {
         result.entry.path
         for result in results

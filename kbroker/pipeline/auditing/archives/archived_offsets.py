@@ -23,11 +23,10 @@ class OffsetRuns:
 
     @property
     def count(self) -> int:
-        """How many offsets."""
         return int((self.ends - self.starts).sum())
 
     def before(self, offsets: Int64s) -> Int64s:
-        """How many offsets of these are below each of `offsets`."""
+        """Return how many offsets of these are below each of `offsets`."""
         if not len(self.starts):
             return np.zeros(len(offsets), np.int64)
         passed = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.ends - self.starts)))
@@ -37,12 +36,12 @@ class OffsetRuns:
         return np.where(slot < 0, 0, passed[at] + inside)
 
     def within(self, start: int, end: int) -> int:
-        """How many offsets of these are in [start, end)."""
+        """Return how many offsets of these are in [start, end)."""
         low, high = self.before(np.array([start, max(start, end)], np.int64))
         return int(high - low)
 
     def first_within(self, start: int, end: int) -> int | None:
-        """The first of these in [start, end)."""
+        """Return the first of these in [start, end), None if there is none."""
         slot = int(np.searchsorted(self.ends, start, "right"))
         if slot == len(self.starts):
             return None
@@ -50,7 +49,7 @@ class OffsetRuns:
         return first if first < end else None
 
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The runs of [start, end) that these leave out."""
+        """Return the runs of [start, end) that these leave out."""
         if start >= end:
             return []
         low = int(np.searchsorted(self.ends, start, "right"))
@@ -64,7 +63,7 @@ class OffsetRuns:
 
 
 def runs_of(offsets: Int64s) -> OffsetRuns:
-    """Runs of sorted offsets, each there once."""
+    """Return the runs of sorted offsets without doubles."""
     if not len(offsets):
         return OffsetRuns(np.empty(0, np.int64), np.empty(0, np.int64))
     cuts = np.flatnonzero(np.diff(offsets) != 1)
@@ -74,7 +73,7 @@ def runs_of(offsets: Int64s) -> OffsetRuns:
 
 
 def united(parts: Iterable[OffsetRuns]) -> OffsetRuns:
-    """All offsets of some parts; one that several have is there once."""
+    """Return all offsets of some parts; one that several have is there once."""
     known = list(parts)
     starts = np.concatenate([part.starts for part in known] or [np.empty(0, np.int64)])
     ends = np.concatenate([part.ends for part in known] or [np.empty(0, np.int64)])
@@ -90,15 +89,14 @@ def united(parts: Iterable[OffsetRuns]) -> OffsetRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedOffsets:
-    """What an archive holds of one partition, and what it says of the rest."""
+    """The offsets that an archive holds of one partition, and what it says of the rest."""
 
     path: str  # of the archive
     runs: OffsetRuns
-    unknown: OffsetRuns  # what files hold that cannot be read
+    unknown: OffsetRuns  # in files that cannot be read
     stretches: tuple[Stretch, ...]  # what was archived
     holes: tuple[HoleEntry, ...]
 
     @property
     def end_offset(self) -> int:
-        """Where the archive ends."""
         return self.stretches[-1].end_offset if self.stretches else 0

@@ -21,7 +21,7 @@ from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenLog:
-    """A partition directory: its offsets, and what its data directory calls committed."""
+    """A partition directory: its offsets, and the end that its data directory calls committed."""
 
     path: str
     range: OffsetRange
@@ -40,7 +40,7 @@ class OtherSides:
 def check_cluster(
     before: ClusterOffsets, after: ClusterOffsets, others: OtherSides
 ) -> list[AuditFinding]:
-    """All that does not fit."""
+    """Return everything that does not fit."""
     check = _ClusterCheck(before, after, others)
     return [*check.logs(), *check.archive(), *check.absent(), *check.groups()]
 
@@ -52,7 +52,7 @@ class _ClusterCheck:
         self._others = others
 
     def logs(self) -> Iterator[AuditFinding]:
-        """The directories' offsets."""
+        """Compare the offsets of the directories."""
         for place, log in sorted((self._others.logs or {}).items()):
             before, after = self._before.partitions.get(place), self._after.partitions.get(place)
             if place not in self._after.partitions:
@@ -74,7 +74,7 @@ class _ClusterCheck:
         return self._say(code, place, what, after.end, severity=Severity.INFO, advice=advice)
 
     def archive(self) -> Iterator[AuditFinding]:
-        """The archive's offsets."""
+        """Compare the offsets of the archive."""
         for place, archived in sorted((self._others.archive or {}).items()):
             after = self._after.partitions.get(place)
             if place not in self._after.partitions:
@@ -90,7 +90,7 @@ class _ClusterCheck:
                 yield self._say(AuditCode.ARCHIVE_OVERTAKEN, place, what, archived.end)
 
     def absent(self) -> Iterator[AuditFinding]:
-        """Topics that other sides do not have."""
+        """Report topics that other sides do not have."""
         wanted = self._others.topics
         known = {place.topic for place in self._after.partitions}
         for topic in sorted(set(wanted) - known):
@@ -113,9 +113,11 @@ class _ClusterCheck:
                 yield self._say(code, place, what, found.start, severity=severity, advice=advice)
 
     def groups(self) -> Iterator[AuditFinding]:
-        """Offsets of groups beyond the ends; groups were asked first, so no lag is negative."""
+        """Report group offsets beyond the ends; they were asked for first, so no lag is
+        negative.
+        """
         for name, group in sorted(self._before.groups.items()):
-            if name.startswith(OF_JOBS):  # they note how far a job is, not what was read here
+            if name.startswith(OF_JOBS):  # offsets of a job's progress, not of what was read here
                 continue
             for place, committed in sorted(_committed(group.committed.items())):
                 end = self._after.partitions.get(place)

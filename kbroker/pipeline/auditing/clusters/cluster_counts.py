@@ -1,5 +1,5 @@
-"""How many records a cluster serves in each window, counted by reading all of them through Spark's
-Kafka source; and whether its logs hold as many.
+"""Counts how many records a cluster serves in each window, by reading all of them through Spark's
+Kafka source, and checks whether its logs hold as many.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_f
 def count_cluster(
     spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
 ) -> dict[TopicPartition, Windows]:
-    """Records of these offsets by partition and window, aborted ones too. Raises PipelineError."""
+    """Count these records, aborted ones too, by partition and window. Raises PipelineError."""
     found: dict[TopicPartition, Windows] = {place: {} for place in ranges}
     if not ranges:
         return found
@@ -63,7 +63,7 @@ def _counted(frame: Any, window_ms: int) -> list[Any]:
 
 
 def check_counts(sides: PartitionSides) -> Iterator[AuditFinding]:
-    """Hold the counts of a cluster against those of a log that has exactly its offsets."""
+    """Compare the counts of a cluster with those of a log that has exactly its offsets."""
     if sides.cluster_windows is None:
         return
     for log in sides.logs:

@@ -1,4 +1,4 @@
-"""Where partitions of a cluster begin and end, and where its groups stand: questions only."""
+"""Asks where partitions of a cluster begin and end, and where its groups stand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClusterOffsets:
 
 
 def read_cluster(bootstrap: str, topics: Sequence[str] | None) -> ClusterOffsets:
-    """Ask for topics, or all that are there. Raises PipelineError if nothing answers."""
+    """Ask about topics, or all that exist. Raises PipelineError if nothing answers."""
     with cluster_links(bootstrap) as links:
         names = [group.group_id for group in listed_groups(links)]
         groups = {name: read_group(links, name) for name in names}

@@ -1,1 +1,1 @@
-"""A log and its archive against each other."""
+"""A log and its archive compared with each other."""

@@ -2,7 +2,7 @@
 
 A task reads one segment and the rows of the archive for its offsets, piece by piece, as columns:
 where the columns are equal nothing more is done; where they are not, the record is named. Which
-offsets are there at all is not looked at here: headers tell that, see `offsets_compared`.
+offsets are there at all is not checked here: headers show that, see `offsets_compared`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ContentsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentsResult:
-    """What differs, and how many records were compared."""
+    """The differences, and how many records were compared."""
 
     topic_partition: TopicPartition
     findings: Sequence[Finding]
@@ -56,7 +56,7 @@ class ContentsResult:
 
 
 def compare_contents(task: ContentsTask) -> ContentsResult:
-    """Compare one segment. What cannot be read is reported elsewhere."""
+    """Compare one segment. Unreadable parts are reported elsewhere."""
     begun_s = time.process_time()
     findings = Findings()
     comparison = _Comparison(task, findings)
@@ -87,7 +87,7 @@ def compare_contents(task: ContentsTask) -> ContentsResult:
 
 
 def _left_out(_damage: DamagedBatchError) -> None:
-    """The walk over the log reports it."""
+    """Ignore damage: the walk over the log reports it."""
 
 
 class _Comparison:
@@ -152,7 +152,7 @@ class _Comparison:
 
 
 def _part(table: pa.Table, low: int, high: int) -> pa.Table:
-    """The rows from offset `low` to `high`; all where they are not in order."""
+    """Return the rows from offset `low` to `high`; all if they are not in order."""
     offsets = table.column("offset").to_numpy()
     if (np.diff(offsets) <= 0).any():
         return table

@@ -1,6 +1,4 @@
-"""The offsets of a log by its batch headers, as columns: enough to compare an archive with it
-without opening a batch.
-"""
+"""The offsets of a log by its batch headers, as columns: no batch has to be opened."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ class BatchGatherer:
         self._numbers = array("q")
 
     def batch(self, header: BatchHeader) -> None:
-        """An intact batch."""
+        """Take in the header of an intact batch."""
         flags = 0
         if header.attributes & CONTROL_BIT and header.magic == MAGIC:
             flags |= CONTROL
@@ -49,6 +47,6 @@ class BatchGatherer:
         self._numbers.extend((header.base_offset, header.last_offset, header.record_count, flags))
 
     def batches(self) -> LogBatches:
-        """All that was gathered."""
+        """Return what was gathered so far."""
         table = np.frombuffer(self._numbers, np.int64).reshape(-1, 4)
         return LogBatches(*(np.ascontiguousarray(table[:, column]) for column in range(4)))

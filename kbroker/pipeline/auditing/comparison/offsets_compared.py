@@ -50,7 +50,7 @@ class ComparedLog:
 
 
 def compare_offsets(log: ComparedLog, archived: ArchivedOffsets, findings: Findings) -> None:
-    """Tell what one of the two lacks."""
+    """Report what one of the two lacks."""
     comparison = _Comparison(log, archived, findings)
     comparison.edges()
     for stretch in archived.stretches:
@@ -73,7 +73,7 @@ class _Comparison:
             self._fill_opaque()
 
     def _fill_opaque(self) -> None:
-        """A wrapper of an old format begins where the one before ends, unless it was compacted."""
+        """Let an old wrapper begin where the one before ends, unless the log was compacted."""
         before = np.concatenate((np.array([self._log.start_offset - 1]), self._last[:-1]))
         first = np.minimum(before + 1, self._base)
         self._base = np.where(self._is_opaque, first, self._base)
@@ -82,7 +82,7 @@ class _Comparison:
         self._count = np.where(self._is_opaque, full, self._count)
 
     def edges(self) -> None:
-        """Where the two begin and end."""
+        """Compare where the two begin and end."""
         log, archived = self._log, self._archived
         beyond = archived.runs.within(log.end_offset, 2**62)
         if beyond:
@@ -136,9 +136,7 @@ class _Comparison:
         self._say(AuditCode.ARCHIVE_LOST, self._place, what, start)
 
     def extra(self) -> None:
-        """Report records of the archive, between the ends of the log, that are in no batch of
-        records.
-        """
+        """Report archived records between the ends of the log that are in no batch of records."""
         for at in np.flatnonzero(self._is_control).tolist():
             first = self._archived.runs.first_within(int(self._base[at]), int(self._last[at]) + 1)
             if first is not None:
@@ -163,7 +161,7 @@ class _Comparison:
 def _explained(
     holes: Sequence[HoleEntry], start: int, end: int
 ) -> Iterator[tuple[int, int, HoleEntry | None]]:
-    """The parts of [start, end) with the hole that each is in."""
+    """Yield the parts of [start, end) with the hole that each is in."""
     at = start
     for hole in sorted(holes, key=lambda each: each.first_offset):
         if hole.last_offset < at or hole.first_offset >= end:

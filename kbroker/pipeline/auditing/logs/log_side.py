@@ -1,4 +1,4 @@
-"""The directories of an audit: which partitions are there, and what all tasks over them found."""
+"""The directories' side of an audit: which partitions there are, and what tasks found in them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.spread import Spread
 
-SPLIT_BYTES = 512 * 1024 * 1024  # of a partition whose bytes are one task's
+SPLIT_BYTES = 512 * 1024 * 1024  # up to this size the bytes of a partition are one task
 
 
 def plan_logs(request: AuditRequest) -> tuple[list[LogTask], list[AuditFinding]]:
-    """A task for each partition, the largest first, and what is wrong with the directories
-    themselves. Raises PipelineError for a path that is none of a log's.
+    """Return a task for each partition, the largest first, and findings about the directories
+    themselves. Raises PipelineError for a path that is not a log directory.
     """
     paths = [_path(directory) for directory in request.directories]
     findings = Findings()
@@ -103,7 +103,7 @@ def findings_of(results: Iterable[LogResult]) -> list[AuditFinding]:
 
 
 def other_topics(results: Iterable[LogResult], archived: Mapping[str, str]) -> list[AuditFinding]:
-    """Topics that only have the name of one that was archived; `archived` are its topic ids."""
+    """Report topics that only have the name of an archived one; `archived` are topic ids."""
     found = []
     for result in results:
         topic_id, place = result.checked.topic_id, result.task.topic_partition
@@ -117,7 +117,7 @@ def other_topics(results: Iterable[LogResult], archived: Mapping[str, str]) -> l
 
 
 def side_of(result: LogResult) -> LogSide:
-    """For the report."""
+    """Return a partition's row for the report."""
     checked = result.checked
     start, end = checked.start_offset, checked.end_offset
     return LogSide(
@@ -158,7 +158,7 @@ def _task(
     try:
         base_offsets, size = segments_of(partition.path)
     except StorageError:
-        base_offsets, size = (), 0  # the task meets it, and reports it
+        base_offsets, size = (), 0  # the task reports the trouble
     return [
         LogTask(
             data_directory=parent,
@@ -183,7 +183,7 @@ def _broken(contents: Iterable[ContentResult]) -> dict[str, frozenset[int]]:
 
 
 def _joined(result: LogResult, contents: Iterable[ContentResult]) -> LogResult:
-    """The walk over a log with what was seen inside of its segments."""
+    """Join the walk over a log with what was seen inside of its segments."""
     windows: list[Windows] = [result.windows]
     findings: list[Finding] = list(result.findings)
     cpu_s = result.cpu_s

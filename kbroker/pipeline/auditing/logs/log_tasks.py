@@ -1,8 +1,8 @@
 """The check of log directories as tasks that can run anywhere: values in, values out.
 
 A partition is one task: it walks over the headers of its log in order. The bytes of a large one,
-CRCs and records, are looked at in tasks of their own, some segments each; the walk is then told
-which batches are broken.
+CRCs and records, are checked in tasks of their own, some segments each; the walk then gets the list
+of broken batches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WRITE_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTask:
-    """One partition directory."""
+    """One partition directory to check."""
 
     data_directory: str
     name: str
@@ -50,11 +50,10 @@ class LogTask:
 
     @property
     def path(self) -> str:
-        """The directory."""
         return f"{self.data_directory}/{self.name}"
 
     def options(self, watcher: _Watcher | None = None) -> CheckOptions:
-        """How to check."""
+        """Return how to check the directory."""
         options = CheckOptions(
             is_deep=self.is_deep and self.broken is None,
             now_ms=self.now_ms,
@@ -76,7 +75,7 @@ class ContentTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogResult:
-    """What was seen in a partition directory."""
+    """The outcome of a partition directory's check."""
 
     task: LogTask
     checked: CheckedLog
@@ -88,7 +87,7 @@ class LogResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentResult:
-    """What was seen in some segments."""
+    """The outcome of some segments' check."""
 
     path: str  # of the partition's directory
     findings: Sequence[Finding]
@@ -99,7 +98,7 @@ class ContentResult:
 
 @dataclass(slots=True)
 class _Watcher:
-    """Counts, and gathers headers where an archive is to be checked against them."""
+    """Counts, and gathers headers if an archive is to be checked against them."""
 
     task: LogTask
     counter: WindowCounter = field(init=False)
@@ -109,12 +108,11 @@ class _Watcher:
         self.begin()
 
     def begin(self) -> None:
-        """Everything again."""
         self.counter = WindowCounter(self.task.window_ms, by_record=self.task.is_deep)
         self.gatherer = BatchGatherer() if self.task.archived is not None else None
 
     def batch(self, header: BatchHeader) -> None:
-        """An intact batch."""
+        """Take in an intact batch."""
         self.counter.batch(header)
         if self.gatherer is not None:
             self.gatherer.batch(header)
@@ -153,7 +151,7 @@ def check_log(task: LogTask) -> LogResult:
 
 
 def check_segments(task: ContentTask) -> ContentResult:
-    """Look at the bytes of some segments. One that went meanwhile is left to the walk."""
+    """Check the bytes of some segments. One that is gone meanwhile is left to the walk."""
     begun_s = time.process_time()
     findings = Findings()
     broken: dict[str, frozenset[int]] = {}
@@ -168,7 +166,7 @@ def check_segments(task: ContentTask) -> ContentResult:
         try:
             broken[path] = _check_segment(segment, task.log.view, options, findings)
         except StorageError:
-            continue  # the walk meets it too, and reports it
+            continue  # the walk reports it
         windows.append(watcher.counter.windows)
     return ContentResult(
         path=task.log.path,
@@ -191,7 +189,7 @@ def _check_segment(
 
 
 def content_tasks(task: LogTask, split_bytes: int) -> list[ContentTask]:
-    """Tasks of about `split_bytes` for a log that is larger than that; none for others."""
+    """Return tasks of about `split_bytes` for a log that is larger than that; none for others."""
     if task.size_bytes <= split_bytes or len(task.base_offsets) < 2:
         return []
     groups: list[list[int]] = [[]]
@@ -206,7 +204,7 @@ def content_tasks(task: LogTask, split_bytes: int) -> list[ContentTask]:
 
 
 def segments_of(path: str) -> tuple[tuple[int, ...], int]:
-    """Base offsets and size in bytes of the segments in a directory. Raises StorageError."""
+    """Return base offsets and size in bytes of the segments in a directory. Raises StorageError."""
     file_system = RealFileSystem()
     base_offsets = sort_files(file_system.list(path)).base_offsets
     size = 0

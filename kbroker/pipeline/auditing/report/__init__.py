@@ -1,1 +1,1 @@
-"""What a person is given: page, plots, tables, and what each code means."""
+"""The report for a person: page, plots and tables."""

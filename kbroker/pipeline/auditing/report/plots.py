@@ -1,5 +1,5 @@
-"""The pictures of a report, as SVG to stand in a page: records per window, and which offsets each
-side covers. The same report always gives the same bytes.
+"""The plots of a report, as SVG for a page: records per window, and which offsets each side covers.
+The same report always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _INK, _FAINT = "#3c4652", "#d9dee4"
 _BARS = 120
 _PARTITIONS = 40
 _TICKS = 8
-_LAST_MS = 253_402_300_799_000  # of the year 9999, which is as far as dates go
+_LAST_MS = 253_402_300_799_000  # of the year 9999, the last that dates have
 
 
 def records_per_window(report: AuditReport) -> str | None:
-    """Bars of records by time and topic, and what the archive has beside them; None: no record."""
+    """Draw bars of records by time and topic, and the archive's beside them; None: no record."""
     by_topic = _counts(report)
     starts = sorted({start for counts in by_topic.values() for start in counts if start >= 0})
     if not starts:
@@ -60,7 +60,7 @@ def records_per_window(report: AuditReport) -> str | None:
     axes.set_ylabel("records")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", color=_FAINT, linewidth=0.7)
-    handles, labels = zip(*legend, strict=True)  # named here: it passes by labels with a first "_"
+    handles, labels = zip(*legend, strict=True)  # else labels that begin with "_" are skipped
     axes.legend(
         handles, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8
     )
@@ -68,8 +68,8 @@ def records_per_window(report: AuditReport) -> str | None:
 
 
 def offsets_covered(report: AuditReport) -> str | None:
-    """A row for each partition: the offsets that log, archive and cluster have, and where errors
-    are. Every row has its own scale; partitions with findings come first.
+    """Draw a row for each partition: the offsets that log, archive and cluster have, and where
+    errors are. Every row has its own scale; partitions with findings come first.
     """
     ordered = sorted(
         report.partitions, key=lambda each: (-each.errors, -each.warnings, _span(each))
@@ -149,7 +149,7 @@ def _error_offsets(report: AuditReport) -> dict[TopicPartition, list[int]]:
 
 
 def _counts(report: AuditReport) -> dict[str, Counter[int]]:
-    """Records by topic and start of the window, from the first side that has the partition."""
+    """Return records by topic and window start, from the first side that has the partition."""
     found: dict[str, Counter[int]] = {}
     for sides in report.partitions:
         counts = found.setdefault(sides.topic_partition.topic, Counter())
@@ -167,7 +167,7 @@ def _windows(sides: PartitionSides) -> Windows:
 
 
 def _bins(starts: Sequence[int]) -> list[Sequence[int]]:
-    """Windows with records, so many to a bar that the bars fit."""
+    """Return windows with records, so many to a bar that the bars fit."""
     size = -(-len(starts) // _BARS)
     return [starts[at : at + size] for at in range(0, len(starts), size)]
 
@@ -185,7 +185,7 @@ def _stack(
 
 
 def _archive_line(axes: Any, bins: Sequence[Sequence[int]], report: AuditReport) -> Any:
-    """Draw what the archive has of partitions that a log has too; None if it has nothing."""
+    """Draw the archive's counts of partitions that a log has too; None if it has nothing."""
     counts: Counter[int] = Counter()
     for sides in report.partitions:
         if sides.logs and sides.archive is not None:

@@ -20,7 +20,7 @@ _MEGABYTE = 1_000_000
 
 
 def write_page(report: AuditReport, path: str) -> None:
-    """Write the page in place of one that is there. Raises PipelineError."""
+    """Write the page, over an earlier one. Raises PipelineError."""
     page = render_page(report)
     temporary = Path(f"{path}.tmp")
     try:
@@ -34,7 +34,7 @@ def write_page(report: AuditReport, path: str) -> None:
 
 
 def render_page(report: AuditReport) -> str:
-    """The page."""
+    """Return the page as HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -60,7 +60,7 @@ def render_page(report: AuditReport) -> str:
 
 
 def verdict(report: AuditReport) -> str:
-    """The outcome in a few words."""
+    """Return the outcome in a few words."""
     errors, warnings = report.count(Severity.ERROR), report.count(Severity.WARNING)
     if errors:
         return f"Data is at risk: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}"
@@ -115,7 +115,7 @@ def _finding(each: AuditFinding) -> dict[str, object]:
 
 
 def _columns(report: AuditReport) -> list[tuple[str, tuple[str, ...]]]:
-    """Head and fields of the columns that say something here; two fields are a range."""
+    """Return head and fields of the columns that say something here; two fields are a range."""
     request = report.request
     columns: list[tuple[str, tuple[str, ...]]] = [
         ("Errors", ("errors",)),

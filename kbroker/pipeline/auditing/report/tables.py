@@ -1,4 +1,4 @@
-"""Findings and counts as Parquet tables, for those who go on with them in Spark."""
+"""Findings and counts as Parquet tables, for further work in Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COUNTS: Final = pa.schema(
 
 
 def write_tables(report: AuditReport, directory: str) -> list[str]:
-    """Write both tables, in place of those that are there; their paths. Raises PipelineError."""
+    """Write both tables, over earlier ones; return their paths. Raises PipelineError."""
     tables = {
         FINDINGS_FILE: _table([each.row() for each in report.findings], _FINDINGS),
         COUNTS_FILE: _table(window_rows(report), _COUNTS),

@@ -1,4 +1,4 @@
-"""A restore into a data directory, from the driver's side: its tasks, and what is told."""
+"""A restore into a data directory, on the driver's side: its tasks and its warnings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LogWish:
     """How logs are written."""
 
     compression: int = NONE
-    bytes_per_s: float = 0.0  # of all tasks together; 0: as fast as it goes
+    bytes_per_s: float = 0.0  # of all tasks together; 0: unlimited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class LogRestore:
     how: LogWish
 
     def tasks(self, board: str, at_once: int) -> list[LogTask]:
-        """One for each log that was noted, the largest first; `at_once` of them share the rate."""
+        """Return a task for each noted log, the largest first; `at_once` of them share the rate."""
         by_source = {plan.source: plan for plan in self.plans}
         sharing = max(min(at_once, len(by_source)), 1)
         found = [

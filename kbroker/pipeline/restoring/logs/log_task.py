@@ -1,7 +1,7 @@
-"""What a task of a restore into a data directory does, in this process or a worker's: one log.
+"""A task of a restore into a data directory, in this process or a worker's: one log.
 
-Law: the log is whole, cleanly left and on the disk before its directory says so; a run that goes on
-asks that file first.
+Law: the log is whole, cleanly closed and on the disk before its directory says so; a run that goes
+on asks that file first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOBODY: Final = logging.NullHandler()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTask:
-    """All that a worker has to know. `bytes_per_s` 0: as fast as it goes."""
+    """Everything that a worker has to know. `bytes_per_s` 0: unlimited."""
 
     archive: str
     plan: PartitionPlan
@@ -55,14 +55,12 @@ class _Whole(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _StoppedError(Exception):
-    """A person has asked the restore to end."""
+    """A person has asked the restore to stop."""
 
 
 def restore_log(task: LogTask, file_system: FileSystem | None = None) -> TaskResult:
-    """Write what is not there yet. Trouble is a result: Spark would try it again, and say it in
-    Java's words.
-    """
-    # What a log says of its disk is for those who run a broker: lower retention, start it again.
+    """Write what is missing. Trouble becomes a result: Spark would retry it, in Java's words."""
+    # A log's own advice about its disk is for operators of brokers: lower retention, restart.
     logging.getLogger("kbroker.log").addHandler(_NOBODY)
     try:
         return _restored(task, file_system or RealFileSystem())
@@ -103,8 +101,8 @@ def _restored(task: LogTask, file_system: FileSystem) -> TaskResult:
 
 
 def _paced(task: LogTask, board: TaskBoard, start_offset: int) -> Iterator[pa.RecordBatch]:
-    """The rows to write. _StoppedError if no more are to be written: the log shall not end as if
-    there were none.
+    """Yield the rows to write. Raises _StoppedError if no more are to be written: the log must not
+    end as if there were none.
     """
     pace = Pace(task.bytes_per_s, lambda: not board.is_stopped)
     given = 0

@@ -1,12 +1,12 @@
-"""Rows of partitions into the logs of a data directory, with the offsets and times that they had.
+"""Writes rows of partitions into the logs of a data directory, with their offsets and times.
 
-Batches go the way on which a follower appends what its leader sent. So segments, indexes, leader
-epochs and checkpoints are what a broker leaves that was stopped cleanly.
+Batches are appended as a follower appends what its leader sent. So segments, indexes, leader epochs
+and checkpoints are those of a broker that was stopped cleanly.
 
 Law: each batch begins where the one before ends. Offsets without a record belong to the batch
-before them, as compaction leaves it: so recovery finds every hole that a power loss made, and a run
-that was killed is continued where the log ends. Only a directory whose logs are whole on the disk
-says that it was left cleanly.
+before them, as compaction leaves them: so recovery finds every hole that a power loss made, and a
+run that was killed is continued where the log ends. Only a directory whose logs are whole on the
+disk is marked as cleanly stopped.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ FLUSH_BYTES: Final = 128 * 1024 * 1024  # after a kill no more than this has to 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDirectory:
-    """The directory to write, and whose it will be."""
+    """The directory to write, and the broker and cluster it will belong to."""
 
     path: str
     cluster_id: str
     broker_id: int
-    topic_config: Callable[[str], TopicConfig]  # the settings of a topic
+    topic_config: Callable[[str], TopicConfig]  # settings by topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +69,11 @@ class WrittenLog:
 class LogWriting:
     """A data directory that is held and written to; a context manager, owned by one thread.
 
-    It is left cleanly stopped, or, where the `with` ends in an error, as a kill leaves it.
+    It is left cleanly stopped or, if the `with` ends in an error, as a kill leaves it.
     """
 
     def __init__(self, directory: WrittenDirectory, file_system: FileSystem | None = None) -> None:
-        """Hold the directory and open its logs. PipelineError if that cannot be."""
+        """Hold the directory and open its logs. Raises PipelineError if that fails."""
         self._directory = directory
         self._file_system = file_system or RealFileSystem()
         defaults = KafkaConfig().log
@@ -100,8 +100,8 @@ class LogWriting:
             self._logs.release()
 
     def open(self, written: WrittenLog) -> PartitionWriting:
-        """The log of a partition, to be written from its `next_offset` on. PipelineError if it
-        holds other offsets than those to be written, or those of a later epoch.
+        """Return the log of a partition, to be written from its `next_offset` on. Raises
+        PipelineError if it holds other offsets than those to be written, or those of a later epoch.
         """
         partition = written.partition
         with _sentences(self._directory.path):
@@ -124,16 +124,16 @@ class LogWriting:
         return PartitionWriting(log, written, self._note_progress)
 
     def _begin(self, log: Log, start_offset: int) -> None:
-        """Let an empty log start there, and no power loss take its first segment alone."""
+        """Let an empty log start there; keep a power loss from taking its first segment alone."""
         if log.log_start_offset != start_offset:
             log.truncate_fully_and_start_at(start_offset)
             for name in self._file_system.list(log.directory):
-                if name.endswith(DELETED_SUFFIX):  # nobody stays to remove them after their delay
+                if name.endswith(DELETED_SUFFIX):  # no broker stays to remove them after a delay
                     self._file_system.unlink(f"{log.directory}/{name}")
         self._file_system.sync_directory(log.directory)
 
     def _note_progress(self) -> None:
-        """All logs that were synced need no recovery up to there."""
+        """Write recovery points: logs that were synced need no recovery up to there."""
         self._logs.checkpoint_recovery_points()
 
     def _stop(self) -> None:
@@ -156,22 +156,22 @@ class PartitionWriting:
         self._form = BatchForm.of(log.config, written.leader_epoch, written.codec)
         self._note_progress = note_progress
         self._unsynced_bytes = 0
-        self.rows = 0  # that were written so far
+        self.rows = 0  # written so far
 
     def count_rows(self) -> int:
-        """How many records the log has. Reads the headers of all batches."""
+        """Return how many records the log has. Reads the headers of all batches."""
         with _sentences(self._log.directory):
             headers = [each.records.headers() for each in self._log.segments]
             return sum(header.record_count for some in headers for _, header in some)
 
     @property
     def next_offset(self) -> int:
-        """Where the log ends: rows from here on are wanted."""
+        """The end of the log: rows from here on are wanted."""
         return self._log.log_end_offset
 
     def write(self, rows: Iterable[pa.RecordBatch]) -> None:
-        """Write rows from `next_offset` on, by rising offset, and let the log end where it is to
-        end. PipelineError with one sentence.
+        """Write rows from `next_offset` on, by rising offset, up to the log's end offset. Raises
+        PipelineError with one sentence.
         """
         with _sentences(self._log.directory):
             held: RowBatch | None = None  # until it is known where the next one begins
@@ -226,7 +226,7 @@ def _now_ms() -> int:
 
 @contextmanager
 def _sentences(path: str) -> Iterator[None]:
-    """Say what the log and the disk refuse in a sentence for a person."""
+    """Turn what the log and the disk refuse into a sentence for a person."""
     try:
         yield
     except LogDirectoryError as error:

@@ -1,7 +1,7 @@
-"""What a restore into a data directory has to make, settled when it begins and noted there: whose
-directory it will be, its topics, and the offsets of each log. Draws ids, and is else pure.
+"""The plan of a restore into a data directory, settled when it begins and noted there: the
+directory's broker and cluster, its topics, and the offsets of each log. Draws ids; otherwise pure.
 
-Law: a run that goes on takes all of this from the note. So an archive that grows meanwhile, or that
+Law: a run that goes on takes all of this from the note. So an archive that grows meanwhile, or
 loses files, changes neither ids nor where logs begin and end.
 """
 
@@ -40,7 +40,7 @@ class NotedLog(msgspec.Struct, frozen=True, kw_only=True):
     start_offset: int
     end_offset: int
     leader_epoch: int
-    expired: int | None = None  # records the archive had given up; None: noted before these were
+    expired: int | None = None  # records the archive had given up; None in notes of old versions
 
     @property
     def source(self) -> TopicPartition:
@@ -55,37 +55,37 @@ class NotedTopic(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: UUID
     partitions: int
     settings: dict[str, str]
-    is_known: bool  # the settings it had are
+    is_known: bool  # the archive knows its settings
     logs: tuple[NotedLog, ...]
 
     @property
     def leader_epochs(self) -> tuple[int, ...]:
-        """For each partition the epoch that it goes on with: above those of its records."""
+        """Return for each partition the epoch that it goes on with: above those of its records."""
         known = {log.partition: log.leader_epoch + 1 for log in self.logs}
         return tuple(known.get(number, 0) for number in range(self.partitions))
 
     def config(self) -> TopicConfig:
-        """Its settings over those of a broker without any."""
+        """Return its settings over the defaults of a broker."""
         return TopicConfig.from_overrides(KafkaConfig(), self.settings)
 
 
 class RestoreNote(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is to be made. `command` goes on with it."""
+    """Everything that is to be made. `command` resumes the restore."""
 
     job_id: str
     command: str
     topics: tuple[NotedTopic, ...]
 
     def logs(self) -> Iterator[tuple[NotedTopic, NotedLog, TopicPartition]]:
-        """Each log with its topic, and what it will be called."""
+        """Yield each log with its topic and its target partition."""
         for topic in self.topics:
             for log in topic.logs:
                 yield topic, log, TopicPartition(topic.name, log.partition)
 
 
 def cluster_id_of(job_id: str) -> str:
-    """The id of the cluster to which the directory of a restore belongs, in Kafka's form: so it is
-    known by its meta.properties for the work of this job.
+    """Return the id of the cluster that the directory of a restore belongs to, in Kafka's form: its
+    meta.properties then mark the directory as the work of this job.
     """
     return format_uuid(UUID(job_id)).replace("-", "_")
 
@@ -93,9 +93,9 @@ def cluster_id_of(job_id: str) -> str:
 def noted_topics(
     state: ArchiveState, plans: Sequence[PartitionPlan], wished: Mapping[str, str]
 ) -> tuple[NotedTopic, ...]:
-    """The topics of a plan; settings that were `wished` win over those in the archive.
+    """Return the topics of a plan; settings that were `wished` override those in the archive.
 
-    Raises PipelineError for what cannot be made.
+    Raises PipelineError for a topic that cannot be made.
     """
     by_target: dict[str, list[PartitionPlan]] = {}
     for plan in plans:
@@ -104,8 +104,8 @@ def noted_topics(
 
 
 def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
-    """PipelineError if an archive ends before a log that it is to make: an older copy of it was
-    put back.
+    """Raise PipelineError if an archive ends before a log that it is to make: an older copy of the
+    archive was put back.
     """
     for _, log, _ in note.logs():
         end_offset = state.end_offset(log.source)
@@ -121,7 +121,7 @@ def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
 
 
 def expired_since(state: ArchiveState, note: RestoreNote) -> Iterator[str]:
-    """Yield a sentence on each log of which the archive has given up records since it was noted."""
+    """Yield a sentence on each log whose archive has given up records since it was noted."""
     for _, log, _ in note.logs():
         now = _expired(state, log.source, log.end_offset)
         if log.expired is not None and now > log.expired:
@@ -156,14 +156,14 @@ def _topic(
 
 
 def _topic_id(state: ArchiveState, source: str, name: str) -> UUID:
-    """The one it had; a topic of another name is another topic."""
+    """Return the id that the topic had; a topic of another name is another topic."""
     known = state.topic_ids.get(source)
     return UUID(known) if known is not None and name == source else uuid4()
 
 
 def _log(state: ArchiveState, source: TopicPartition) -> NotedLog:
-    """Where the archived log begins and ends, whichever of its records are wanted: no offset is
-    given out a second time.
+    """Return where the archived log begins and ends, whichever of its records are wanted: no offset
+    is given out a second time.
     """
     end_offset = state.ranges[source][-1].end_offset
     firsts = [entry.first_offset for entry in state.entries(source)]

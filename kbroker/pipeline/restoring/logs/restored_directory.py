@@ -1,14 +1,14 @@
-"""The data directory that a restore makes: whose it is, what lies in it meanwhile, and how it
-becomes whole.
+"""The data directory that a restore makes: its owner, its contents meanwhile, and how it becomes
+complete.
 
     DIR/kbroker-restore/restore.json             what is to be made; see `restore_note`
                         <topic>-<partition>/     one log, as a data directory of its own: so several
                                                  processes write at once, each its logs
     DIR/<topic>-<partition>/                     at the end; with checkpoints, meta.properties, tree
 
-Law: while the folder is there, no broker starts over the directory (`unfinished_restore`). It goes
-when all else is there and on the disk, and its note before the rest of it: a run that is killed
-while it removes the folder finds that nothing else is left to do.
+Law: while the folder is there, no broker starts over the directory (`unfinished_restore`). It is
+removed when all else is there and on the disk, its note first: a run that is killed while it
+removes the folder finds that nothing else is left to do.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ class Stage(Enum):
 
 
 class RestoredDirectory:
-    """One directory; what refuses is a PipelineError with a sentence."""
+    """One directory; refusals are PipelineErrors with a sentence."""
 
     def __init__(self, path: str, file_system: FileSystem | None = None) -> None:
-        """`path` is absolute."""
+        """Take the directory in `path`, an absolute path."""
         self.path = path
         self._folder = f"{path}/{RESTORE_FOLDER}"
         self._file_system = file_system or RealFileSystem()
 
     def staging(self, target: TopicPartition) -> str:
-        """The data directory in which the log of a partition grows."""
+        """Return the data directory in which the log of a partition grows."""
         return f"{self._folder}/{target}"
 
     def stage(self, job_id: str | None) -> Stage:
-        """How far this job is; None: one that has not begun anywhere. PipelineError if the
-        directory is somebody else's.
+        """Return how far this job is; None: a job that has not begun anywhere. Raises PipelineError
+        if the directory belongs to something else.
         """
         with self._sentences():
             note = self._read_note()
@@ -92,7 +92,7 @@ class RestoredDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep brokers and other restores away; the directory is made where it is missing."""
+        """Keep brokers and other restores away; makes the directory if it is missing."""
         with self._sentences():
             self._file_system.make_directory(self.path)
             lock = self._file_system.lock(f"{self.path}/{LOCK_FILE}")
@@ -119,9 +119,9 @@ class RestoredDirectory:
         return note
 
     def finish(self, note: RestoreNote, write_tree: Callable[[str], None]) -> None:
-        """All logs are written: make the directory that of a broker that was stopped cleanly.
+        """Turn the directory, all logs written, into that of a cleanly stopped broker.
 
-        `write_tree` writes the files with its metadata into a directory that is empty.
+        `write_tree` writes the metadata files into an empty directory.
         """
         ends = {target: log.end_offset for _, log, target in note.logs()}
         with self._sentences():
@@ -174,7 +174,7 @@ class RestoredDirectory:
             ) from error
 
     def _others(self) -> list[str]:
-        """Names in the directory that are not of a restore that has just begun."""
+        """List names in the directory that are not of a restore that has just begun."""
         if not self._file_system.exists(self.path):
             return []
         return [name for name in self._file_system.list(self.path) if name not in _OF_NOBODY]

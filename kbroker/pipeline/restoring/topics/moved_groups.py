@@ -1,7 +1,7 @@
-"""Groups of an archive go on in the target: at the record that they would have read next.
+"""Lets groups of an archive go on in the target, at the record that they would have read next.
 
-Law: a group is never set back, nor while it has members. A place that was moved never lies behind a
-record that the group had still to read, be it one that was restored or one that was there before.
+Law: a group is never set back, nor moved while it has members. A moved place never lies behind a
+record that the group had still to read, restored or there before.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _NOWHERE: Mapping[TopicPartition, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedGroup:
-    """What came of one group: how many of its offsets are set now, or why none is."""
+    """The outcome for one group: how many of its offsets are set now, or why none is."""
 
     name: str
     partitions: int = 0
     changed: int = 0  # of these, how many were not set before
     refusal: str | None = None
-    has_members: bool = False  # which is why it was refused
+    has_members: bool = False  # the reason of the refusal
 
 
 def places(
     groups: GroupOffsets, plans: Sequence[PartitionPlan], runs: Runs
 ) -> dict[str, dict[TopicPartition, int | None]]:
-    """Where groups go on, by partition of the target; None if nothing was written into it.
+    """Return where groups go on, by partition of the target; None if nothing was written into it.
     `runs` are those of each target.
     """
     targets = {plan.source: plan.target for plan in plans}
@@ -58,9 +58,9 @@ def places(
 def move_groups(
     links: ClusterLinks, wanted: Mapping[str, Mapping[TopicPartition, int | None]], runs: Runs
 ) -> list[MovedGroup]:
-    """Let groups of the target go on there, each as far as it is not; a partition into which
-    nothing was written is read from its start. `runs` are those of each target. Raises ClientError
-    if the cluster is away.
+    """Move groups of the target to their places, each as far as it is not there; a partition into
+    which nothing was written is read from its start. `runs` are those of each target. Raises
+    ClientError if the cluster is away.
     """
     firsts = {target: found[0].target_offset for target, found in runs.items() if found}
     empty = {place for each in wanted.values() for place, offset in each.items() if offset is None}

@@ -1,8 +1,8 @@
-"""The offset map of one partition: a file that a restore adds to, a line before each commit.
+"""The offset map of one partition: a file to which a restore adds a line before each commit.
 
 Law: the line of a transaction is on the disk before the transaction is committed, and the number of
-the last one that counts is committed with it. So a line without its transaction is dropped by the
-next run, and no transaction lacks its line.
+the last line that counts is committed with it. So the next run drops a line without its
+transaction, and no transaction lacks its line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 220  # of a topic's name in that of a file: a disk takes 255 bytes
 
 
 class MapLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one transaction wrote."""
+    """The records that one transaction wrote."""
 
     number: int  # of the transaction, from 1 on
     next_offset: int  # of the source: where the next transaction begins
@@ -33,7 +33,7 @@ class MapLine(msgspec.Struct, frozen=True, kw_only=True):
 
 class OffsetMap:
     """Owned by the task that writes the partition; others may read the file. Raises PipelineError
-    if the disk refuses, or the file is not what a restore wrote.
+    if the disk refuses, or if the file is not what a restore wrote.
     """
 
     def __init__(self, directory: str | Path, partition: TopicPartition) -> None:
@@ -44,35 +44,35 @@ class OffsetMap:
         self.path = Path(directory) / f"{topic}-{number}.jsonl"
 
     def lines(self, last_number: int | None = None) -> list[MapLine]:
-        """The lines up to a transaction, or all."""
+        """Return the lines up to a transaction, or all."""
         found = [line for line, _ in self._read()]
         return [line for line in found if last_number is None or line.number <= last_number]
 
     def committed(self, number: int) -> list[MapLine]:
-        """The lines of so many transactions. PipelineError if some are not there."""
+        """Return the lines of so many transactions. Raises PipelineError if some are missing."""
         found = self.lines(number)
         if len(found) != number:
             raise self._lacking(len(found), number)
         return found
 
     def runs(self, last_number: int | None = None) -> list[OffsetRun]:
-        """As `lines`, the runs of all."""
+        """Return the runs of all lines up to a transaction."""
         return [run for line in self.lines(last_number) for run in line.runs]
 
     def last(self) -> MapLine | None:
-        """The newest line, of a transaction that may not be committed."""
+        """Return the newest line, of a transaction that may not be committed."""
         lines = self.lines()
         return lines[-1] if lines else None
 
-    def go_on_after(self, number: int, *, is_told: bool = True) -> None:
-        """Drop the line of a transaction that was not committed: the one above `number`.
-        `is_told`: by the target, and not by this map alone.
+    def go_on_after(self, number: int, *, is_confirmed: bool = True) -> None:
+        """Drop the line above `number`, of a transaction that was not committed. `is_confirmed`:
+        the target named the number, not this map alone.
         """
         read = self._read()
         kept = [end for line, end in read if line.number <= number]
         if len(kept) != number:
             raise self._lacking(len(kept), number)
-        if len(read) > number + int(is_told):
+        if len(read) > number + int(is_confirmed):
             raise PipelineError(
                 f"{self.path} has {len(read)} transactions, and the target knows of {number}: it "
                 "has forgotten how far the restore was (offsets.retention.minutes), or was put "
@@ -105,7 +105,7 @@ class OffsetMap:
             raise self._refused(error) from error
 
     def _read(self) -> list[tuple[MapLine, int]]:
-        """Lines with the positions of their ends. The last one may be torn: it is left out."""
+        """Return lines with the positions of their ends, without a torn one at the end."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:

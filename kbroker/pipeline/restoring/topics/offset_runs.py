@@ -1,5 +1,5 @@
-"""Where records went that got other offsets: stretches of records that follow each other in the
-source as well as in the target. Pure.
+"""Where records went that got other offsets: runs of records that follow each other in the source
+as well as in the target. Pure.
 
 Law: runs are in the order of both sides, and no offset is in two of them.
 """
@@ -13,7 +13,7 @@ import msgspec
 
 
 class OffsetRun(msgspec.Struct, frozen=True, array_like=True):
-    """So many records, with offsets that follow each other on both sides."""
+    """A number of records with consecutive offsets on both sides."""
 
     source_offset: int  # of the first
     target_offset: int

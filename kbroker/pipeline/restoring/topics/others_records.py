@@ -1,4 +1,4 @@
-"""What others have written into a partition beside a restore.
+"""Finds records that others have written into a partition beside a restore.
 
 Functions raise ClientError, KafkaError and OSError.
 """
@@ -15,7 +15,7 @@ from kbroker.pipeline.restoring.topics.offset_runs import OffsetRun
 def check_before(
     links: ClusterLinks, view: TopicView, target: TopicPartition, first_offset: int
 ) -> None:
-    """PipelineError if there are records before the first one that a restore commits."""
+    """Raise PipelineError if there are records before the first one that a restore commits."""
     start = links.offsets(view, [target.partition], EARLIEST)[target.partition]
     if start < first_offset and has_records(links, view, target, start, first_offset):
         raise PipelineError(
@@ -28,7 +28,7 @@ def check_before(
 def check_end(
     links: ClusterLinks, view: TopicView, target: TopicPartition, last_run: OffsetRun
 ) -> None:
-    """PipelineError if a partition goes on behind the last transaction of a restore."""
+    """Raise PipelineError if a partition goes on behind the last transaction of a restore."""
     own_end = last_run.target_offset + last_run.records + 1  # behind the transaction's marker
     end_offset = links.offsets(view, [target.partition], LATEST)[target.partition]
     if end_offset > own_end:
@@ -43,8 +43,8 @@ def check_end(
 def has_records(
     links: ClusterLinks, view: TopicView, place: TopicPartition, start: int, end: int
 ) -> bool:
-    """Whether there are records from `start` to `end`, exclusive, or may be: markers and aborted
-    ones do not count, those of open transactions do.
+    """Return whether there are, or may be, records from `start` to `end`, exclusive: markers and
+    aborted ones do not count, those of open transactions do.
     """
     number = place.partition
     if links.offsets(view, [number], LATEST, only_committed=True)[number] < end:
@@ -53,5 +53,5 @@ def has_records(
     records = RecordFetcher(links, [view], course, lambda _: None).batches()
     is_there = next(records, None) is not None
     for link in links.busy():
-        links.lose(link)  # it would still answer for what follows
+        links.lose(link)  # else its late answer would be taken for the next one
     return is_there

@@ -1,9 +1,9 @@
-"""What a restore keeps beside its offset maps: into which topics it writes, and how far the runs
-came that reached the end.
+"""The files that a restore keeps beside its offset maps: the topics it writes into, and how far
+runs came that reached the end.
 
-Law: a topic is noted, with its id, before the first record is written into it, so that what is in
-it later may be the restore's own. Where a run has reached the end, the target may forget how far
-it was.
+Law: a topic is noted, with its id, before the first record is written into it, so that its later
+content may be the restore's own. Once a run has reached the end, the target may forget how far it
+was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FILE = "kbroker-restore.json"
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, UUID] = {}  # of the target, with their ids
-    transactions: dict[str, int] = {}  # partition -> how many, where a run has reached the end
+    transactions: dict[str, int] = {}  # partition -> how many, once a run has reached the end
 
 
 class RestoreCheckpoint:
@@ -40,18 +40,18 @@ class RestoreCheckpoint:
         self._path = Path(directory) / _FILE
 
     def topics(self) -> dict[str, UUID]:
-        """The topics that this restore writes into, with their ids (ZERO_UUID: not told)."""
+        """Return the topics that this restore writes into, with their ids (ZERO_UUID: unknown)."""
         return self._read().topics
 
     def claim(self, topics: Mapping[str, UUID]) -> None:
-        """These too, from now on."""
+        """Note further topics before they are written."""
         content = self._read()
         both = dict(sorted({**topics, **content.topics}.items()))
         self._write(msgspec.structs.replace(content, topics=both))
 
     def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
-        """Where in the source a run goes on that follows one which has reached the end, with the
-        number of the last transaction by then, as the group has it; NOTHING where none has.
+        """Return where in the source to go on after a run that has reached the end, with the number
+        of its last transaction, as the group has it; NOTHING if there was no transaction. Raises
         PipelineError if the offset map lacks some of them.
         """
         transactions = self._read().transactions
@@ -63,7 +63,7 @@ class RestoreCheckpoint:
         return found
 
     def note_end(self, partitions: list[TopicPartition]) -> None:
-        """A run has written all there is for these."""
+        """Note that everything for these partitions is written."""
         content = self._read()
         ends = {str(each): OffsetMap(self.maps, each).last() for each in partitions}
         numbers = {name: line.number for name, line in ends.items() if line is not None}

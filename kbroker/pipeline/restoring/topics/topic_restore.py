@@ -1,8 +1,8 @@
-"""A restore into the topics of a cluster, from the driver's side: what it refuses, the topics it
-needs, the tasks it spreads, and what is left behind.
+"""A restore into the topics of a cluster, on the driver's side: what it refuses, the topics it
+needs, the tasks it spreads, and what stays.
 
-Law: records are written only into topics that the checkpoint names by their ids, and it names those
-that were empty, as those are that this restore makes, or that it was told to write into.
+Law: records are written only into topics whose ids are in the checkpoint: those that were empty,
+such as those that this restore makes, and those that the user allowed by `appends`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEEPING = ("retention.ms", "cleanup.policy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTargets:
-    """How topics are written. `settings` win over those that the archive has of a topic."""
+    """How topics are written. `settings` override those that the archive has of a topic."""
 
     bootstrap: str
     appends: bool = False  # into topics that have records
@@ -46,12 +46,12 @@ class TopicTargets:
     replication_factor: int = -1  # of new topics; -1: the cluster's
     compression: int = NONE
     moves_groups: bool = True  # lets those of the archive go on where they were
-    bytes_per_s: float = 0.0  # of all tasks together; 0: as fast as it goes
+    bytes_per_s: float = 0.0  # of all tasks together; 0: unlimited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingTopic:
-    """A topic as it was where it was archived, as far as the archive knows."""
+    """A topic as it was when it was archived, as far as the archive knows."""
 
     name: str
     partitions: int
@@ -77,7 +77,7 @@ class TopicRestore:
         self._checkpoint = checkpoint
 
     def prepare(self, links: ClusterLinks) -> list[MissingTopic]:
-        """The topics that are to be made before it runs.
+        """Return the topics that are to be made before it runs.
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
@@ -95,7 +95,7 @@ class TopicRestore:
 
     def claim_topics(self, links: ClusterLinks) -> None:
         """Take the topics for this restore, now that all are there. Raises PipelineError if one
-        cannot hold the records as they are, and as `prepare`.
+        cannot hold the records as they are, and the errors of `prepare`.
         """
         found: dict[str, UUID] = {}
         for name, plans in self._by_topic().items():
@@ -113,7 +113,7 @@ class TopicRestore:
         self._checkpoint.claim(found)
 
     def warnings(self, links: ClusterLinks, now_ms: int) -> list[str]:
-        """List what a person should know of the topics before they are written. Raises as
+        """List what a person should know of the topics beforehand. Raises the errors of
         `prepare`.
         """
         configs = {
@@ -128,7 +128,7 @@ class TopicRestore:
         ]
 
     def tasks(self, job_id: str, at_once: int) -> list[TopicTask]:
-        """The largest partition first; `at_once` of them share the rate."""
+        """Return the tasks, the largest partition first; `at_once` of them share the rate."""
         ordered = sorted(self._plans, key=lambda plan: -plan.size_bytes)
         sharing = max(min(at_once, len(ordered)), 1)
         reached = self._checkpoint.reached(plan.target for plan in ordered)
@@ -153,7 +153,7 @@ class TopicRestore:
         ]
 
     def end(self, links: ClusterLinks, job_id: str) -> None:
-        """All is written: the target need not remember how far the restore was."""
+        """Drop the group's place, as everything is written and the target need not remember it."""
         self._checkpoint.note_end([plan.target for plan in self._plans])
         with suppress(ClientError, KafkaError, OSError):  # else the group expires
             delete_group(links, _group(job_id))
@@ -205,7 +205,7 @@ def _check_times(links: ClusterLinks, topics: Iterable[str]) -> None:
 def _settings_of(
     links: ClusterLinks, topics: Iterable[str], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """Those of each topic, of which who may write into one need not be let see any."""
+    """Return the settings of each topic; a topic whose settings may not be read is missing."""
     resources = [Resource(ResourceType.TOPIC, name) for name in topics]
     return {
         resource.name: {each.name: each.value for each in settings if each.value is not None}

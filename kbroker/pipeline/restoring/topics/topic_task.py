@@ -1,4 +1,4 @@
-"""What a task of a restore into topics does, in this process or a worker's: one partition."""
+"""A task of a restore into topics, in this process or a worker's: one partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kbroker.pipeline.restoring.wanted_rows import wanted_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTask:
-    """All that a worker has to know. `bytes_per_s` 0: as fast as it goes."""
+    """Everything that a worker has to know. `bytes_per_s` 0: unlimited."""
 
     archive: str
     plan: PartitionPlan
@@ -41,9 +41,7 @@ class TopicTask:
 
 
 def restore_partition(task: TopicTask) -> TaskResult:
-    """Write what is not there yet. Trouble is a result: Spark would try it again, and say it in
-    Java's words.
-    """
+    """Write what is missing. Trouble becomes a result: Spark would retry it, in Java's words."""
     board = TaskBoard(task.board)
     target = task.plan.target
     options = WriterOptions(

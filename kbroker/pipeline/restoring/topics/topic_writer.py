@@ -1,11 +1,11 @@
 """Writes rows into one partition of a topic, in transactions, and each row once.
 
-Law: the place that a group keeps (see `client.exactly_once`) is that of the next row in the source,
-its note the number of the last transaction, which says what of the offset map counts. It is set
+Law: the place that a group keeps (see `client.exactly_once`) is that of the next row in the source.
+Its note is the number of the last transaction, up to which the offset map counts. The place is set
 before the first transaction, too: a group that has nothing beside a map with lines has forgotten.
-When it may forget, as a run has reached the end, the topic has to end where the map does: else a
-map that is older than the topic would have rows written twice. All goes into one topic, by id:
-nothing is committed in another one of the same name.
+If it may forget, as a run has reached the end, the topic has to end where the map does: with a map
+older than the topic, rows would be written twice. Everything goes into one topic, by id: nothing is
+committed in another one of the same name.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ RowsFrom = Callable[[int], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """How a partition is written. The group is that of the restore, the transactional id that of
-    the partition in it: the same in each run, and nobody else's.
+    """How a partition is written. The group is that of the restore; the transactional id is that of
+    the partition in it, the same in each run and used by nothing else.
     """
 
     group: str
     transactional_id: str
-    # How far earlier runs came that reached the end: the group may be forgotten since.
+    # How far earlier runs came that reached the end: the group may have expired since.
     reached: Position = NOTHING
     topic_id: UUID = ZERO_UUID  # not known
     appends: bool = False  # behind what others have written
@@ -80,7 +80,7 @@ class TopicWriter:
 
     def write(self, rows_from: RowsFrom) -> bool:
         """Write the rows that `rows_from(offset)` gives, from the first one that is not there yet;
-        False if it was told to stop before.
+        False if it was stopped before the end.
 
         Raises PipelineError, ClientError, KafkaError and OSError.
         """
@@ -96,12 +96,12 @@ class TopicWriter:
         return write_once(self._links, options, partial(self._write_rest, rows_from))
 
     def _write_rest(self, rows_from: RowsFrom, producer: TransactionalProducer) -> bool | None:
-        """As `write`, None if the rest is another producer's."""
+        """Return what `write` does, None if another producer writes the rest."""
         told = producer.place
         told = told if told.metadata else NOTHING  # without a note it is somebody else's
         position = max(told, self._options.reached, _BEGINNING, key=lambda each: each.offset)
         number = int(position.metadata)
-        self._map.go_on_after(number, is_told=told != NOTHING)
+        self._map.go_on_after(number, is_confirmed=told != NOTHING)
         writing = _Writing(producer, self._view(), self._target, self._options)
         rows = rows_from(position.offset)
         if told == NOTHING:
@@ -150,7 +150,7 @@ class TopicWriter:
         writing.begin()
 
     def _view(self) -> TopicView:
-        """The topic, asked for with patience, as brokers may be away."""
+        """Return the topic; waits, as brokers may be away."""
         give_up_s = time.monotonic() + _PATIENCE_S
         view = None
         while view is None and time.monotonic() < give_up_s:
@@ -165,7 +165,7 @@ class TopicWriter:
 
 
 def check_same(name: str, topic_id: UUID, view: TopicView | None) -> None:
-    """PipelineError if a topic is not the one of this id, so that what was written is gone."""
+    """Raise PipelineError if a topic does not have this id, so that what was written is gone."""
     if view is None or view.topic_id != topic_id != ZERO_UUID:
         raise PipelineError(
             f"topic {name} was deleted{'' if view is None else ' and created again'} since the "
@@ -195,12 +195,12 @@ class _Writing:
 
     @property
     def is_full(self) -> bool:
-        """Whether it should be committed now."""
+        """Return whether it should be committed now."""
         is_old = time.monotonic() - self._begun_s >= _TRANSACTION_S
         return self._bytes >= self._options.transaction_bytes or is_old
 
     def begin(self) -> None:
-        """The next one."""
+        """Begin the next transaction."""
         self.offsets: list[int] = []  # of the source
         self._written.clear()
         self._held: list[pa.RecordBatch] = []
@@ -208,7 +208,7 @@ class _Writing:
         self._begun_s = time.monotonic()
 
     def put(self, rows: pa.RecordBatch) -> int:
-        """Send rows, together with others where they are few; how many bytes they are."""
+        """Send rows, together with others if they are few; return how many bytes they are."""
         self._producer.add_partitions([self._target])
         self.offsets += rows.column("offset").to_pylist()
         self._held.append(rows)
@@ -229,7 +229,7 @@ class _Writing:
         self._sender.send_until(lambda: self._sender.has_room)
 
     def finished(self) -> list[OffsetRun]:
-        """Wait until all is written; where it is."""
+        """Wait until all is written; return the runs."""
         self._send()
         finish(self._sender, str(self._target))
         return written_runs(self.offsets, self._written)
