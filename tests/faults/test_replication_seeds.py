@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.replication_simulation import hunt
 
-SEEDS = 500
+SEEDS = 200
 AT_ONCE = 25
 STEPS = (*[7] * 4, 20, *[7] * 5)  # longer histories are left to the hunt as a script
 
