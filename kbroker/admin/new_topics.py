@@ -23,7 +23,7 @@ from kbroker.config.topic_config import validate_overrides
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.topic_nodes import NewTopicNodes
+from kbroker.zk.topic_nodes import NewTopicNodes
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils

@@ -1,9 +1,9 @@
 """The znode tree: the home of all cluster metadata, and the only way to it.
 
-Pure. This file is the interface alone: values, errors and the protocol that a store fulfils. A
-store may be in this process (it then answers without suspending) or an ensemble; nobody above `zk`
-knows which. The meaning of versions, ephemeral owners, sequential names, multi and one-shot watches
-is ZooKeeper's.
+Pure. This file is the interface: values, errors and the protocol that a store fulfils. A store may
+be in this process (it then answers without suspending) or an ensemble; nobody above `zk` knows
+which. The meaning of versions, ephemeral owners, sequential names, multi and one-shot watches is
+ZooKeeper's.
 
 Laws a store keeps:
 - a transaction (`multi`, or any single write) happens whole or not at all, and gets one zxid,
@@ -23,6 +23,7 @@ Laws a store keeps:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -179,7 +180,10 @@ class SessionExpiredError(TreeUnavailableError):
 
 
 class Tree(Protocol):
-    """One session over a store of znodes. Used on the event loop only."""
+    """One session over a store of znodes. Used on the event loop only.
+
+    A store says how transactions and reads get to it; single writes are transactions of one.
+    """
 
     @property
     def session_id(self) -> int:
@@ -223,18 +227,31 @@ class Tree(Protocol):
         Raises NodeExistsError, NoNodeError (no parent), NoChildrenForEphemeralsError,
         NodeTooLargeError.
         """
-        ...
+        op = CreateOp(path, data, ephemeral, sequential)
+        while True:
+            try:
+                made = (await self.multi((op,)))[0]
+                assert isinstance(made, str)
+                return made
+            except NoNodeError:
+                parent = path.rpartition("/")[0]
+                if not make_parents or not parent:
+                    raise
+            with suppress(NodeExistsError):
+                await self.create(parent, make_parents=True)
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
         """Replace the data if the node has this version.
 
         Raises NoNodeError, BadVersionError, NodeTooLargeError.
         """
-        ...
+        stat = (await self.multi((SetOp(path, data, version),)))[0]
+        assert isinstance(stat, Stat)
+        return stat
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         """Delete a node. Raises NoNodeError, BadVersionError, NotEmptyError."""
-        ...
+        await self.multi((DeleteOp(path, version),))
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
         """Do all or nothing.

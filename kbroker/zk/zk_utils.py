@@ -14,13 +14,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from kbroker.clock import Clock
 from kbroker.model import Broker, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.topic_nodes import NewTopicNodes, topic_removal
+from kbroker.zk.topic_nodes import NewTopicNodes, topic_removal
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,
@@ -43,9 +42,10 @@ from kbroker.zk.zk_paths import (
     ZnodeFormatError,
 )
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 NodeT = TypeVar("NodeT")
+P = ParamSpec("P")
 
 MAX_CONFLICTS = 100  # changes by others between a look and a write
 _REPORTS = 10_000  # so many reports are remembered and not repeated
@@ -123,14 +123,8 @@ class ZkUtils:
 
     async def controller_id(self, watch: Watch | None = None) -> int | None:
         """Id of the controller. The watch fires when it goes, comes or changes."""
-        stat = await self.tree.exists(zk_paths.CONTROLLER, watch)
-        if stat is None:
-            return None
-        try:
-            data, _ = await self.tree.get(zk_paths.CONTROLLER)
-        except NoNodeError:
-            return None
-        return self._decoded(partial(zk_paths.decode_controller, data))
+        node = await self.look(zk_paths.CONTROLLER, watch)
+        return None if node is None else self.decoded(zk_paths.decode_controller, node[0])
 
     async def controller_epoch(self) -> tuple[int, int]:
         """The controller epoch and the version of its node, which is created in a new cluster.
@@ -382,7 +376,27 @@ class ZkUtils:
             if len(self._reported) == _REPORTS:
                 self._reported.clear()
             self._reported.add(text)
-            log.error("ignoring a node that Kafka cannot read: %s", text)
+            _log.error("ignoring a node that Kafka cannot read: %s", text)
+
+    def decoded(
+        self, decode: Callable[P, NodeT], *args: P.args, **kwargs: P.kwargs
+    ) -> NodeT | None:
+        """What `decode` makes of a node; None, after a report, if it is not Kafka's."""
+        try:
+            return decode(*args, **kwargs)
+        except ZnodeFormatError as error:
+            self.report(error)
+            return None
+
+    async def look(self, path: str, watch: Watch | None) -> tuple[bytes | None, Stat] | None:
+        """Data and stat of a node, None if it does not exist. The watch fires when it comes, goes
+        or changes.
+        """
+        if await self.tree.exists(path, watch) is None:
+            return None
+        with suppress(NoNodeError):
+            return await self.tree.get(path)
+        return None
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Names of the children of a node, which is created if absent: a watch needs it."""
@@ -420,16 +434,8 @@ class ZkUtils:
         for start in range(0, len(paths), _ROW_NODES):
             row = paths[start : start + _ROW_NODES]
             for path, node in zip(row, await self.tree.get_all(row, watch), strict=True):
-                said = None if node is None else self._decoded(partial(decode, path, *node))
-                found.append(said)
+                found.append(None if node is None else self.decoded(decode, path, *node))
         return found
-
-    def _decoded(self, decode: Callable[[], NodeT]) -> NodeT | None:
-        try:
-            return decode()
-        except ZnodeFormatError as error:
-            self.report(error)
-            return None
 
     async def _names(self, path: str) -> list[str]:
         try:

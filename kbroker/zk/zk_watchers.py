@@ -25,7 +25,7 @@ from kbroker.zk.tree import (
 )
 from kbroker.zk.zk_paths import ZnodeFormatError, sequence_number
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 RETRY_BACKOFF_S = 1.0
@@ -68,7 +68,7 @@ class RepeatedReading:
                 await self._read()
             except TreeError as error:
                 # Perhaps nothing watches now: look again, or no change would ever be seen.
-                log.warning("%s cannot be read now: %r", self._what, error)
+                _log.warning("%s cannot be read now: %r", self._what, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 self._changed.set()
 
@@ -133,7 +133,7 @@ class ChangeNotificationWatcher:
         try:
             self._on_change(data)
         except ZnodeFormatError as error:
-            log.error("ignoring notification %s: %s", path, error)
+            _log.error("ignoring notification %s: %s", path, error)
 
     async def _purge(self, paths: Iterable[str]) -> None:
         oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS

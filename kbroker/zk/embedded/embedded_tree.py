@@ -11,18 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 from kbroker.clock import Clock
 from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.tree_journal import JournalEntry, TreeFiles, TreeJournal
 from kbroker.zk.tree import (
-    ANY_VERSION,
     MAX_NODE_BYTES,
     CreateOp,
     DeleteOp,
     EventType,
-    NodeExistsError,
     NodeTooLargeError,
     NoNodeError,
     Op,
@@ -32,13 +29,14 @@ from kbroker.zk.tree import (
     SessionState,
     SetOp,
     Stat,
+    Tree,
     TreeError,
     TreeUnavailableError,
     Watch,
     WatchEvent,
 )
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # Above this, a snapshot at open or close makes the next start quicker.
 _COMPACT_IDLE_BYTES = 1 << 20
@@ -139,7 +137,7 @@ class EmbeddedTree:
             journal.compact(self._tree, self._zxid)
         except TreeUnavailableError:
             # The transaction is in the journal; the caller must not hear otherwise.
-            log.exception("the journal of the tree stays as long as it is")
+            _log.exception("the journal of the tree stays as long as it is")
 
     def _drop_ephemerals(self, session_id: int) -> None:
         paths = self._tree.ephemerals.get(session_id)
@@ -172,8 +170,8 @@ class EmbeddedTree:
                     del watches[path]
 
 
-class TreeSession:
-    """One session over an embedded tree, and those that follow it; fulfils `Tree`.
+class TreeSession(Tree):
+    """One session over an embedded tree, and those that follow it.
 
     Nothing ends or interrupts it by itself; `expire` and `suspend` do what an ensemble does to its
     clients.
@@ -189,70 +187,36 @@ class TreeSession:
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes made through this session."""
         return self._session_id
 
     @property
     def state(self) -> SessionState:
-        """The state of the session."""
         return self._state
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Data and stat; raises NoNodeError."""
         node = self._tree(path).require(path)
         if watch is not None:
             self._store._data_watches.setdefault(path, {})[self, watch] = None
         return node.data, node.stat()
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Stat of the node; None if it does not exist."""
         node = self._tree(path).find(path)
         if watch is not None:
             self._store._data_watches.setdefault(path, {})[self, watch] = None
         return node.stat() if node is not None else None
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names of the children, sorted; raises NoNodeError."""
         node = self._tree(path).require(path)
         if watch is not None:
             self._store._child_watches.setdefault(path, {})[self, watch] = None
         return sorted(node.children) if node.children else []
 
-    async def create(
-        self,
-        path: str,
-        data: bytes | None = None,
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        make_parents: bool = False,
-    ) -> str:
-        """Create a node and return its path."""
-        try:
-            return self._create(CreateOp(path, data, ephemeral, sequential))
-        except NoNodeError:
-            if not make_parents:
-                raise
-        self._make_parents(path)
-        return self._create(CreateOp(path, data, ephemeral, sequential))
-
-    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
-        """Replace the data if the node has this version."""
-        stat = self._commit((SetOp(path, data, version),))[0]
-        assert isinstance(stat, Stat)
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        self._commit((DeleteOp(path, version),))
-
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Do all or nothing."""
         return self._commit(ops)
 
     async def multi_all(
         self, transactions: Sequence[Sequence[Op]]
     ) -> list[list[OpResult] | TreeError]:
-        """Do many transactions, with one sync at the end."""
         outcomes: list[list[OpResult] | TreeError] = []
         for number, ops in enumerate(transactions, start=1):
             try:
@@ -263,13 +227,12 @@ class TreeSession:
                 outcomes.append(error.with_traceback(None))  # or it would hold `outcomes`
             if number % _TURN_OPERATIONS == 0:
                 await asyncio.sleep(0)
-        self._store._flush()
+        self._store._flush()  # one sync for all
         return outcomes
 
     async def get_all(
         self, paths: Sequence[str], watch: Watch | None = None
     ) -> list[tuple[bytes | None, Stat] | None]:
-        """Data and stat of many nodes, None for one that does not exist."""
         found: list[tuple[bytes | None, Stat] | None] = []
         for number, path in enumerate(paths, start=1):
             try:
@@ -281,7 +244,6 @@ class TreeSession:
         return found
 
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Call `listener` whenever the state of the session changes."""
         self._listeners.append(listener)
 
     async def close(self) -> None:
@@ -346,18 +308,6 @@ class TreeSession:
             if isinstance(op, CreateOp | SetOp) and len(op.data or b"") > MAX_NODE_BYTES:
                 raise NodeTooLargeError(op.path, index)
         return self._store._commit(ops, self._session_id, lazy=lazy)
-
-    def _create(self, op: CreateOp) -> str:
-        path = self._commit((op,))[0]
-        assert isinstance(path, str)
-        return path
-
-    def _make_parents(self, path: str) -> None:
-        end = path.find("/", 1)
-        while end > 0:
-            with suppress(NodeExistsError):
-                self._create(CreateOp(path[:end]))
-            end = path.find("/", end + 1)
 
     def _deliver(self, watch: Watch, event: WatchEvent) -> None:
         if self._closed:

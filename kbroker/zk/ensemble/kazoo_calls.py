@@ -45,7 +45,7 @@ from kbroker.zk.tree import (
     WatchEvent,
 )
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _SUSPECT_PAUSE_S = 0.5
 
@@ -148,7 +148,7 @@ class KazooCalls:
         """Catch up, set the watches again, recover, go on."""
         if self.session_id not in {0, session_id} and self.state is not SessionState.LOST:
             self.on_lost(self._zxid)  # nobody learned of it
-        log.info(
+        _log.info(
             "session 0x%x on ZooKeeper at %s is established", session_id % (1 << 64), self._hosts
         )
         self.session_id = session_id
@@ -168,7 +168,7 @@ class KazooCalls:
         """Wait, for a time."""
         if self.state is not SessionState.CONNECTED:
             return
-        log.warning("no connection to ZooKeeper at %s: %s", self._hosts, self.last_complaint)
+        _log.warning("no connection to ZooKeeper at %s: %s", self._hosts, self.last_complaint)
         self._saw(last_zxid)
         self._stop_recovery()
         self._wait_bounded(self._waiting)
@@ -177,7 +177,7 @@ class KazooCalls:
 
     def on_lost(self, last_zxid: int) -> None:
         """Fail all requests; the next session comes by itself."""
-        log.warning("session 0x%x on ZooKeeper is over", self.session_id % (1 << 64))
+        _log.warning("session 0x%x on ZooKeeper is over", self.session_id % (1 << 64))
         self._saw(last_zxid)
         self._stop_recovery()
         self._fail_all()

@@ -27,7 +27,7 @@ from kazoo.retry import KazooRetry
 from kbroker.zk.ensemble.kazoo_requests import Request
 from kbroker.zk.tree import EventType
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _RETRY = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0}
 _RESTART_DELAY_S = 1.0
@@ -137,7 +137,7 @@ class KazooConnection:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            log.warning("ZooKeeper at %s does not know that the session is closed", self._hosts)
+            _log.warning("ZooKeeper at %s does not know that the session is closed", self._hosts)
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
         """Have a function called on the event loop, after all posted before. For any thread."""
@@ -173,7 +173,7 @@ class KazooConnection:
             client.stop()
             client.close()
         except Exception as error:
-            log.debug("kazoo did not stop cleanly: %r", error)
+            _log.debug("kazoo did not stop cleanly: %r", error)
         self.post(done.set)
 
     def on_connected(self, client: _Client, session_id: int, connection_number: int) -> None:
@@ -200,7 +200,7 @@ class KazooConnection:
         """The thread of a client ended, asked or not; called from that thread through `post`."""
         if self._closed or client is not self._client:
             return
-        log.error("the connection to ZooKeeper ended unexpectedly, connecting again: %r", error)
+        _log.error("the connection to ZooKeeper ended unexpectedly, connecting again: %r", error)
         self._restart = self._loop.call_later(_RESTART_DELAY_S, self._start_again)
 
     def _start_again(self) -> None:

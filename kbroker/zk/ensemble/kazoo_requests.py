@@ -274,19 +274,7 @@ def _set_watches(zxid: int, chunk: Sequence[tuple[int, str]]) -> SetWatches:
 
 
 def _stat_in(buffer: bytes, offset: int) -> Stat:
-    fields = _STAT.unpack_from(buffer, offset)
-    czxid, mzxid, ctime_ms, mtime_ms, version, cversion, _, owner, length, children, _ = fields
-    return Stat(
-        czxid=czxid,
-        mzxid=mzxid,
-        ctime_ms=ctime_ms,
-        mtime_ms=mtime_ms,
-        version=version,
-        cversion=cversion,
-        ephemeral_owner=owner,
-        data_length=length,
-        num_children=children,
-    )
+    return stat_of(ZnodeStat._make(_STAT.unpack_from(buffer, offset)))
 
 
 def _operation(op: Op, prefix: str) -> Request:

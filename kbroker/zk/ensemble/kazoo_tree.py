@@ -19,9 +19,6 @@ from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import Node, whole_path
 from kbroker.zk.tree import (
-    ANY_VERSION,
-    CreateOp,
-    DeleteOp,
     NodeExistsError,
     NodeTooLargeError,
     NoNodeError,
@@ -29,8 +26,8 @@ from kbroker.zk.tree import (
     OpResult,
     SessionListener,
     SessionState,
-    SetOp,
     Stat,
+    Tree,
     TreeError,
     TreeUnavailableError,
     Watch,
@@ -102,8 +99,8 @@ def parse_connect(connect: str) -> tuple[str, str]:
     return hosts, chroot
 
 
-class KazooTree:
-    """One broker's sessions on an ensemble, one after the other; fulfils `Tree`.
+class KazooTree(Tree):
+    """One broker's sessions on an ensemble, one after the other.
 
     Owned by the event loop. Made by `open_kazoo_tree`.
     """
@@ -132,12 +129,10 @@ class KazooTree:
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes made through this session; another one after LOST."""
         return self._calls.session_id
 
     @property
     def state(self) -> SessionState:
-        """The state of the session now."""
         return self._calls.state
 
     @property
@@ -146,12 +141,10 @@ class KazooTree:
         return self._calls.last_complaint
 
     async def get(self, path: str, watch: Watch | None = None) -> Node:
-        """Data and stat; raises NoNodeError."""
         found: Node = await self._calls.ask(self._get_call(path, watch))
         return found
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
-        """Stat of the node; None if it does not exist."""
         whole = whole_path(self._calls.chroot, path)
 
         def parse(answer: Any) -> Stat | None:
@@ -164,7 +157,6 @@ class KazooTree:
         return stat
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names of the children, sorted; raises NoNodeError."""
         whole = whole_path(self._calls.chroot, path)
 
         def parse(answer: Any) -> list[str]:
@@ -176,40 +168,7 @@ class KazooTree:
         names: list[str] = await self._calls.ask(self._calls.read(path, request, parse))
         return names
 
-    async def create(
-        self,
-        path: str,
-        data: bytes | None = None,
-        *,
-        ephemeral: bool = False,
-        sequential: bool = False,
-        make_parents: bool = False,
-    ) -> str:
-        """Create a node and return its path."""
-        op = CreateOp(path, data, ephemeral, sequential)
-        while True:
-            try:
-                made = (await self.multi((op,)))[0]
-                assert isinstance(made, str)
-                return made
-            except NoNodeError:
-                parent = path.rpartition("/")[0]
-                if not make_parents or not parent:
-                    raise
-            with suppress(NodeExistsError):
-                await self.create(parent, make_parents=True)
-
-    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
-        """Replace the data if the node has this version."""
-        stat = (await self.multi((SetOp(path, data, version),)))[0]
-        assert isinstance(stat, Stat)
-        return stat
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi((DeleteOp(path, version),))
-
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Do all or nothing."""
         if not ops:
             return []
         results: list[OpResult] = await self._calls.ask(self._calls.write(ops))
@@ -218,11 +177,9 @@ class KazooTree:
     async def multi_all(
         self, transactions: Sequence[Sequence[Op]]
     ) -> list[list[OpResult] | TreeError]:
-        """Do many transactions, each sent without waiting for the one before."""
         return await self._ask_all([partial(self._calls.write, ops) for ops in transactions])
 
     async def get_all(self, paths: Sequence[str], watch: Watch | None = None) -> list[Node | None]:
-        """Data and stat of many nodes, None for one that does not exist."""
         if watch is None and self._reads_together and len(paths) > 1:
             try:
                 return await self._read_together(paths)
@@ -236,7 +193,6 @@ class KazooTree:
         return found
 
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Call `listener` whenever the state of the session changes."""
         self._calls.listeners.append(listener)
 
     async def close(self) -> None:

@@ -46,7 +46,8 @@ class ZkEntityConfigs:
         found: dict[str, Overrides] = {}
         nodes = await self._zk.tree.get_all(paths)
         for name, path, node in zip(names, paths, nodes, strict=True):
-            overrides = self._decoded(path, node[0] if node is not None else None)
+            data = node[0] if node is not None else None
+            overrides = self._zk.decoded(zk_paths.decode_config, path, data)
             if overrides is not None:
                 found[name] = overrides
         return found
@@ -107,15 +108,8 @@ class ZkEntityConfigs:
             data, stat = await self._zk.tree.get(path)
         except NoNodeError:
             return CreateOp(path, zk_paths.encode_config(change({})))
-        before = self._decoded(path, data) or {}
+        before = self._zk.decoded(zk_paths.decode_config, path, data) or {}
         return SetOp(path, zk_paths.encode_config(change(before)), stat.version)
-
-    def _decoded(self, path: str, data: bytes | None) -> Overrides | None:
-        try:
-            return zk_paths.decode_config(path, data)
-        except zk_paths.ZnodeFormatError as error:
-            self._zk.report(error)
-            return None
 
 
 def _names(path: str) -> Names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbroker.zk.tree import NoNodeError, SetOp, Stat, Watch
+from kbroker.zk.tree import SetOp, Stat, Watch
 from kbroker.zk.zk_paths import FEATURE
 from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.znode_json import ZnodeFormatError, decode_json, encode_json, int32
@@ -41,13 +41,8 @@ class ZkFeatures:
 
         Raises ZnodeFormatError. The watch fires when the node comes, goes or changes.
         """
-        if await self._zk.tree.exists(FEATURE, watch) is None:
-            return None
-        try:
-            data, stat = await self._zk.tree.get(FEATURE)
-        except NoNodeError:
-            return None
-        return decode_features(data, stat.version)
+        node = await self._zk.look(FEATURE, watch)
+        return None if node is None else decode_features(node[0], node[1].version)
 
     async def create(self) -> None:
         """Create the node of a new cluster: no features."""

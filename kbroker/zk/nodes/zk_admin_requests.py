@@ -16,7 +16,7 @@ from kbroker.zk.nodes.admin_znodes import (
     encode_reassignment,
 )
 from kbroker.zk.tree import CreateOp, NoNodeError, SetOp, Watch
-from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS, ZnodeFormatError
+from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from kbroker.zk.zk_utils import ZkUtils
 
 
@@ -33,14 +33,8 @@ class ZkAdminRequests:
 
         The watch fires when a request comes, goes or changes.
         """
-        data = await self._read(REASSIGN_PARTITIONS, watch)
-        if data is None:
-            return None
-        try:
-            return decode_reassignment(data)
-        except ZnodeFormatError as error:
-            self._zk.report(error)
-            return {}
+        node = await self._zk.look(REASSIGN_PARTITIONS, watch)
+        return None if node is None else self._zk.decoded(decode_reassignment, node[0]) or {}
 
     async def set_reassignment(
         self, reassignment: Mapping[TopicPartition, Sequence[int]], epoch_version: int
@@ -50,7 +44,7 @@ class ZkAdminRequests:
         Raises ControllerMovedError.
         """
         if not reassignment:
-            await self._delete(REASSIGN_PARTITIONS, epoch_version)
+            await self._zk.delete_all([REASSIGN_PARTITIONS], epoch_version)
             return
         data = encode_reassignment(reassignment)
         try:
@@ -65,27 +59,11 @@ class ZkAdminRequests:
 
         The watch fires when a request comes, goes or changes.
         """
-        data = await self._read(PREFERRED_REPLICA_ELECTION, watch)
-        if data is None:
+        node = await self._zk.look(PREFERRED_REPLICA_ELECTION, watch)
+        if node is None:
             return None
-        try:
-            return decode_preferred_election(data)
-        except ZnodeFormatError as error:
-            self._zk.report(error)
-            return frozenset()
+        return self._zk.decoded(decode_preferred_election, node[0]) or frozenset()
 
     async def delete_preferred_election(self, epoch_version: int) -> None:
-        """The election is over. Raises ControllerMovedError."""
-        await self._delete(PREFERRED_REPLICA_ELECTION, epoch_version)
-
-    async def _read(self, path: str, watch: Watch | None) -> bytes | None:
-        if await self._zk.tree.exists(path, watch) is None:
-            return None
-        try:
-            data, _ = await self._zk.tree.get(path)
-        except NoNodeError:
-            return None
-        return data or b""
-
-    async def _delete(self, path: str, epoch_version: int) -> None:
-        await self._zk.delete_all([path], epoch_version)
+        """Remove the request. Raises ControllerMovedError."""
+        await self._zk.delete_all([PREFERRED_REPLICA_ELECTION], epoch_version)

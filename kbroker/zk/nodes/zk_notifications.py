@@ -17,7 +17,6 @@ from kbroker.zk.tree import Watch
 from kbroker.zk.zk_paths import (
     ISR_CHANGE_NOTIFICATION,
     LOG_DIR_EVENT_NOTIFICATION,
-    ZnodeFormatError,
 )
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -73,12 +72,6 @@ class ZkNotifications:
         self, root: str, decode: Callable[[str, bytes | None], NewsT], watch: Watch | None
     ) -> tuple[list[str], list[NewsT]]:
         paths = [f"{root}/{name}" for name in await self._zk.children(root, watch)]
-        found = []
-        for path, node in zip(paths, await self._zk.tree.get_all(paths), strict=True):
-            if node is None:
-                continue
-            try:
-                found.append(decode(path, node[0]))
-            except ZnodeFormatError as error:
-                self._zk.report(error)
-        return paths, found
+        nodes = zip(paths, await self._zk.tree.get_all(paths), strict=True)
+        read = [self._zk.decoded(decode, path, node[0]) for path, node in nodes if node is not None]
+        return paths, [news for news in read if news is not None]

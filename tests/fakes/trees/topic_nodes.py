@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kbroker.zk.nodes.topic_nodes import NewTopicNodes
+from kbroker.zk.topic_nodes import NewTopicNodes
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 

@@ -14,7 +14,7 @@ from kbroker.controller.state_machines.controller_context import ControllerConte
 from kbroker.controller.state_machines.events import TopicDeletionStopReplicaResponseReceived
 from kbroker.model import Broker, EndPoint, ReplicaAssignment
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
-from kbroker.zk.nodes.topic_nodes import NewTopicNodes
+from kbroker.zk.topic_nodes import NewTopicNodes
 from kbroker.zk.tree import Op
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.clusters.controller_cluster import ControllerCluster, running

@@ -10,7 +10,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, ReplicaAssignment, TopicPartitio
 from kbroker.replication.metadata_cache import FULL_UPDATE, MetadataCache
 from kbroker.server.broker.topic_size import TopicSize
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from kbroker.zk.nodes.topic_nodes import NewTopicNodes
+from kbroker.zk.topic_nodes import NewTopicNodes
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.clusters.replication_cluster import (
