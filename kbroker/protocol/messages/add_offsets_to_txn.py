@@ -13,8 +13,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
-    """The transaction and the group."""
-
     transactional_id: str = wire("string", default="")
     producer_id: int = wire("int64", default=0)
     producer_epoch: int = wire("int16", default=0)
@@ -23,7 +21,5 @@ class AddOffsetsToTxnRequest(Message):
 
 @message(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Whether the group's offsets belong to the transaction now."""
-
     throttle_time_ms: int = wire("int32", default=0)
     error_code: int = wire("int16", default=0)

@@ -21,8 +21,6 @@ class AddPartitionsToTxnRequest(Message):
     """The partitions; from v4 on those of many transactions, which may be asked about only."""
 
     class AddPartitionsToTxnTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -50,25 +48,17 @@ class AddPartitionsToTxnRequest(Message):
 
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """The result for each partition."""
-
     class AddPartitionsToTxnPartitionResult(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         partition_error_code: int = wire("int16", default=0)
 
     class AddPartitionsToTxnTopicResult(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         results_by_partition: list[AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult] = (
             wire("[]AddPartitionsToTxnPartitionResult", default=[])
         )
 
     class AddPartitionsToTxnResult(Struct):
-        """The answers for one transaction."""
-
         transactional_id: str = wire("string", "4+", default="")
         topic_results: list[AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = wire(
             "[]AddPartitionsToTxnTopicResult", "4+", default=[]

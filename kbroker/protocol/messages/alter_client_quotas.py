@@ -19,15 +19,11 @@ class AlterClientQuotasRequest(Message):
         entity_name: str | None = wire("string", nullable="0+", default="")
 
     class OpData(Struct):
-        """A quota to set, or to remove."""
-
         key: str = wire("string", default="")
         value: float = wire("float64", default=0.0)
         remove: bool = wire("bool", default=False)
 
     class EntryData(Struct):
-        """The changes for one entity."""
-
         entity: list[AlterClientQuotasRequest.EntityData] = wire("[]EntityData", default=[])
         ops: list[AlterClientQuotasRequest.OpData] = wire("[]OpData", default=[])
 
@@ -37,8 +33,6 @@ class AlterClientQuotasRequest(Message):
 
 @message(key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """The result for each entity."""
-
     class EntityData(Struct):
         """One component of an entity; a null name is the default."""
 
@@ -46,8 +40,6 @@ class AlterClientQuotasResponse(Message):
         entity_name: str | None = wire("string", nullable="0+", default="")
 
     class EntryData(Struct):
-        """The answer for one entity."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         entity: list[AlterClientQuotasResponse.EntityData] = wire("[]EntityData", default=[])

@@ -14,14 +14,10 @@ class AlterConfigsRequest(Message):
     """The configurations, resource by resource; those that are not named go back to the default."""
 
     class AlterableConfig(Struct):
-        """A configuration and its value."""
-
         name: str = wire("string", default="")
         value: str | None = wire("string", nullable="0+", default="")
 
     class AlterConfigsResource(Struct):
-        """The configurations of one resource."""
-
         resource_type: int = wire("int8", default=0)
         resource_name: str = wire("string", default="")
         configs: list[AlterConfigsRequest.AlterableConfig] = wire("[]AlterableConfig", default=[])
@@ -34,11 +30,7 @@ class AlterConfigsRequest(Message):
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """The result for each resource."""
-
     class AlterConfigsResourceResponse(Struct):
-        """The answer for one resource."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         resource_type: int = wire("int8", default=0)

@@ -17,8 +17,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=56, versions="0-3", flexible="0+")
 class AlterPartitionRequest(Message):
-    """The ISRs that a leader proposes."""
-
     class BrokerState(Struct):
         """A replica in sync, with the epoch in which its leader saw it catch up."""
 
@@ -38,8 +36,6 @@ class AlterPartitionRequest(Message):
         partition_epoch: int = wire("int32", default=0)
 
     class TopicData(Struct):
-        """Partitions of one topic."""
-
         topic_name: str = wire("string", "0-1", default="")
         topic_id: UUID = wire("uuid", "2+", default=ZERO_UUID)
         partitions: list[AlterPartitionRequest.PartitionData] = wire("[]PartitionData", default=[])
@@ -51,8 +47,6 @@ class AlterPartitionRequest(Message):
 
 @message(key=56, versions="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """The state in force, partition by partition."""
-
     class PartitionData(Struct):
         """Leader and ISR of one partition after the change."""
 
@@ -65,8 +59,6 @@ class AlterPartitionResponse(Message):
         partition_epoch: int = wire("int32", default=0)
 
     class TopicData(Struct):
-        """Partitions of one topic."""
-
         topic_name: str = wire("string", "0-1", default="")
         topic_id: UUID = wire("uuid", "2+", default=ZERO_UUID)
         partitions: list[AlterPartitionResponse.PartitionData] = wire("[]PartitionData", default=[])

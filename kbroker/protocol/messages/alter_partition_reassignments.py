@@ -11,8 +11,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=45, versions="0-1", flexible="0+", served="0")
 class AlterPartitionReassignmentsRequest(Message):
-    """The replicas that partitions shall have."""
-
     class ReassignablePartition(Struct):
         """One partition; null replicas call off its move."""
 
@@ -20,8 +18,6 @@ class AlterPartitionReassignmentsRequest(Message):
         replicas: list[int] | None = wire("[]int32", nullable="0+", default=None)
 
     class ReassignableTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[AlterPartitionReassignmentsRequest.ReassignablePartition] = wire(
             "[]ReassignablePartition", default=[]
@@ -36,18 +32,12 @@ class AlterPartitionReassignmentsRequest(Message):
 
 @message(key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """The result for each partition."""
-
     class ReassignablePartitionResponse(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
 
     class ReassignableTopicResponse(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[AlterPartitionReassignmentsResponse.ReassignablePartitionResponse] = wire(
             "[]ReassignablePartitionResponse", default=[]

@@ -12,11 +12,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
-    """The data directory that each replica should move to."""
-
     class AlterReplicaLogDirTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -57,17 +53,11 @@ class AlterReplicaLogDirsRequest(Message):
 
 @message(key=34, versions="0-2", flexible="2+")
 class AlterReplicaLogDirsResponse(Message):
-    """The result for each replica."""
-
     class AlterReplicaLogDirPartitionResult(Struct):
-        """The answer for one replica."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class AlterReplicaLogDirTopicResult(Struct):
-        """The answers for one topic."""
-
         topic_name: str = wire("string", default="")
         partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = wire(
             "[]AlterReplicaLogDirPartitionResult", default=[]

@@ -13,8 +13,6 @@ class AlterUserScramCredentialsRequest(Message):
     """The changes; mechanisms are 1 SCRAM-SHA-256 and 2 SCRAM-SHA-512."""
 
     class ScramCredentialDeletion(Struct):
-        """A credential to remove."""
-
         name: str = wire("string", default="")
         mechanism: int = wire("int8", default=0)
 
@@ -37,11 +35,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """The result for each user."""
-
     class AlterUserScramCredentialsResult(Struct):
-        """The answer for one user."""
-
         user: str = wire("string", default="")
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")

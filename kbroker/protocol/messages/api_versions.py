@@ -34,8 +34,6 @@ class ApiVersionsResponse(Message):
         max_version: int = wire("int16", default=0)
 
     class SupportedFeatureKey(Struct):
-        """A feature and the levels that the broker supports."""
-
         name: str = wire("string", "3+", default="")
         min_version: int = wire("int16", "3+", default=0)
         max_version: int = wire("int16", "3+", default=0)

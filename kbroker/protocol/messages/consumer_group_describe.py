@@ -14,8 +14,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
-    """The groups asked about."""
-
     group_ids: list[str] = wire("[]string", default=[])
     include_authorized_operations: bool = wire("bool", default=False)
 
@@ -23,8 +21,6 @@ class ConsumerGroupDescribeRequest(Message):
 @message(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
-
         topic_id: UUID = wire("uuid", default=ZERO_UUID)
         topic_name: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])

@@ -19,8 +19,6 @@ class ConsumerGroupHeartbeatRequest(Message):
     """
 
     class TopicPartitions(Struct):
-        """Partitions of one topic that the member owns."""
-
         topic_id: UUID = wire("uuid", default=ZERO_UUID)
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -41,14 +39,10 @@ class ConsumerGroupHeartbeatRequest(Message):
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
-
         topic_id: UUID = wire("uuid", default=ZERO_UUID)
         partitions: list[int] = wire("[]int32", default=[])
 
     class Assignment(Struct):
-        """The partitions that the member shall hold."""
-
         topic_partitions: list[ConsumerGroupHeartbeatResponse.TopicPartitions] = wire(
             "[]TopicPartitions", default=[]
         )

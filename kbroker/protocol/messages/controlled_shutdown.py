@@ -15,8 +15,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=7, versions="0-3", flexible="3+")
 class ControlledShutdownRequest(Message):
-    """The broker that stops."""
-
     broker_id: int = wire("int32", default=0)
     broker_epoch: int = wire("int64", "2+", default=-1)
 

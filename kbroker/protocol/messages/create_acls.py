@@ -12,8 +12,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=30, versions="0-3", flexible="2+")
 class CreateAclsRequest(Message):
-    """The rules to add."""
-
     class AclCreation(Struct):
         """A rule: resource, user, host, operation, allowed or denied."""
 
@@ -33,8 +31,6 @@ class CreateAclsResponse(Message):
     """The result for each rule, in the order of the request."""
 
     class AclCreationResult(Struct):
-        """The answer for one rule."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
 

@@ -12,11 +12,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest(Message):
-    """The topics and their new number of partitions."""
-
     class CreatePartitionsAssignment(Struct):
-        """The brokers of one new partition."""
-
         broker_ids: list[int] = wire("[]int32", default=[])
 
     class CreatePartitionsTopic(Struct):
@@ -37,11 +33,7 @@ class CreatePartitionsRequest(Message):
 
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """The result for each topic."""
-
     class CreatePartitionsTopicResult(Struct):
-        """The answer for one topic."""
-
         name: str = wire("string", default="")
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default=None)

@@ -20,17 +20,11 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=19, versions="0-7", flexible="5+")
 class CreateTopicsRequest(Message):
-    """The topics to create."""
-
     class CreatableReplicaAssignment(Struct):
-        """The brokers of one partition."""
-
         partition_index: int = wire("int32", default=0)
         broker_ids: list[int] = wire("[]int32", default=[])
 
     class CreatableTopicConfig(Struct):
-        """A configuration of a topic."""
-
         name: str = wire("string", default="")
         value: str | None = wire("string", nullable="0+", default="")
 
@@ -54,8 +48,6 @@ class CreateTopicsRequest(Message):
 
 @message(key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """The result for each topic."""
-
     class CreatableTopicConfigs(Struct):
         """A configuration that the topic got."""
 
@@ -66,8 +58,6 @@ class CreateTopicsResponse(Message):
         is_sensitive: bool = wire("bool", "5+", default=False)
 
     class CreatableTopicResult(Struct):
-        """The answer for one topic."""
-
         name: str = wire("string", default="")
         topic_id: UUID = wire("uuid", "7+", default=ZERO_UUID)
         error_code: int = wire("int16", default=0)

@@ -33,8 +33,6 @@ class DeleteAclsResponse(Message):
     """The rules that each filter removed, in the order of the request."""
 
     class DeleteAclsMatchingAcl(Struct):
-        """A rule that matched, and what came of it."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         resource_type: int = wire("int8", default=0)
@@ -46,8 +44,6 @@ class DeleteAclsResponse(Message):
         permission_type: int = wire("int8", default=0)
 
     class DeleteAclsFilterResult(Struct):
-        """The answer for one filter."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         matching_acls: list[DeleteAclsResponse.DeleteAclsMatchingAcl] = wire(

@@ -12,18 +12,12 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=42, versions="0-3", flexible="2+")
 class DeleteGroupsRequest(Message):
-    """The groups to delete."""
-
     groups_names: list[str] = wire("[]string", default=[])
 
 
 @message(key=42, versions="0-3", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """The result for each group."""
-
     class DeletableGroupResult(Struct):
-        """The answer for one group."""
-
         group_id: str = wire("string", default="")
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", "3+", nullable="3+", default=None)

@@ -11,8 +11,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsRequest(Message):
-    """Partitions, each with the offset to delete up to."""
-
     class DeleteRecordsPartition(Struct):
         """A partition and the first offset to keep; -1 is the high watermark."""
 
@@ -20,8 +18,6 @@ class DeleteRecordsRequest(Message):
         offset: int = wire("int64", default=0)
 
     class DeleteRecordsTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[DeleteRecordsRequest.DeleteRecordsPartition] = wire(
             "[]DeleteRecordsPartition", default=[]
@@ -43,8 +39,6 @@ class DeleteRecordsResponse(Message):
         error_code: int = wire("int16", default=0)
 
     class DeleteRecordsTopicResult(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[DeleteRecordsResponse.DeleteRecordsPartitionResult] = wire(
             "[]DeleteRecordsPartitionResult", default=[]

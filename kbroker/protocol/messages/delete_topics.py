@@ -19,8 +19,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=20, versions="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
-    """The topics to delete."""
-
     class DeleteTopicState(Struct):
         """A topic by name, or by id with a null name."""
 
@@ -36,11 +34,7 @@ class DeleteTopicsRequest(Message):
 
 @message(key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """The result for each topic."""
-
     class DeletableTopicResult(Struct):
-        """The answer for one topic."""
-
         name: str | None = wire("string", nullable="6+", default="")
         topic_id: UUID = wire("uuid", "6+", default=ZERO_UUID)
         error_code: int = wire("int16", default=0)

@@ -36,8 +36,6 @@ class DescribeAclsResponse(Message):
         permission_type: int = wire("int8", default=0)
 
     class DescribeAclsResource(Struct):
-        """The rules of one resource."""
-
         resource_type: int = wire("int8", default=0)
         resource_name: str = wire("string", default="")
         pattern_type: int = wire("int8", "1+", default=3)

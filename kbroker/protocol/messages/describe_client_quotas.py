@@ -47,8 +47,6 @@ class DescribeClientQuotasResponse(Message):
         value: float = wire("float64", default=0.0)
 
     class EntryData(Struct):
-        """The quotas of one entity."""
-
         entity: list[DescribeClientQuotasResponse.EntityData] = wire("[]EntityData", default=[])
         values: list[DescribeClientQuotasResponse.ValueData] = wire("[]ValueData", default=[])
 

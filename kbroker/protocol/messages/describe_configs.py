@@ -54,8 +54,6 @@ class DescribeConfigsResponse(Message):
         documentation: str | None = wire("string", "3+", nullable="0+", default="")
 
     class DescribeConfigsResult(Struct):
-        """The answer for one resource."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         resource_type: int = wire("int8", default=0)

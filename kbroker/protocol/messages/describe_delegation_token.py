@@ -15,8 +15,6 @@ class DescribeDelegationTokenRequest(Message):
     """The owners; null means every token that the asker may see."""
 
     class DescribeDelegationTokenOwner(Struct):
-        """The principal that owns tokens."""
-
         principal_type: str = wire("string", default="")
         principal_name: str = wire("string", default="")
 
@@ -28,8 +26,6 @@ class DescribeDelegationTokenRequest(Message):
 @message(key=41, versions="0-3", flexible="2+")
 class DescribeDelegationTokenResponse(Message):
     class DescribedDelegationTokenRenewer(Struct):
-        """A principal that may renew the token."""
-
         principal_type: str = wire("string", default="")
         principal_name: str = wire("string", default="")
 

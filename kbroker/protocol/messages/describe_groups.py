@@ -15,8 +15,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Message):
-    """The groups to describe."""
-
     groups: list[str] = wire("[]string", default=[])
     include_authorized_operations: bool = wire("bool", "3+", default=False)
 
@@ -24,8 +22,6 @@ class DescribeGroupsRequest(Message):
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
     class DescribedGroupMember(Struct):
-        """A member of a group."""
-
         member_id: str = wire("string", default="")
         group_instance_id: str | None = wire("string", "4+", nullable="4+", default=None)
         client_id: str = wire("string", default="")

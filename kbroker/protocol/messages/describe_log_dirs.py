@@ -17,8 +17,6 @@ class DescribeLogDirsRequest(Message):
     """The partitions to describe; null is all."""
 
     class DescribableLogDirTopic(Struct):
-        """Partitions of one topic."""
-
         topic: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -29,8 +27,6 @@ class DescribeLogDirsRequest(Message):
 
 @message(key=35, versions="0-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Every data directory of the broker."""
-
     class DescribeLogDirsPartition(Struct):
         """A replica: bytes of its segments, and how far it lags behind (-1: unknown)."""
 
@@ -40,8 +36,6 @@ class DescribeLogDirsResponse(Message):
         is_future_key: bool = wire("bool", default=False)
 
     class DescribeLogDirsTopic(Struct):
-        """Replicas of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[DescribeLogDirsResponse.DescribeLogDirsPartition] = wire(
             "[]DescribeLogDirsPartition", default=[]

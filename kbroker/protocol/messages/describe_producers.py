@@ -10,11 +10,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersRequest(Message):
-    """The partitions asked about."""
-
     class TopicRequest(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partition_indexes: list[int] = wire("[]int32", default=[])
 
@@ -23,8 +19,6 @@ class DescribeProducersRequest(Message):
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """The producers, by partition."""
-
     class ProducerState(Struct):
         """The state of one producer; -1 if unknown."""
 
@@ -36,8 +30,6 @@ class DescribeProducersResponse(Message):
         current_txn_start_offset: int = wire("int64", default=-1)
 
     class PartitionResponse(Struct):
-        """The producers of one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default=None)
@@ -46,8 +38,6 @@ class DescribeProducersResponse(Message):
         )
 
     class TopicResponse(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[DescribeProducersResponse.PartitionResponse] = wire(
             "[]PartitionResponse", default=[]

@@ -13,14 +13,10 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Message):
-    """The topics, and where the last page ended."""
-
     class TopicRequest(Struct):
         name: str = wire("string", default="")
 
     class Cursor(Struct):
-        """The first partition of the next page."""
-
         topic_name: str = wire("string", default="")
         partition_index: int = wire("int32", default=0)
 
@@ -55,8 +51,6 @@ class DescribeTopicPartitionsResponse(Message):
         topic_authorized_operations: int = wire("int32", default=-2147483648)
 
     class Cursor(Struct):
-        """The first partition of the next page."""
-
         topic_name: str = wire("string", default="")
         partition_index: int = wire("int32", default=0)
 

@@ -10,22 +10,16 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsRequest(Message):
-    """The transactional ids asked about."""
-
     transactional_ids: list[str] = wire("[]string", default=[])
 
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
     class TopicData(Struct):
-        """Partitions of one topic that belong to the transaction."""
-
         topic: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
     class TransactionState(Struct):
-        """The state of one transactional id."""
-
         error_code: int = wire("int16", default=0)
         transactional_id: str = wire("string", default="")
         transaction_state: str = wire("string", default="")

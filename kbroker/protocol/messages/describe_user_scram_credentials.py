@@ -23,8 +23,6 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @message(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """The credentials, by user."""
-
     class CredentialInfo(Struct):
         """A mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512) and its iterations."""
 
@@ -32,8 +30,6 @@ class DescribeUserScramCredentialsResponse(Message):
         iterations: int = wire("int32", default=0)
 
     class DescribeUserScramCredentialsResult(Struct):
-        """The answer for one user."""
-
         user: str = wire("string", default="")
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")

@@ -15,8 +15,6 @@ class ElectLeadersRequest(Message):
     """The partitions, null for all; the type is 0 for preferred, 1 for unclean."""
 
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
-
         topic: str = wire("string", default="")
         partitions: list[int] = wire("[]int32", default=[])
 
@@ -29,18 +27,12 @@ class ElectLeadersRequest(Message):
 
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """The result for each partition."""
-
     class PartitionResult(Struct):
-        """The answer for one partition."""
-
         partition_id: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
 
     class ReplicaElectionResult(Struct):
-        """The answers for one topic."""
-
         topic: str = wire("string", default="")
         partition_result: list[ElectLeadersResponse.PartitionResult] = wire(
             "[]PartitionResult", default=[]

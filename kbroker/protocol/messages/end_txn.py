@@ -14,8 +14,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """The transaction, and which end it takes."""
-
     transactional_id: str = wire("string", default="")
     producer_id: int = wire("int64", default=0)
     producer_epoch: int = wire("int16", default=0)

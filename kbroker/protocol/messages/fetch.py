@@ -48,8 +48,6 @@ class FetchRequest(Message):
         replica_epoch: int = wire("int64", "15+", default=-1)
 
     class FetchPartition(Struct):
-        """Where to read in one partition."""
-
         partition: int = wire("int32", default=0)
         current_leader_epoch: int = wire("int32", "9+", default=-1)
         fetch_offset: int = wire("int64", default=0)
@@ -91,8 +89,6 @@ class FetchRequest(Message):
 
 @message(key=1, versions="0-18", flexible="12+")
 class FetchResponse(Message):
-    """The record batches, and where the partitions stand."""
-
     class EpochEndOffset(Struct):
         """The point up to which the asker's log is ours: the largest common epoch and its end."""
 
@@ -100,8 +96,6 @@ class FetchResponse(Message):
         end_offset: int = wire("int64", "12+", default=-1)
 
     class LeaderIdAndEpoch(Struct):
-        """The current leader of the partition."""
-
         leader_id: int = wire("int32", "12+", default=-1)
         leader_epoch: int = wire("int32", "12+", default=-1)
 
@@ -112,14 +106,10 @@ class FetchResponse(Message):
         epoch: int = wire("int32", default=-1)
 
     class AbortedTransaction(Struct):
-        """An aborted transaction within the records."""
-
         producer_id: int = wire("int64", "4+", default=0)
         first_offset: int = wire("int64", "4+", default=0)
 
     class PartitionData(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
         high_watermark: int = wire("int64", default=0)
@@ -139,8 +129,6 @@ class FetchResponse(Message):
         records: Piece | None = wire("records", nullable="0+", default=None)
 
     class FetchableTopicResponse(Struct):
-        """The answers for one topic."""
-
         topic: str = wire("string", "0-12", default="")
         topic_id: UUID = wire("uuid", "13+", default=ZERO_UUID)
         partitions: list[FetchResponse.PartitionData] = wire("[]PartitionData", default=[])

@@ -31,8 +31,6 @@ class FindCoordinatorRequest(Message):
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
     class Coordinator(Struct):
-        """The coordinator of one key."""
-
         key: str = wire("string", "4+", default="")
         node_id: int = wire("int32", "4+", default=0)
         host: str = wire("string", "4+", default="")

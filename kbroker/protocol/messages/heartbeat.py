@@ -13,8 +13,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest(Message):
-    """A member of a generation."""
-
     group_id: str = wire("string", default="")
     generation_id: int = wire("int32", default=0)
     member_id: str = wire("string", default="")
@@ -23,7 +21,5 @@ class HeartbeatRequest(Message):
 
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Whether it still belongs to it."""
-
     throttle_time_ms: int = wire("int32", "1+", default=0)
     error_code: int = wire("int16", default=0)

@@ -10,8 +10,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Message):
-    """The changes, resource by resource."""
-
     class AlterableConfig(Struct):
         """A change: 0 set, 1 delete, 2 append, 3 subtract."""
 
@@ -20,8 +18,6 @@ class IncrementalAlterConfigsRequest(Message):
         value: str | None = wire("string", nullable="0+", default="")
 
     class AlterConfigsResource(Struct):
-        """The changes of one resource."""
-
         resource_type: int = wire("int8", default=0)
         resource_name: str = wire("string", default="")
         configs: list[IncrementalAlterConfigsRequest.AlterableConfig] = wire(
@@ -36,11 +32,7 @@ class IncrementalAlterConfigsRequest(Message):
 
 @message(key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """The result for each resource."""
-
     class AlterConfigsResourceResponse(Struct):
-        """The answer for one resource."""
-
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")
         resource_type: int = wire("int8", default=0)

@@ -36,8 +36,6 @@ class InitProducerIdRequest(Message):
 
 @message(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse(Message):
-    """The producer id and its epoch."""
-
     throttle_time_ms: int = wire("int32", default=0)
     error_code: int = wire("int16", default=0)
     producer_id: int = wire("int64", default=-1)

@@ -19,8 +19,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest(Message):
-    """A member and the protocols it supports."""
-
     class JoinGroupRequestProtocol(Struct):
         """A protocol and what the member says in it (a subscription, for consumers)."""
 
@@ -44,8 +42,6 @@ class JoinGroupResponse(Message):
     """The generation, its leader, and for the leader its members."""
 
     class JoinGroupResponseMember(Struct):
-        """A member, as the leader sees it."""
-
         member_id: str = wire("string", default="")
         group_instance_id: str | None = wire("string", "5+", nullable="5+", default=None)
         metadata: bytes = wire("bytes", default=b"")

@@ -26,8 +26,6 @@ class LeaderAndIsrRequest(Message):
     """The state of the partitions that the receiver has a replica of."""
 
     class LeaderAndIsrPartitionState(Struct):
-        """Leader, in-sync replicas and assignment of one partition."""
-
         topic_name: str = wire("string", "0-1", default="")
         partition_index: int = wire("int32", default=0)
         controller_epoch: int = wire("int32", default=0)
@@ -42,8 +40,6 @@ class LeaderAndIsrRequest(Message):
         leader_recovery_state: int = wire("int8", "6+", default=0)
 
     class LeaderAndIsrTopicState(Struct):
-        """Partitions of one topic."""
-
         topic_name: str = wire("string", "2+", default="")
         topic_id: UUID = wire("uuid", "5+", default=ZERO_UUID)
         partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = wire(
@@ -51,8 +47,6 @@ class LeaderAndIsrRequest(Message):
         )
 
     class LeaderAndIsrLiveLeader(Struct):
-        """Address of a leader."""
-
         broker_id: int = wire("int32", default=0)
         host_name: str = wire("string", default="")
         port: int = wire("int32", default=0)
@@ -75,18 +69,12 @@ class LeaderAndIsrRequest(Message):
 
 @message(key=4, versions="0-7", flexible="4+")
 class LeaderAndIsrResponse(Message):
-    """The result for each partition."""
-
     class LeaderAndIsrPartitionError(Struct):
-        """The answer for one partition."""
-
         topic_name: str = wire("string", "0-4", default="")
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class LeaderAndIsrTopicError(Struct):
-        """The answers for one topic."""
-
         topic_id: UUID = wire("uuid", "5+", default=ZERO_UUID)
         partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = wire(
             "[]LeaderAndIsrPartitionError", "5+", default=[]

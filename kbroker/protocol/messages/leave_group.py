@@ -30,11 +30,7 @@ class LeaveGroupRequest(Message):
 
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """The result of the request."""
-
     class MemberResponse(Struct):
-        """The answer for one member."""
-
         member_id: str = wire("string", "3+", default="")
         group_instance_id: str | None = wire("string", "3+", nullable="3+", default="")
         error_code: int = wire("int16", "3+", default=0)

@@ -35,8 +35,6 @@ class ListOffsetsRequest(Message):
         max_num_offsets: int = wire("int32", "0", default=1)
 
     class ListOffsetsTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[ListOffsetsRequest.ListOffsetsPartition] = wire(
             "[]ListOffsetsPartition", default=[]
@@ -67,8 +65,6 @@ class ListOffsetsResponse(Message):
         leader_epoch: int = wire("int32", "4+", default=-1)
 
     class ListOffsetsTopicResponse(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[ListOffsetsResponse.ListOffsetsPartitionResponse] = wire(
             "[]ListOffsetsPartitionResponse", default=[]

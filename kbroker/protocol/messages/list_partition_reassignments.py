@@ -13,8 +13,6 @@ class ListPartitionReassignmentsRequest(Message):
     """The partitions asked about; null means all."""
 
     class ListPartitionReassignmentsTopics(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partition_indexes: list[int] = wire("[]int32", default=[])
 
@@ -26,8 +24,6 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """The moves under way."""
-
     class OngoingPartitionReassignment(Struct):
         """The move of one partition: replicas in all, those that come, those that go."""
 
@@ -37,8 +33,6 @@ class ListPartitionReassignmentsResponse(Message):
         removing_replicas: list[int] = wire("[]int32", default=[])
 
     class OngoingTopicReassignment(Struct):
-        """The moves within one topic."""
-
         name: str = wire("string", default="")
         partitions: list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment] = wire(
             "[]OngoingPartitionReassignment", default=[]

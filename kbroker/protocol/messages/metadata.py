@@ -46,8 +46,6 @@ class MetadataRequest(Message):
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """Brokers, topics and partitions."""
-
     class MetadataResponseBroker(Struct):
         """A broker and its address on the listener that was asked."""
 

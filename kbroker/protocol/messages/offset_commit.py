@@ -25,8 +25,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=8, versions="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
-    """Offsets to store for a group."""
-
     class OffsetCommitRequestPartition(Struct):
         """The offset of one partition, with what the consumer wants to remember."""
 
@@ -37,8 +35,6 @@ class OffsetCommitRequest(Message):
         committed_metadata: str | None = wire("string", nullable="0+", default="")
 
     class OffsetCommitRequestTopic(Struct):
-        """Offsets of one topic."""
-
         name: str = wire("string", "0-9", default="")
         topic_id: UUID = wire("uuid", "10+", default=ZERO_UUID)
         partitions: list[OffsetCommitRequest.OffsetCommitRequestPartition] = wire(
@@ -57,17 +53,11 @@ class OffsetCommitRequest(Message):
 
 @message(key=8, versions="0-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """The result for each offset."""
-
     class OffsetCommitResponsePartition(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class OffsetCommitResponseTopic(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", "0-9", default="")
         topic_id: UUID = wire("uuid", "10+", default=ZERO_UUID)
         partitions: list[OffsetCommitResponse.OffsetCommitResponsePartition] = wire(

@@ -7,14 +7,10 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=47, versions="0")
 class OffsetDeleteRequest(Message):
-    """The group, and the partitions whose offsets go."""
-
     class OffsetDeleteRequestPartition(Struct):
         partition_index: int = wire("int32", default=0)
 
     class OffsetDeleteRequestTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partitions: list[OffsetDeleteRequest.OffsetDeleteRequestPartition] = wire(
             "[]OffsetDeleteRequestPartition", default=[]
@@ -28,17 +24,11 @@ class OffsetDeleteRequest(Message):
 
 @message(key=47, versions="0")
 class OffsetDeleteResponse(Message):
-    """The result for each partition."""
-
     class OffsetDeleteResponsePartition(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class OffsetDeleteResponseTopic(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[OffsetDeleteResponse.OffsetDeleteResponsePartition] = wire(
             "[]OffsetDeleteResponsePartition", default=[]

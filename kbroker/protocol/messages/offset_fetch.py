@@ -102,8 +102,6 @@ class OffsetFetchResponse(Message):
         )
 
     class OffsetFetchResponseGroup(Struct):
-        """Offsets of one group."""
-
         group_id: str = wire("string", "8+", default="")
         topics: list[OffsetFetchResponse.OffsetFetchResponseTopics] = wire(
             "[]OffsetFetchResponseTopics", "8+", default=[]

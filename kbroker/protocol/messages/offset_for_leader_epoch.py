@@ -13,8 +13,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
-    """The epochs whose end is asked for."""
-
     class OffsetForLeaderPartition(Struct):
         """A partition, the epoch that the asker believes in force, and the one it asks for."""
 
@@ -23,8 +21,6 @@ class OffsetForLeaderEpochRequest(Message):
         leader_epoch: int = wire("int32", default=0)
 
     class OffsetForLeaderTopic(Struct):
-        """Partitions of one topic."""
-
         topic: str = wire("string", default="")
         partitions: list[OffsetForLeaderEpochRequest.OffsetForLeaderPartition] = wire(
             "[]OffsetForLeaderPartition", default=[]
@@ -47,8 +43,6 @@ class OffsetForLeaderEpochResponse(Message):
         end_offset: int = wire("int64", default=-1)
 
     class OffsetForLeaderTopicResult(Struct):
-        """The answers for one topic."""
-
         topic: str = wire("string", default="")
         partitions: list[OffsetForLeaderEpochResponse.EpochEndOffset] = wire(
             "[]EpochEndOffset", default=[]

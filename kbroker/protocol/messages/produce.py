@@ -28,8 +28,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=0, versions="0-13", flexible="9+")
 class ProduceRequest(Message):
-    """Record batches for partitions of topics."""
-
     class PartitionProduceData(Struct):
         """The batches of one partition; in v3 and later exactly one, in format 2."""
 
@@ -37,8 +35,6 @@ class ProduceRequest(Message):
         records: memoryview | None = wire("records", nullable="0+", default=None)
 
     class TopicProduceData(Struct):
-        """The batches of one topic."""
-
         name: str = wire("string", "0-12", default="")
         topic_id: UUID = wire("uuid", "13+", default=ZERO_UUID)
         partition_data: list[ProduceRequest.PartitionProduceData] = wire(
@@ -57,8 +53,6 @@ class ProduceRequest(Message):
 
 @message(key=0, versions="0-13", flexible="9+")
 class ProduceResponse(Message):
-    """The result for each batch."""
-
     class BatchIndexAndErrorMessage(Struct):
         """A record that was refused, by its index in the batch."""
 
@@ -72,8 +66,6 @@ class ProduceResponse(Message):
         leader_epoch: int = wire("int32", "10+", default=-1)
 
     class PartitionProduceResponse(Struct):
-        """The answer for one partition."""
-
         index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
         base_offset: int = wire("int64", default=0)
@@ -88,8 +80,6 @@ class ProduceResponse(Message):
         )
 
     class TopicProduceResponse(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", "0-12", default="")
         topic_id: UUID = wire("uuid", "13+", default=ZERO_UUID)
         partition_responses: list[ProduceResponse.PartitionProduceResponse] = wire(

@@ -24,7 +24,5 @@ class PushTelemetryRequest(Message):
 
 @message(key=72, versions="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """Whether they were taken."""
-
     throttle_time_ms: int = wire("int32", default=0)
     error_code: int = wire("int16", default=0)

@@ -11,8 +11,6 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=39, versions="0-2", flexible="2+")
 class RenewDelegationTokenRequest(Message):
-    """The token, by its secret, and for how long."""
-
     hmac: bytes = wire("bytes", default=b"")
     renew_period_ms: int = wire("int64", default=0)
 

@@ -11,14 +11,10 @@ from kbroker.protocol.schema import Message, message, wire
 
 @message(key=17, versions="0-1")
 class SaslHandshakeRequest(Message):
-    """The mechanism that the client chose."""
-
     mechanism: str = wire("string", default="")
 
 
 @message(key=17, versions="0-1")
 class SaslHandshakeResponse(Message):
-    """Refusal or consent, and the mechanisms to choose from."""
-
     error_code: int = wire("int16", default=0)
     mechanisms: list[str] = wire("[]string", default=[])

@@ -25,14 +25,10 @@ class ShareGroupHeartbeatRequest(Message):
 @message(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
     class TopicPartitions(Struct):
-        """Partitions of one topic."""
-
         topic_id: UUID = wire("uuid", default=ZERO_UUID)
         partitions: list[int] = wire("[]int32", default=[])
 
     class Assignment(Struct):
-        """The partitions that the member shall read."""
-
         topic_partitions: list[ShareGroupHeartbeatResponse.TopicPartitions] = wire(
             "[]TopicPartitions", default=[]
         )

@@ -15,8 +15,6 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=5, versions="0-4", flexible="2+")
 class StopReplicaRequest(Message):
-    """The replicas to stop."""
-
     class StopReplicaPartitionV0(Struct):
         """A partition, named in full."""
 
@@ -62,11 +60,7 @@ class StopReplicaRequest(Message):
 
 @message(key=5, versions="0-4", flexible="2+")
 class StopReplicaResponse(Message):
-    """The result for each partition."""
-
     class StopReplicaPartitionError(Struct):
-        """The answer for one partition."""
-
         topic_name: str = wire("string", default="")
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)

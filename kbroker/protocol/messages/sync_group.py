@@ -17,8 +17,6 @@ class SyncGroupRequest(Message):
     """A member, and from the leader the assignments of all."""
 
     class SyncGroupRequestAssignment(Struct):
-        """The assignment of one member."""
-
         member_id: str = wire("string", default="")
         assignment: bytes = wire("bytes", default=b"")
 
@@ -35,8 +33,6 @@ class SyncGroupRequest(Message):
 
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """The assignment of the member."""
-
     throttle_time_ms: int = wire("int32", "1+", default=0)
     error_code: int = wire("int16", default=0)
     protocol_type: str | None = wire("string", "5+", nullable="5+", default=None)

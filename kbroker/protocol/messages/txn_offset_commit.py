@@ -23,16 +23,12 @@ class TxnOffsetCommitRequest(Message):
     """The offsets; generation and member are checked if they are given."""
 
     class TxnOffsetCommitRequestPartition(Struct):
-        """The offset of one partition."""
-
         partition_index: int = wire("int32", default=0)
         committed_offset: int = wire("int64", default=0)
         committed_leader_epoch: int = wire("int32", "2+", default=-1)
         committed_metadata: str | None = wire("string", nullable="0+", default="")
 
     class TxnOffsetCommitRequestTopic(Struct):
-        """Offsets of one topic."""
-
         name: str = wire("string", "0-5", default="")
         topic_id: UUID = wire("uuid", "6+", default=ZERO_UUID)
         partitions: list[TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition] = wire(
@@ -53,17 +49,11 @@ class TxnOffsetCommitRequest(Message):
 
 @message(key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """The result for each offset."""
-
     class TxnOffsetCommitResponsePartition(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class TxnOffsetCommitResponseTopic(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", "0-5", default="")
         topic_id: UUID = wire("uuid", "6+", default=ZERO_UUID)
         partitions: list[TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition] = wire(

@@ -36,8 +36,6 @@ class UpdateFeaturesResponse(Message):
     """The result of the request, and up to v1 of each feature."""
 
     class UpdatableFeatureResult(Struct):
-        """The answer for one feature."""
-
         feature: str = wire("string", default="")
         error_code: int = wire("int16", default=0)
         error_message: str | None = wire("string", nullable="0+", default="")

@@ -21,8 +21,6 @@ class UpdateMetadataRequest(Message):
     """Changed partitions and all live brokers."""
 
     class UpdateMetadataPartitionState(Struct):
-        """Leader, in-sync replicas and assignment of one partition."""
-
         topic_name: str = wire("string", "0-4", default="")
         partition_index: int = wire("int32", default=0)
         controller_epoch: int = wire("int32", default=0)
@@ -34,8 +32,6 @@ class UpdateMetadataRequest(Message):
         offline_replicas: list[int] = wire("[]int32", "4+", default=[])
 
     class UpdateMetadataTopicState(Struct):
-        """Partitions of one topic."""
-
         topic_name: str = wire("string", "5+", default="")
         topic_id: UUID = wire("uuid", "7+", default=ZERO_UUID)
         partition_states: list[UpdateMetadataRequest.UpdateMetadataPartitionState] = wire(
@@ -43,8 +39,6 @@ class UpdateMetadataRequest(Message):
         )
 
     class UpdateMetadataEndpoint(Struct):
-        """An address of a broker under a listener name."""
-
         port: int = wire("int32", "1+", default=0)
         host: str = wire("string", "1+", default="")
         listener: str = wire("string", "3+", default="")
@@ -77,6 +71,4 @@ class UpdateMetadataRequest(Message):
 
 @message(key=6, versions="0-8", flexible="6+")
 class UpdateMetadataResponse(Message):
-    """Whether it was taken."""
-
     error_code: int = wire("int16", default=0)

@@ -12,11 +12,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=27, versions="0-2", flexible="1+", served="0-1")
 class WriteTxnMarkersRequest(Message):
-    """The markers that partitions shall get."""
-
     class WritableTxnMarkerTopic(Struct):
-        """Partitions of one topic."""
-
         name: str = wire("string", default="")
         partition_indexes: list[int] = wire("[]int32", default=[])
 
@@ -39,25 +35,17 @@ class WriteTxnMarkersRequest(Message):
 
 @message(key=27, versions="0-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """The result for each marker."""
-
     class WritableTxnMarkerPartitionResult(Struct):
-        """The answer for one partition."""
-
         partition_index: int = wire("int32", default=0)
         error_code: int = wire("int16", default=0)
 
     class WritableTxnMarkerTopicResult(Struct):
-        """The answers for one topic."""
-
         name: str = wire("string", default="")
         partitions: list[WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult] = wire(
             "[]WritableTxnMarkerPartitionResult", default=[]
         )
 
     class WritableTxnMarkerResult(Struct):
-        """The answers for one marker."""
-
         producer_id: int = wire("int64", default=0)
         topics: list[WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = wire(
             "[]WritableTxnMarkerTopicResult", default=[]
