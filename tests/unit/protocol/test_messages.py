@@ -22,7 +22,7 @@ print(json.dumps(FIRST_FLEXIBLE))
 WHAT_A_BROKER_IMPORTS = """
 import sys
 from kbroker.apis import registry
-from kbroker.server import kafka_server
+from kbroker.server.broker import kafka_server
 dict(registry.registered())
 names = (name.rpartition(".")[2] for name in sys.modules if ".protocol.messages." in name)
 print(*sorted(names))
