@@ -381,7 +381,7 @@ class ZkUtils:
     def decoded(
         self, decode: Callable[P, NodeT], *args: P.args, **kwargs: P.kwargs
     ) -> NodeT | None:
-        """What `decode` makes of a node; None, after a report, if it is not Kafka's."""
+        """Decode a node; None, after a report, if Kafka could not have written it."""
         try:
             return decode(*args, **kwargs)
         except ZnodeFormatError as error:
