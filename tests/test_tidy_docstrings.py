@@ -49,6 +49,7 @@ SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/pipeline/sources/",
     "kbroker/protocol/",
     "kbroker/record/",
+    "kbroker/replication/",
     "kbroker/server/",
     "kbroker/testing/",
     "kbroker/zk/",

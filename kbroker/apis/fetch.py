@@ -36,7 +36,7 @@ from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record import conversion  # noqa: F401  with its handler: see the registry
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.reads.fetch_reader import refused
+from kbroker.replication.reads.fetch_reader import refusal_entry
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
 FIRST_VERSION_WITH_MAX_BYTES = 3
@@ -89,7 +89,7 @@ async def _answer_broker(
         return answer if isinstance(answer, FetchResponse) else await answer
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
     return await fetch_in_turns(
-        ctx, request, lambda _context, asked_for: [refused(asked, code) for asked in asked_for]
+        ctx, request, lambda _context, asked_for: [refusal_entry(each, code) for each in asked_for]
     )
 
 

@@ -13,7 +13,7 @@ from kbroker.apis.refusal_table import LOOKED_AT_MAX, Refused
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.reads.fetch_params import FetchPartition
-from kbroker.replication.reads.fetch_reader import refused
+from kbroker.replication.reads.fetch_reader import refusal_entry
 from kbroker.replication.reads.fetch_session import FetchOrigin
 
 FIRST_VERSION_WITH_STORAGE_ERROR = 6
@@ -36,7 +36,7 @@ def with_refused(
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     allowed = iter(answers)
     return [
-        refused(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
+        refusal_entry(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
         for asked in asked_for
     ]
 

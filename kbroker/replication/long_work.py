@@ -1,12 +1,12 @@
 """Work that takes too long for the event loop: done on worker threads, piece by piece.
 
-Law: what runs here is a function of its arguments and touches nothing that the event loop owns. It
-says between its pieces, of about 1 MiB, how many bytes it has unpacked. Nobody knows beforehand how
-much that will be in all, so work begins in the lane for little unless it says that it is more; one
-that turns out to be more is given up and begins again in the next lane. In each lane one work at a
-time is done, in the order in which it was asked for; the lanes have their pieces in turn. So work
-waits for pieces of larger work and never for its end, what is done twice is a small part of it, and
-no more than one work for each lane takes memory.
+Law: what runs here is a function of its arguments and touches nothing that the event loop owns.
+Between its pieces, of about 1 MiB, it reports how many bytes it has unpacked. Nobody knows the
+total beforehand, so work begins in the lane for little, unless it says that it is more. Work that
+turns out to be more is given up and begins again in the next lane. A lane does one job at a time,
+in the order they were asked for, and the lanes take turns piece by piece. So work waits for pieces
+of larger work but never for its end, little of it is done twice, and only one job per lane takes
+memory.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kbroker.record.record_stream import Pace
 Given = TypeVar("Given")
 Made = TypeVar("Made")
 
-# Most of what honest clients send is one piece; whatever is more than the last takes what it takes.
+# Most of what honest clients send is one piece; anything above the last limit runs to its end.
 LANE_PIECES: Final = (8, 128)
 
 
 class LongWork:
-    """Owned by the event loop."""
+    """The lanes of one broker. Owned by the event loop."""
 
     def __init__(self) -> None:
         self._lanes = [_Lane(pieces * PIECE_BYTES) for pieces in (*LANE_PIECES, math.inf)]
@@ -39,9 +39,9 @@ class LongWork:
     async def run(
         self, work: Callable[[Given, Pace], Made], given: Given, least_bytes: int = 0
     ) -> Made:
-        """`work(given, pace)`, when its turn has come. `pace` is called with the number of bytes
-        that were unpacked since the call before; it may wait, or end the work, which is then called
-        once more. It will be `least_bytes` in all, or more, if it does not fail.
+        """Return `work(given, pace)` when its turn has come. `pace` is called with the number of
+        bytes unpacked since its last call; it may wait, or end the work, which is then called once
+        more. The work will unpack at least `least_bytes` if it does not fail.
         """
         return await self.run_read(lambda: given, work, least_bytes)
 
@@ -51,8 +51,8 @@ class LongWork:
         work: Callable[[Given, Pace], Made],
         least_bytes: int = 0,
     ) -> Made:
-        """`work(read(), pace)`, when its turn has come: `read` is called then, on the event loop,
-        each time that the work begins.
+        """Return `work(read(), pace)` when its turn has come: `read` is called on the event loop,
+        each time the work begins.
         """
         for lane in self._lanes:
             if least_bytes <= lane.most_bytes:
@@ -64,7 +64,7 @@ class LongWork:
 
 
 class _Lane:
-    """Does one work at a time, which unpacks `most_bytes` or is given up."""
+    """Does one job at a time, which is given up if it unpacks more than `most_bytes`."""
 
     def __init__(self, most_bytes: float) -> None:
         self.most_bytes = most_bytes
@@ -72,7 +72,9 @@ class _Lane:
         self._thread = ThreadPoolExecutor(1, "long-work")  # begins with the first work
 
     async def run(self, read: Callable[[], Given], work: Callable[[Given, Pace], Made]) -> Made:
-        """As `LongWork.run_read`; _LaneLeftError for more than belongs here."""
+        """Do one job as `LongWork.run_read`. Raises _LaneLeftError if it is too large for this
+        lane.
+        """
         paced = _PacedWork(self.most_bytes)
         async with self._free:
             given = read()
@@ -85,11 +87,17 @@ class _Lane:
 
 
 class _LaneLeftError(Exception):
-    """The work does not belong into this lane, or nobody wants it any more."""
+    """The work is too large for this lane, or nobody wants it any more."""
 
 
 class ThreadTurn:
-    """Shared by worker threads."""
+    """The turn of the threads that compute: one at a time for all brokers of the process.
+
+    Law: these threads share one interpreter with the event loop, which should wait for one of them
+    at most. Whoever has waited longest is next, so a thread that hands on the turn between pieces
+    keeps others waiting for one piece. A piece makes many objects, and whoever has the turn must
+    not wait for a garbage collection among them: there is none meanwhile.
+    """
 
     def __init__(self) -> None:
         self._guard = Lock()
@@ -99,11 +107,11 @@ class ThreadTurn:
 
     @property
     def waiting(self) -> int:
-        """How many threads wait for the turn."""
+        """The number of threads that wait."""
         return len(self._waiting)
 
     def take(self) -> None:
-        """Wait for the turn."""
+        """Wait for the turn, and take it."""
         gate = Lock()
         gate.acquire()
         with self._guard:
@@ -114,7 +122,7 @@ class ThreadTurn:
         gc.disable()
 
     def give(self) -> None:
-        """Let the next one have it."""
+        """Give the turn to the next thread."""
         if self._collects_garbage:
             gc.enable()
         with self._guard:
@@ -122,7 +130,7 @@ class ThreadTurn:
             self._let_next()
 
     def hand_on(self) -> None:
-        """Let all who wait now have it before its present holder goes on."""
+        """Give the turn to all threads that wait now, then take it again."""
         if self._waiting:
             self.give()
             self.take()
@@ -137,7 +145,7 @@ PROCESS_TURN: Final = ThreadTurn()
 
 
 class _PacedWork:
-    """One work on its thread."""
+    """A job on the thread of its lane."""
 
     def __init__(self, most_bytes: float) -> None:
         self.is_wanted = True

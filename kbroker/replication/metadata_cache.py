@@ -1,10 +1,9 @@
-"""What this broker knows of the cluster: live brokers, topics, who leads what. The controller fills
-it.
+"""The cluster as this broker knows it from the controller: live brokers, topics, who leads what.
 
-Law: owned by the event loop; `update` is the only thing that changes it, but for the cluster's
-features, of which the tree tells. Answers to Metadata are built from structs that are kept per
-topic, with their bytes, until the topic or the set of live brokers changes: such a struct belongs
-to the cache and must not be changed by those who put it into an answer.
+Law: owned by the event loop; only `update` changes it, except for the cluster's features, which
+come from the tree. Answers to Metadata are built from structs that are kept per topic, with their
+bytes, until the topic or the set of live brokers changes: such a struct belongs to the cache, and
+nobody who puts it into an answer may change it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ FIRST_VERSION_WITH_LISTENER_ERRORS = 6
 
 
 class TopicMetadata:
-    """One topic: its id, its partitions' states by index, and the answers built from them."""
+    """A topic: its id, the states of its partitions by index, and the answers built from them."""
 
     __slots__ = ("described", "partitions", "topic_id")
 
@@ -62,19 +61,19 @@ class MetadataCache:
         self._end_points: dict[tuple[int, str], EndPoint] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[UUID, str] = {}
-        # True for a replica of this broker that it cannot use, whatever the controller says.
+        # Whether this broker cannot use a replica of its own, whatever the controller says.
         self.is_offline_here: Callable[[TopicPartition], bool] = lambda _: False
         self.supported_features = SUPPORTED_FEATURES
-        self.finalized_features = FinalizedFeatures()  # what the tree says of the cluster
+        self.finalized_features = FinalizedFeatures()  # from the tree
 
     # What the controller says
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
         """Take over live brokers and the partitions named; returns those that are deleted.
 
-        What a full update does not name is forgotten and not among them: its nodes may be there and
-        unreadable, and whoever takes a partition for deleted drops what was committed for it. The
-        request has the newest shape: see `orders/request_shapes.py`.
+        A partition that a full update does not name is forgotten, but not returned: its nodes may
+        merely be unreadable, and the offsets of deleted partitions are dropped. The request has the
+        newest shape, see `controller_requests/request_shapes.py`.
         """
         self.controller_epoch = request.controller_epoch
         self._controller_id = request.controller_id
@@ -98,10 +97,10 @@ class MetadataCache:
         return deleted
 
     def replicas_failed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replicas of this broker have gone offline: it names itself as their leader no more.
+        """Stop naming this broker as the leader of replicas that have gone offline.
 
-        The controller may hear of it late, or never: alone, its tree may lie in the directory that
-        failed.
+        The controller may hear of it late, or never: a broker's own tree may lie in the directory
+        that failed.
         """
         for topic_partition in partitions:
             state = self.partition_state(topic_partition)
@@ -160,9 +159,7 @@ class MetadataCache:
             self._names.pop(topic.topic_id, None)
 
     def _replaced(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Partitions of topics that were deleted and created again without our hearing of the
-        first.
-        """
+        """The partitions of topics that were deleted and created again, unknown to this broker."""
         return [
             TopicPartition(topic.topic_name, index)
             for topic in request.topic_states
@@ -192,51 +189,46 @@ class MetadataCache:
         return self._controller_id if self._controller_id in self._brokers else NO_LEADER
 
     def topics(self) -> list[str]:
-        """All topic names."""
         return list(self._topics)
 
     def topic_ids(self) -> Mapping[str, UUID]:
-        """All topics with their ids."""
         return {name: topic.topic_id for name, topic in self._topics.items()}
 
     def contains_topic(self, topic: str) -> bool:
-        """True when the topic exists."""
         return topic in self._topics
 
     def contains(self, topic_partition: TopicPartition) -> bool:
-        """True when the partition exists."""
         return self.partition_state(topic_partition) is not None
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionState | None:
-        """Leader, ISR and replicas of a partition, None when it does not exist."""
+        """Leader, ISR and replicas of a partition, None if it does not exist."""
         topic = self._topics.get(topic_partition.topic)
         return None if topic is None else topic.partitions.get(topic_partition.partition)
 
     def partition_states(self, topic: str) -> Mapping[int, PartitionState]:
-        """The partitions of a topic by index; empty when it does not exist."""
+        """The partitions of a topic by index; empty if it does not exist."""
         found = self._topics.get(topic)
         return {} if found is None else found.partitions
 
     def partition_count(self, topic: str) -> int:
-        """Number of partitions, 0 when the topic does not exist."""
+        """The number of partitions, 0 if the topic does not exist."""
         return len(self.partition_states(topic))
 
     def is_led(self, topic: str, partitions: int) -> bool:
-        """True when the topic has so many partitions at least, all of them with a leader."""
+        """Whether the topic has at least that many partitions, and all have a leader."""
         states = self.partition_states(topic)
         return len(states) >= partitions and all(s.leader >= 0 for s in states.values())
 
     def topic_id(self, topic: str) -> UUID:
-        """The topic's id, zero when it has none or does not exist."""
+        """The topic's id, zero if it has none or does not exist."""
         found = self._topics.get(topic)
         return ZERO_UUID if found is None else found.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name of a topic id."""
         return self._names.get(topic_id)
 
     def alive_brokers(self) -> list[Broker]:
-        """All live brokers, by id."""
+        """The live brokers in the order of their ids."""
         return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
 
     def broker(self, broker_id: int) -> Broker | None:
@@ -244,7 +236,6 @@ class MetadataCache:
         return self._brokers.get(broker_id)
 
     def end_point(self, broker_id: int, listener_name: str) -> EndPoint | None:
-        """Where a live broker listens under that listener name."""
         return self._end_points.get((broker_id, listener_name))
 
     # Metadata answers
@@ -256,8 +247,8 @@ class MetadataCache:
         listener_name: str,
         authorized_operations: int = OPERATIONS_NOT_ASKED,
     ) -> MetadataResponse.MetadataResponseTopic | None:
-        """The topic as Metadata of `version` shows it to clients of a listener, None when it does
-        not exist.
+        """The topic as Metadata of `version` shows it to clients of a listener, None if it does not
+        exist.
         """
         found = self._topics.get(topic)
         if found is None:

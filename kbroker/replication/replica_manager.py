@@ -1,14 +1,14 @@
-"""ReplicaManager: the partitions that this broker holds, and the parts that work on them.
+"""ReplicaManager: the partitions of this broker, and the parts that work on them.
 
-What appends (`appends`), what fetches (`fetches`) and what obeys the controller (`leadership`) know
-nothing of each other: they share the hosted partitions and the requests that wait at them. Whoever
-needs one of the parts holds that part.
+The part that appends (`appends`), the one that fetches (`fetches`) and the one that obeys the
+controller (`leadership`) know nothing of each other: they share the hosted partitions and the
+requests that wait at them. Whoever needs one of the parts holds that part.
 
-Law: owned by the event loop. What can be answered now is answered with a plain value; only what has
-to wait (acks=all for its followers, a fetch for its bytes) costs a future and a place in a
-purgatory. A refusal is the error code of one partition and never spoils the others. Expected faults
-have their own codes: a producer that reads UNKNOWN_SERVER_ERROR gives up a batch that may have been
-written, and sends it again as a new one (KAFKA-14034).
+Law: owned by the event loop. Whatever can be answered now is answered with a plain value; only a
+wait (acks=all for its followers, a fetch for its bytes) costs a future and a place in a purgatory.
+A refusal is the error code of one partition and never spoils the others. Expected faults have their
+own codes: on UNKNOWN_SERVER_ERROR a producer gives up a batch that may have been written, and sends
+it again as a new one (KAFKA-14034).
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ from kbroker.replication.reads.log_dirs import LogDirs
 from kbroker.replication.reads.offset_lookup import OffsetLookup
 from kbroker.replication.reads.quiet_partitions import QuietPartitions
 from kbroker.replication.replication_quota import ReplicationQuotas
-from kbroker.replication.waiting.purgatories import (
-    CreateFuture,
-    Purgatories,
-    running_loop_future,
-)
+from kbroker.replication.waiting.purgatories import CreateFuture, Purgatories, running_loop_future
 from kbroker.replication.writes.appends import Appends
 from kbroker.replication.writes.delete_records import RecordDeletions
 from kbroker.replication.writes.last_replica import LastReplica
@@ -46,7 +42,7 @@ from kbroker.replication.writes.shared_flush import FlushPolicy, RunInThread, Sh
 
 
 class ReplicaManager:
-    """Makes the parts, and does what is due for all partitions from time to time."""
+    """Makes the parts, and does what is due for all partitions now and then."""
 
     def __init__(
         self,
@@ -84,7 +80,7 @@ class ReplicaManager:
         self.log_dir_moves = ReplicaAlterLogDirsManager(
             CopyParts(
                 hosted=hosted,
-                waiting=waiting,
+                wake=waiting.wake,
                 clock=clock,
                 backoff_ms=lambda: config.replica_fetch_backoff_ms,
             ),
@@ -96,7 +92,7 @@ class ReplicaManager:
         self.last_replica: LastReplica | None = None  # while answers wait for no disk
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
-        """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
+        """Let answers wait for an fsync if `policy`, or a topic's flush.messages, wants it."""
         leadership, waiting = self.leadership, self.waiting
         shared_flush = self.appends.shared_flush = SharedFlush(
             policy,
@@ -113,22 +109,20 @@ class ReplicaManager:
     def isr_settled(
         self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
     ) -> None:
-        """A proposed ISR has been written, or replaced by another one, at version
-        `partition_epoch`.
-        """
+        """Take over the ISR that was written at version `partition_epoch`, as proposed or not."""
         partition = self.hosted.find(topic_partition)
         if partition is not None:
             partition.isr_settled(isr, partition_epoch, self._clock.now_ms())
             self.waiting.wake(topic_partition)
 
     def maybe_shrink_isr(self) -> None:
-        """As `isr_check`, at once."""
+        """Do all of `isr_check` at once."""
         for _ in self.isr_check():
             pass
 
     def isr_check(self) -> Iterator[None]:
-        """Propose smaller ISRs where followers lag, and wait no more for those that lag outside
-        them, one partition in a step; due every half `replica.lag.time.max.ms`.
+        """Propose smaller ISRs if followers lag, and stop waiting for those that lag outside them,
+        a partition at each step; due every half `replica.lag.time.max.ms`.
         """
         for partition in self.hosted:
             now_ms = self._clock.now_ms()

@@ -1,10 +1,10 @@
-"""Replication throttles: how fast a broker copies the partitions that a topic names (KIP-73), and
-those that move between its directories, which are all of them (KIP-113).
+"""Replication throttles: how fast a broker copies the partitions that topics name (KIP-73), and all
+partitions that move between its directories (KIP-113).
 
-Pure. Law: without a rate nothing is counted, and nobody looks further than at `limit`. The rate is
-measured as Kafka's SimpleRate does: the bytes of the last windows over the time since the oldest of
-them began, but one window at least. So what is copied at once is paid for by waiting, until the
-rate over all windows is within the limit again.
+Pure. Law: without a rate nothing is counted, and only `limit` is read. The rate is measured like
+Kafka's SimpleRate: the bytes of the last windows over the time since the oldest of them began, but
+at least one window. So a burst is paid for by waiting until the rate over all windows is within the
+limit again.
 
 Owned by the event loop.
 """
@@ -25,12 +25,12 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 MOVING_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 ALL_REPLICAS = ("*",)
 
-_NO_LIMIT = 2**63 - 1  # what Kafka takes for none
+_NO_LIMIT = 2**63 - 1  # no limit to Kafka
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Sample:
-    """The bytes of one window."""
+    """The bytes counted in one window."""
 
     start_ms: float
     last_event_ms: float
@@ -38,8 +38,8 @@ class _Sample:
 
 
 class ByteRate:
-    """Bytes per second over the last windows. `samples` windows of `window_ms` count, and one that
-    began before them and reaches into them.
+    """Bytes per second over the last `samples` windows of `window_ms`, and a window before them
+    that reaches into them.
     """
 
     __slots__ = ("_expire_ms", "_samples", "_total", "_window_ms")
@@ -51,7 +51,7 @@ class ByteRate:
         self._total = 0
 
     def record(self, size: int, now_ms: float) -> None:
-        """Count bytes that go by now."""
+        """Count bytes that are copied now."""
         self._purge(now_ms)
         samples = self._samples
         if not samples or now_ms - samples[-1].start_ms >= self._window_ms:
@@ -62,7 +62,7 @@ class ByteRate:
         self._total += size
 
     def bytes_per_s(self, now_ms: float) -> float:
-        """The rate as of now."""
+        """The rate at this moment."""
         self._purge(now_ms)
         if not self._samples:
             return 0.0
@@ -76,32 +76,31 @@ class ByteRate:
 
 
 class ReplicationQuota:
-    """One way of a broker's copying: what it sends as a leader, copies as a follower, or moves
-    between its directories.
-    """
+    """The throttle of one way of copying: as a leader, as a follower, or between directories."""
 
     __slots__ = ("_broker_id", "_known", "_rate", "limit")
 
     def __init__(self, broker_id: int) -> None:
         self._broker_id = broker_id
         self._rate = ByteRate(11, 1000)  # as with Kafka's defaults
-        # What each topic's list names here. Lists stay the same objects until they are changed.
+        # The partitions that each topic's list names here. Lists stay the same objects until they
+        # change.
         self._known: dict[str, tuple[tuple[str, ...], frozenset[int]]] = {}
         self.limit: int | None = None
         """Bytes per second; None for no throttle."""
 
     def set_windows(self, count: int, window_s: int) -> None:
-        """Measure over so many windows of this length; what was counted is forgotten."""
+        """Measure over that many windows of this length, and forget what was counted."""
         self._rate = ByteRate(count, window_s * 1000)
 
     def set_limit(self, limit: int | None) -> None:
-        """Change the rate; None, or the largest long, ends the throttle."""
+        """Change the rate, in bytes per second; None, or the largest long, ends the throttle."""
         self.limit = None if limit is None or limit >= _NO_LIMIT else limit
         if self.limit is None:
             self._known.clear()
 
     def names(self, topic: str, partition: int, replicas: tuple[str, ...]) -> bool:
-        """Whether this broker's replica is one of those that the topic's list throttles."""
+        """Whether the topic's list throttles this broker's replica of a partition."""
         if not replicas or replicas == ALL_REPLICAS:
             return bool(replicas)
         known = self._known.get(topic)
@@ -115,11 +114,9 @@ class ReplicationQuota:
         return limit is not None and self._rate.bytes_per_s(now_ms) > limit
 
     def record(self, size: int, now_ms: float) -> None:
-        """Count bytes of a throttled partition."""
         self._rate.record(size, now_ms)
 
     def bytes_per_s(self, now_ms: float) -> float:
-        """The rate of what is throttled."""
         return self._rate.bytes_per_s(now_ms)
 
     def _partitions_in(self, replicas: Iterable[str]) -> frozenset[int]:
@@ -128,7 +125,7 @@ class ReplicationQuota:
 
 
 class ReplicationQuotas:
-    """All ways in which one broker copies."""
+    """The throttles of one broker."""
 
     __slots__ = ("follower", "leader", "moving")
 
@@ -138,7 +135,7 @@ class ReplicationQuotas:
         self.moving = ReplicationQuota(broker_id)  # between directories
 
     def set_windows(self, config: QuotaConfig) -> None:
-        """Measure over the windows of these settings."""
+        """Measure over the windows that the settings give."""
         for quota in (self.leader, self.follower):
             quota.set_windows(
                 config.replication_quota_window_num, config.replication_quota_window_size_seconds
@@ -151,7 +148,7 @@ class ReplicationQuotas:
     def configure(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> None:
         """Take the rates from the dynamic settings of the cluster and of this broker.
 
-        Raises ConfigError, and changes nothing, if one cannot be used.
+        Raises ConfigError, and changes nothing, if a rate cannot be used.
         """
         names = (LEADER_RATE, FOLLOWER_RATE, MOVING_RATE)
         limits = [_rate(name, broker.get(name, cluster.get(name))) for name in names]
@@ -159,11 +156,9 @@ class ReplicationQuotas:
             quota.set_limit(limit)
 
     def throttles_leader(self, topic: str, partition: int, config: TopicConfig) -> bool:
-        """Whether what this broker sends of the partition counts."""
         return self.leader.names(topic, partition, config.leader_replication_throttled_replicas)
 
     def throttles_follower(self, topic: str, partition: int, config: TopicConfig) -> bool:
-        """Whether what this broker copies of the partition counts."""
         return self.follower.names(topic, partition, config.follower_replication_throttled_replicas)
 
 

@@ -230,7 +230,7 @@ def read_beyond_the_high_watermark() -> AbstractContextManager[Any]:
 def timeouts_answered_as_success() -> AbstractContextManager[Any]:
     """acks=all is answered as done when its time is over."""
 
-    def on_expiration(operation: DelayedProduce[Any, Any]) -> None:
+    def on_expiration(operation: DelayedProduce[Any]) -> None:
         operation._pending.clear()
         operation.on_complete()
 

@@ -1,1 +1,1 @@
-"""What the controller orders a broker, how the broker obeys, and what a leader asks for."""
+"""Orders of the controller, how a broker obeys them, and the ISRs that it asks for."""

@@ -1,9 +1,9 @@
 """AlterPartitionManager: carries the ISRs that leaders propose to the controller (Kafka's name).
 
-Law: one proposal of a partition at a time, one request at a time. A proposal lives as long as the
-state it was made in: an order of the controller that came meanwhile has replaced it, and what is
-answered to it then changes nothing. Until there is an answer the leader waits for the replicas of
-both ISRs, so it is asked again for as long as the broker runs.
+Law: one proposal per partition and one request at a time. A proposal lives as long as the state it
+was made in: once the controller orders something else, an answer to it changes nothing. Until an
+answer comes, the leader waits for the replicas of both ISRs, so the question is repeated for as
+long as the broker runs.
 
 Owned by the event loop.
 """
@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import LeaderAndIsr, TopicPartition
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 RETRY_BACKOFF_S = 0.05
 
-# The controller has decided something else, and tells it: the proposal waits to be replaced.
+# The controller has decided something else and will say so: the proposal waits to be replaced.
 _SUPERSEDED = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -36,14 +36,14 @@ _SUPERSEDED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-# It is not to be now; the ISR stays what it was. (OPERATION_NOT_ATTEMPTED is asked
-# again: the controller was reading the cluster, and may yet write an earlier question for it.)
+# Refused for now; the ISR stays as it was. (OPERATION_NOT_ATTEMPTED is asked again: the controller
+# was reading the cluster, and may still write what an earlier question asked for.)
 _REFUSED = frozenset({ErrorCode.INELIGIBLE_REPLICA})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Proposal:
-    """An ISR that a leader asks for; epochs are those in which replicas were seen, by broker."""
+    """An ISR that a leader asks for; `epochs` are those its replicas last fetched in, by broker."""
 
     partition: Partition
     wanted: LeaderAndIsr
@@ -60,29 +60,22 @@ class Proposal:
         )
 
 
-class Outcome(NamedTuple):
-    """What the controller said: `error` to all, else something to each partition."""
+class IsrAnswer(NamedTuple):
+    """The controller's answer: an `error` for all partitions, or a result for each."""
 
     error: ErrorCode
     partitions: Mapping[TopicPartition, LeaderAndIsr | ErrorCode]
 
 
-AskController = Callable[[Mapping[TopicPartition, Proposal]], Awaitable[Outcome]]
+AskController = Callable[[Mapping[TopicPartition, Proposal]], Awaitable[IsrAnswer]]
 """Asks whoever is controller. Raises KafkaError, OSError or TreeUnavailableError."""
 
-
-class Settle(Protocol):
-    """Hears of ISRs that are in force (ReplicaManager)."""
-
-    def isr_settled(
-        self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
-    ) -> None:
-        """The state node holds that ISR now."""
-        ...
+Settle = Callable[[TopicPartition, tuple[int, ...], int], None]
+"""Called with an ISR that the state node holds now, and the node's version."""
 
 
 class AlterPartitionManager:
-    """One broker's proposals."""
+    """The proposals of one broker, which lie here until they are answered."""
 
     def __init__(
         self,
@@ -91,8 +84,8 @@ class AlterPartitionManager:
         is_alive: Callable[[int], bool],
         before_shrink: Callable[[Partition], Awaitable[bool]] | None = None,
     ) -> None:
-        """`is_alive` knows whether a broker may join an ISR. `before_shrink` is awaited before an
-        ISR that leaves its leader alone is asked for; False calls that off.
+        """`is_alive` says whether a broker may join an ISR. `before_shrink` is awaited before
+        asking for an ISR that leaves its leader alone; False calls that off.
         """
         self._ask = ask
         self._settle = settle
@@ -104,11 +97,11 @@ class AlterPartitionManager:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Begin to ask, in a task."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="ISR changes")
 
     async def stop(self) -> None:
-        """Return when nothing is asked any more."""
+        """Return once nothing is being asked."""
         tasks = [task for task in (self._task, *self._preparing) if task is not None]
         self._task = None
         for task in tasks:
@@ -116,7 +109,7 @@ class AlterPartitionManager:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
-        """Ask for an ISR; the partition's state has it as pending."""
+        """Ask for an ISR, which the partition's state already holds as pending."""
         state = partition.state
         proposal = Proposal(
             partition=partition,
@@ -175,7 +168,7 @@ class AlterPartitionManager:
         except (KafkaError, OSError, TimeoutError) as error:
             _log.debug("no answer to %d ISR changes: %r", len(asked), error)
             return asked
-        except Exception as error:  # the tree out of reach among them; one day there is an answer
+        except Exception as error:  # the tree is out of reach, for one; the answer will come
             _log.info("%d ISR changes are asked for again: %r", len(asked), error)
             return asked
         if outcome.error is not ErrorCode.NONE:
@@ -188,7 +181,7 @@ class AlterPartitionManager:
         }
 
     def _is_answered(self, proposal: Proposal, answer: LeaderAndIsr | ErrorCode | None) -> bool:
-        """Act on an answer; False if the proposal is to be made again."""
+        """Act on an answer; False if the proposal has to be made again."""
         if not proposal.is_alive or answer in _SUPERSEDED:
             return True
         partition = proposal.partition
@@ -199,9 +192,9 @@ class AlterPartitionManager:
             return False
         wanted = proposal.wanted
         if answer.leader_epoch != wanted.leader_epoch:
-            return answer.leader_epoch > wanted.leader_epoch  # of a later leader: its order comes
+            return answer.leader_epoch > wanted.leader_epoch  # a later leader's: its order comes
         if answer.partition_epoch < wanted.partition_epoch:
-            return False  # from a controller that was replaced
+            return False  # from a replaced controller
         _log.info("ISR of %s: %s", partition.topic_partition, answer.isr)
-        self._settle.isr_settled(partition.topic_partition, answer.isr, answer.partition_epoch)
+        self._settle(partition.topic_partition, answer.isr, answer.partition_epoch)
         return True

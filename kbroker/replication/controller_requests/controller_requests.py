@@ -1,19 +1,19 @@
-"""ControlRequests: what a broker does with the three requests of its controller.
+"""ControlRequests: carries out the three requests of a broker's controller, which come as calls in
+this process or over a connection.
 
-One object for all ways they come: a call from the controller in this process, or a connection from
-another one's.
+Law: requests are carried out one at a time, in the order they came, by whichever way: the orders of
+a new controller never mix with the rest of its predecessor's (Kafka's replicaStateChangeLock). A
+request for an earlier run of this broker, or from a controller that has been replaced, is refused
+before anything is read or changed.
 
-Law: requests are carried out one at a time, in the order in which they came, whatever way each of
-them took: what a newer controller says never mixes with the rest of what the one before said
-(Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
-that has been replaced, is refused before anything is read or changed. One that arrives by a
-connection which its controller has given up for a newer one is not answered, and its connection is
-closed: it has been said again, and later orders have followed. (Kafka carries it out, and its
-metadata are of the past then.) An error code would make a controller that still uses the connection
-resign; a closed one makes it send the request again. A name that no partition can have, as a node
-made by hand may give, is refused alone. A request for many partitions is carried out in slices, so
-that clients are answered in between: creating a log costs several system calls, and a topic may
-have thousands of partitions.
+A request may arrive by a connection that its controller has given up for a newer one. It was sent
+again, and later orders have followed, so it is not answered and its connection is closed. (Kafka
+carries it out, and takes metadata of the past.) An error code would make a controller that still
+uses the connection resign; a closed connection makes it send the request again.
+
+A name that no partition can have, which a node made by hand may hold, is refused alone. A request
+for many partitions is carried out in slices, so that clients are answered in between: creating a
+log costs several system calls, and a topic may have thousands of partitions.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from kbroker.slices import slices
 from kbroker.turns import turn
 from kbroker.zk.tree import TreeUnavailableError
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 TREE_BACKOFF_S = 0.1
 REGISTRATION_LOOK_S = 0.01
-IN_PROCESS = 0  # the number of no connection: the controller of this process calls
+IN_PROCESS = 0  # the number of no connection: the controller in this process calls
 _SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class ControlRequests:
         self._came_by = (0, 0)  # controller epoch and connection of the last request
 
     async def send(self, request: ControlRequest) -> ControlResponse:
-        """Carry out a request of the controller in this process (BrokerChannel)."""
+        """Carry out a request from the controller in this process (BrokerChannel)."""
         if isinstance(request, LeaderAndIsrRequest):
             return await self.leader_and_isr(request)
         if isinstance(request, StopReplicaRequest):
@@ -89,12 +89,12 @@ class ControlRequests:
         return await self.update_metadata(request)
 
     def close(self) -> None:
-        """Nothing is kept open for a controller in this process (BrokerChannel)."""
+        """Do nothing: a controller in this process keeps no connection (BrokerChannel)."""
 
     async def leader_and_isr(
         self, request: LeaderAndIsrRequest, connection: int = IN_PROCESS
     ) -> LeaderAndIsrResponse:
-        """Lead and follow as ordered; `connection` is the number of the one it came by."""
+        """Lead and follow as ordered by a request that came over the connection of that number."""
         grouped = grouped_leader_and_isr(request)
         async with self._turn:
             refusal = await self._refusal_or_settings(grouped, connection)
@@ -105,14 +105,14 @@ class ControlRequests:
     async def update_metadata(
         self, request: UpdateMetadataRequest, connection: int = IN_PROCESS
     ) -> UpdateMetadataResponse:
-        """Take over who is alive and who leads what."""
+        """Take over which brokers are alive, and who leads what."""
         complete, left_out = without_unsound(grouped_update_metadata(request))
         async with self._turn:
             refusal = await self._refusal(complete, connection)
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
             if left_out:
-                log.warning("ignoring invalid metadata: %.500s", ", ".join(left_out))
+                _log.warning("ignoring invalid metadata: %.500s", ", ".join(left_out))
             response = self._leadership.update_metadata(complete)
             self._waiter.notify()
             return response
@@ -129,13 +129,13 @@ class ControlRequests:
             return await self._stop(grouped)
 
     async def _refusal(self, request: ControlRequest, connection: int) -> ErrorCode:
-        """Compare the epochs; an epoch above our own is of a registration we shall hear of.
+        """Compare the epochs; one above our own is of a registration we have yet to hear of.
 
-        Raises ProtocolError for what came by a connection that was given up.
+        Raises ProtocolError if the request came by a connection that was given up.
         """
         own_epoch = await self._own_epoch(request)
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < own_epoch:
-            log.info(
+            _log.info(
                 "%s for broker epoch %d refused, this broker's is %d",
                 type(request).__name__,
                 request.broker_epoch,
@@ -144,7 +144,7 @@ class ControlRequests:
             return ErrorCode.STALE_BROKER_EPOCH
         known_epoch = self._leadership.controller_epoch
         if request.controller_epoch < known_epoch:
-            log.warning(
+            _log.warning(
                 "%s of controller %d refused: its epoch is %d, the latest is %d",
                 type(request).__name__,
                 request.controller_id,
@@ -160,8 +160,8 @@ class ControlRequests:
         return ErrorCode.NONE
 
     async def _own_epoch(self, request: ControlRequest) -> int:
-        """The epoch of this broker. While it has none, it cannot know whether a request with one is
-        meant for it or for an earlier run: a replaced controller may still have orders for that.
+        """The epoch of this broker, awaited if the request names one. Before it is known, the
+        request may be for an earlier run: a replaced controller may still have orders for that.
         """
         while True:
             own_epoch = self._broker_epoch()
@@ -172,11 +172,11 @@ class ControlRequests:
     async def _refusal_or_settings(
         self, request: LeaderAndIsrRequest, connection: int
     ) -> ErrorCode:
-        """Read the settings of the topics, unless the request is refused.
+        """Read the settings of the topics unless the request is refused, which is checked again
+        after each wait.
 
-        Waits for the tree where it cannot be read: a log made with wrong settings may lose data,
-        and a refusal would tell the controller that a disk has failed. What the broker has become
-        meanwhile counts.
+        Waits for a tree that cannot be read: a log made with wrong settings may lose data, and to
+        the controller a refusal would mean that a disk has failed.
         """
         wanted = [
             TopicPartition(topic.topic_name, partition.partition_index)
@@ -244,7 +244,7 @@ class ControlRequests:
     async def _finish_deletions(
         self, request: StopReplicaRequest, response: StopReplicaResponse
     ) -> None:
-        """Answer for no deletion that is not on the disk."""
+        """Wait for deletions to be on the disk, and answer with an error for those that are not."""
         states = [state for topic in request.topic_states for state in topic.partition_states]
         if not any(state.delete_partition for state in states):
             return
@@ -259,7 +259,7 @@ class ControlRequests:
 def _unsound(
     topic: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState
 ) -> LeaderAndIsrResponse.LeaderAndIsrPartitionError:
-    log.warning("ignoring an impossible partition: %.300r, %d", topic, state.partition_index)
+    _log.warning("ignoring an impossible partition: %.300r, %d", topic, state.partition_index)
     return LeaderAndIsrResponse.LeaderAndIsrPartitionError(
         topic_name=topic,
         partition_index=state.partition_index,
@@ -268,7 +268,7 @@ def _unsound(
 
 
 def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
-    """The refusal of a whole request, which Kafka says for each of its partitions too."""
+    """The refusal of a whole request, repeated for each partition as in Kafka."""
     response = LeaderAndIsrResponse(error_code=code)
     for topic in request.topic_states:
         errors = [

@@ -1,10 +1,10 @@
-"""Carries out what the controller orders: lead, follow, stop, delete, know of others. Each
+"""Carries out what the controller orders: lead, follow, stop, delete, take over metadata. Each
 partition succeeds or fails by itself.
 
-Law: owned by the event loop. A controller that has been replaced is refused by its epoch, news of
-an older leader by theirs; both are answered, never applied. The order within one partition: log
-first, then state, then announcement: listeners hear of a change when it is whole, and then those
-requests are looked at that wait for the partitions.
+Law: owned by the event loop. A replaced controller is refused by its epoch, news of an older leader
+by its leader epoch; both are answered, never applied. In a partition the log changes first, then
+the state; the announcement comes last. So listeners are called once a change is whole, and then
+requests that wait for the partitions are checked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kbroker.protocol.messages.update_metadata import (
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.metadata_cache import FULL_UPDATE
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
-from kbroker.replication.partitions.partition import NO_ISR_CHANGES, IsrChanges, Partition
+from kbroker.replication.partitions.partition import IsrChanges, Partition
 from kbroker.replication.waiting.purgatories import Purgatories
 
 LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 def _broker(leader: LeaderAndIsrRequest.LeaderAndIsrLiveLeader) -> Broker:
-    """With the one address that is told: that for brokers, of a listener that is not named."""
+    """A leader with the one address that orders give: that for brokers, of an unnamed listener."""
     end_point = EndPoint(listener_name="", host=leader.host_name, port=leader.port)
     return Broker(broker_id=leader.broker_id, end_points=(end_point,))
 
@@ -65,7 +65,7 @@ class _Change:
 
 
 class Leadership:
-    """Obeys one broker's controller: LeaderAndIsr, StopReplica and UpdateMetadata, in their newest
+    """Carries out LeaderAndIsr, StopReplica and UpdateMetadata on one broker, in their newest
     shapes (see `request_shapes`).
     """
 
@@ -86,14 +86,14 @@ class Leadership:
         self._clock = clock
         self._timer = timer
         self._lag_time_max_ms = lag_time_max_ms
-        # Those whose log here belongs to another topic of the name.
+        # Partitions whose log here belongs to another topic of that name.
         self._refused: set[TopicPartition] = set()
         self._listeners: list[LeadershipListener] = []
         self._deletion_listeners: list[DeletionListener] = []
-        # How partitions ask for a new ISR; set before the first one is led.
-        self.isr_changes: IsrChanges = NO_ISR_CHANGES
+        # Where partitions ask for a new ISR; set before the first one is led.
+        self.isr_changes: IsrChanges | None = None
         self.controller_epoch = 0  # of the latest controller that has ordered anything
-        # Leaders that orders have named since the cluster was last described as a whole.
+        # The leaders named in orders since the last UpdateMetadata.
         self._live_leaders: dict[int, Broker] = {}
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
@@ -147,7 +147,7 @@ class Leadership:
         try:
             self._apply(topic_partition, topic_id, state, change)
         except KafkaError as error:
-            # A new controller tells everything again: what is known already does no harm.
+            # A new controller repeats everything: what is known already does no harm.
             is_known = error.code is ErrorCode.STALE_CONTROLLER_EPOCH
             level = logging.DEBUG if is_known else logging.WARNING
             _log.log(level, "Leadership of %s not taken over: %s", topic_partition, error)
@@ -160,8 +160,8 @@ class Leadership:
         return ErrorCode.NONE
 
     def was_refused(self, topic_partition: TopicPartition) -> bool:
-        """Whether the last order to lead or follow it was refused for good: its log belongs to
-        another topic of the name.
+        """Whether the last order to lead or follow a partition was refused for good, because its
+        log belongs to another topic of that name.
         """
         return topic_partition in self._refused
 
@@ -178,7 +178,7 @@ class Leadership:
         is_named = partition is not None and self._take_topic_id(partition, topic_id, state)
         if partition is not None and is_named and state.leader_epoch == partition.leader_epoch:
             if not partition.is_leader:
-                change.became_follower.append(partition)  # to be asked for under its id
+                change.became_follower.append(partition)  # to be fetched by its id
             return
         assignment = ReplicaAssignment(
             replicas=tuple(state.replicas),
@@ -212,8 +212,8 @@ class Leadership:
             change.became_follower.append(partition)
 
     def _take_topic_id(self, partition: Partition, topic_id: UUID, state: OrderedState) -> bool:
-        """Note the id of a topic that was made without one; True if it had none before. A
-        controller tells it under the leader epoch that the partition has already.
+        """Note the id of a topic that was made without one; True if it had none before. Such an
+        order has the leader epoch that the partition has already.
         """
         is_news = state.leader_epoch >= partition.leader_epoch
         if not is_news or topic_id == ZERO_UUID or partition.topic_id != ZERO_UUID:
@@ -224,8 +224,8 @@ class Leadership:
     def _take_assignment(
         self, partition: Partition, assignment: ReplicaAssignment, state: OrderedState
     ) -> None:
-        """As leader, learn the replicas under the epoch it has: a controller that could not end a
-        change of them, or its successor, tells them no other way.
+        """Take over new replicas of a partition led here, in the same leader epoch: that is how a
+        controller that could not finish a reassignment, or its successor, sends them.
         """
         known = partition.state
         if (
@@ -237,8 +237,8 @@ class Leadership:
             partition.reassign(assignment)
 
     def _is_to_follow_again(self, partition: Partition, state: OrderedState) -> bool:
-        """Whether a replica that was stopped is to follow the leader it had: no epoch is needed for
-        that, as with Kafka, whose brokers forget what they stop.
+        """Whether a stopped replica has to follow the leader it had. That needs no new epoch, as in
+        Kafka, whose brokers forget what they stop.
         """
         return partition.state.leader == NO_LEADER and state.leader not in (
             NO_LEADER,
@@ -270,15 +270,15 @@ class Leadership:
             )
 
     def live_broker(self, broker_id: int) -> Broker | None:
-        """Where a broker is, by the latest news of it: an order to follow may come before the
-        description of the cluster that has its leader.
+        """A live broker by the latest news of it: an order to follow may come before the metadata
+        that has its leader.
         """
         return self._live_leaders.get(broker_id) or self._metadata.broker(broker_id)
 
     # Stop and delete
 
     def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop replicas, and delete logs where ordered: see `ReplicaLogs.finish_deletions`."""
+        """Stop replicas, and delete logs if ordered: see `ReplicaLogs.finish_deletions`."""
         if request.controller_epoch < self.controller_epoch:
             return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
@@ -316,7 +316,7 @@ class Leadership:
             partition.stop()
             change.became_follower.append(partition)
             if order.leader_epoch == LEADER_DURING_DELETE:
-                # Its topic is gone: should the name be used again, no old leader epoch counts.
+                # The topic is gone: if its name is used again, no old leader epoch counts.
                 self._hosted.remove(topic_partition)
         if not order.delete_partition:
             return ErrorCode.NONE
@@ -327,7 +327,7 @@ class Leadership:
     # Metadata
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take over what the controller says about the cluster, unless it was replaced since."""
+        """Take over the controller's view of the cluster, unless it has been replaced since."""
         if request.controller_epoch < self.controller_epoch:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self.controller_epoch = request.controller_epoch
@@ -341,8 +341,8 @@ class Leadership:
         return UpdateMetadataResponse()
 
     def _stop_what_others_have(self, request: UpdateMetadataRequest) -> None:
-        """Stop the replicas that were taken away while no order could reach this broker: it would
-        lead on, and clients whose news is as old would write here. The log stays.
+        """Stop replicas that were moved away while no order could reach this broker: it would go on
+        leading, and clients with equally old metadata would write here. The log stays.
         """
         change = _Change()
         for topic in request.topic_states:
@@ -360,10 +360,10 @@ class Leadership:
         self._announce(change)
 
     def _forget_unmade(self, *, is_full: bool) -> None:
-        """Try no more to make logs of replicas that were taken away meanwhile.
+        """Stop trying to make logs of replicas that were moved away meanwhile.
 
-        What only a full update leaves out is gone: the first order for a new partition comes before
-        the metadata that names it.
+        A partition without metadata is gone only after a full update: the first order for a new
+        partition comes before the metadata that names it.
         """
         for topic_partition in self._logs.unmade():
             state = self._metadata.partition_state(topic_partition)
@@ -374,10 +374,10 @@ class Leadership:
     # Failures
 
     def partitions_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR until a restart.
+        """Answer KAFKA_STORAGE_ERROR for partitions whose disk has failed, until a restart.
 
-        Announced a moment later, because the failed append of a listener may be what has found it
-        out.
+        The announcement comes a moment later, because a listener's own failed append may have found
+        the fault.
         """
         change = _Change()
         for topic_partition in topic_partitions:

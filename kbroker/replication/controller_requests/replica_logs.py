@@ -1,9 +1,9 @@
 """The logs of this broker's replicas: made and deleted as the controller orders, and their high
 watermarks on the disk.
 
-Law: owned by the event loop. A log that could not be made, or deleted, for want of room or of a
-file handle is remembered, because that passes: the controller's next order may try again. A
-directory that has failed stays so until a restart.
+Law: owned by the event loop. A log that could not be made or deleted for lack of room or of a file
+handle is remembered, because that passes: the controller's next order tries again. A failed
+directory stays so until a restart.
 """
 
 from __future__ import annotations
@@ -26,26 +26,25 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaLogs:
-    """`on_unmade` is called when a log could not be made, or deleted, that can be later."""
+    """Makes and deletes logs; `on_unmade` is called if one could not be, and may be later."""
 
     def __init__(self, hosted: HostedPartitions, log_manager: LogManager) -> None:
         self._hosted = hosted
         self._log_manager = log_manager
         # High watermarks of the last run; read from disk when first needed.
         self._checkpointed: dict[TopicPartition, int] | None = None
-        # Logs that could not be made, though nothing but room or a file handle was missing; and
-        # those that could not be deleted.
+        # Logs that could not be made or deleted, for lack of nothing but room or a file handle.
         self._unmade: set[TopicPartition] = set()
         self._undeleted: set[TopicPartition] = set()
-        self.on_unmade: Callable[[], None] = _nobody
-        self._made = 0  # since what was made was kept out last
+        self.on_unmade: Callable[[], None] = lambda: None
+        self._made = 0  # since the last `gc.freeze`
 
     def make(self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool) -> Log:
-        """The log of a replica, made where there is none, with the high watermark it had.
+        """The log of a replica, made if there is none, with the high watermark it had.
 
         Raises KafkaError KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
         """
-        was_unmade = topic_partition in self._unmade  # so its log lies nowhere
+        was_unmade = topic_partition in self._unmade  # so no directory has its log
         known_id = None if topic_id == ZERO_UUID else topic_id
         try:
             log = self._log_manager.get_or_create_log(
@@ -67,16 +66,16 @@ class ReplicaLogs:
         return log
 
     def _keep_out(self) -> None:
-        """Keep what is made for partitions out of Python's collections of garbage: each that looked
-        at all of 10,000 partitions would hold the event loop for 100 ms. It is freed as ever once a
-        partition is deleted, since nothing in it refers to itself.
+        """Keep the objects of partitions out of Python's garbage collections: one that visited
+        10,000 partitions would hold the event loop for 100 ms. They are freed as usual when a
+        partition is deleted, because they hold no reference cycles.
         """
         self._made = (self._made + 1) % _KEPT_OUT_TOGETHER
         if not self._made:
             gc.freeze()
 
     def delete(self, topic_partition: TopicPartition) -> ErrorCode:
-        """Delete the log of a replica that has been stopped: see `finish_deletions`."""
+        """Delete the log of a stopped replica: see `finish_deletions`."""
         self._unmade.discard(topic_partition)
         self._high_watermarks().pop(topic_partition, None)
         try:
@@ -89,9 +88,7 @@ class ReplicaLogs:
         return ErrorCode.NONE
 
     async def finish_deletions(self) -> frozenset[TopicPartition]:
-        """Return when the logs that were to be deleted are so on the disk; those for which that
-        failed.
-        """
+        """Return once the deletions are on the disk, with the partitions for which that failed."""
         future = running_loop_future()
 
         def finished(failed: frozenset[TopicPartition]) -> None:
@@ -105,7 +102,7 @@ class ReplicaLogs:
         return failed
 
     def retry_unmade(self) -> bool:
-        """Let logs that could not be made, or deleted, be tried again with the next order; True if
+        """Let logs that could not be made or deleted be tried again at the next order; True if
         there are any.
         """
         for topic_partition in self._unmade:
@@ -114,17 +111,17 @@ class ReplicaLogs:
         return bool(self._unmade or self._undeleted)
 
     def unmade(self) -> frozenset[TopicPartition]:
-        """The replicas whose logs could not be made, though they can be later."""
+        """The replicas whose logs could not be made, but may be later."""
         return frozenset(self._unmade)
 
     def forget_unmade(self, topic_partition: TopicPartition) -> None:
-        """Others have the replica: its log is tried no more, and it is offline no longer."""
+        """Stop trying to make the log of a replica that was moved away: it is not offline now."""
         self._unmade.discard(topic_partition)
         if self._hosted.is_offline(topic_partition):
             self._hosted.remove(topic_partition)
 
     def _not_deleted(self, topic_partition: TopicPartition) -> None:
-        """Have it ordered again, unless a disk failed: then its next start is asked."""
+        """Have a deletion ordered again, unless a disk failed: then that waits for a restart."""
         if self._all_directories_work():
             self._undeleted.add(topic_partition)
             self.on_unmade()
@@ -135,13 +132,13 @@ class ReplicaLogs:
     # High watermark checkpoint
 
     def checkpoint_high_watermarks(self) -> None:
-        """As `high_watermark_checkpoint`, at once."""
+        """Do all of `high_watermark_checkpoint` at once."""
         for _ in self.high_watermark_checkpoint():
             pass
 
     def high_watermark_checkpoint(self) -> Iterator[None]:
-        """Write `replication-offset-checkpoint` in small steps: the high watermarks of all hosted
-        partitions, and of logs whose leadership is not settled yet; due every
+        """Write `replication-offset-checkpoint` in small steps: the high watermarks of hosted
+        partitions and of logs without leadership yet; due every
         `replica.high.watermark.checkpoint.interval.ms`.
         """
         return self._log_manager.checkpoints.high_watermarks(self._high_watermark_of)
@@ -156,7 +153,3 @@ class ReplicaLogs:
         if self._checkpointed is None:
             self._checkpointed = dict(self._log_manager.read_high_watermarks())
         return self._checkpointed
-
-
-def _nobody() -> None:
-    """Nobody wants to know."""

@@ -1,9 +1,9 @@
-"""The controller's requests of every version in the shape of the newest, and what of them can be
-carried out.
+"""Controller requests of every version in the shape of the newest, without what cannot be carried
+out.
 
-Pure. Before LeaderAndIsr 2, UpdateMetadata 5 and StopReplica 1 partitions came in one list, each
-with its topic's name; before StopReplica 3 one flag said for all of them whether logs are deleted,
-and no leader epoch was given.
+Pure. Before LeaderAndIsr 2, UpdateMetadata 5 and StopReplica 1, partitions came in one list, each
+with its topic's name; before StopReplica 3, one flag said for all whether logs are deleted, and
+there was no leader epoch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DIRECTORY_NAME_MAX = 255  # bytes of "<topic>-<partition>"; a longer one looks 
 
 
 def grouped_leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
-    """The request with its partitions under their topics."""
+    """The request with partitions grouped by topic."""
     if not request.ungrouped_partition_states:
         return request
     by_topic: dict[str, list[LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
@@ -46,7 +46,7 @@ def grouped_leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
 
 
 def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
-    """The request with its partitions under their topics, each with its own order."""
+    """The request with partitions grouped by topic, each with its own order."""
     if not (request.ungrouped_partitions or request.topics):
         return request
     by_topic: dict[str, list[int]] = {}
@@ -70,8 +70,8 @@ def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
 
 
 def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """The request with its partitions under their topics, and with an end point for brokers that
-    version 0 names by host and port.
+    """The request with partitions grouped by topic, and with an end point for brokers that version
+    0 names by host and port.
     """
     if not (
         request.ungrouped_partition_states or any(live.v0_host for live in request.live_brokers)
@@ -101,24 +101,24 @@ def _with_end_point(
 
 
 def with_topics(request: OrderT, topic_states: list[Any]) -> OrderT:
-    """The request for these topics instead of its own."""
+    """A copy of the request with other topics."""
     other = copy(request)
     other.topic_states = topic_states
     return other
 
 
 def is_sound(topic: str, partition: int) -> bool:
-    """False for what cannot have a directory: nodes made by hand name it, or a sender
-    that is not a controller.
+    """Whether a partition can have a directory. Nodes made by hand, or a sender that is not a
+    controller, may name one that cannot.
     """
     if len(topic) > _DIRECTORY_NAME_MAX:
-        return False  # and not remembered
+        return False  # without filling the cache
     return 0 <= partition < _partition_limit(topic)
 
 
 @lru_cache(maxsize=1_024)
 def _partition_limit(topic: str) -> int:
-    """Above the highest partition that the topic can have; 0 for what is not a topic's name."""
+    """The number of partitions the topic can have; 0 for an invalid name."""
     if not is_valid_topic_name(topic):
         return 0
     digits = _DIRECTORY_NAME_MAX - len(topic) - 1
@@ -126,9 +126,9 @@ def _partition_limit(topic: str) -> int:
 
 
 def without_unsound(request: UpdateMetadataRequest) -> tuple[UpdateMetadataRequest, list[str]]:
-    """The request without what no broker can be told, and the names of what was left out.
+    """The request without what no broker can carry out, and the names of what was left out.
 
-    The request itself stays as it is: the controller in this process shares it with others.
+    The request itself is not changed: the controller in this process shares it with others.
     """
     left_out = [
         topic.topic_name

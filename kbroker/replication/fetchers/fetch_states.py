@@ -1,8 +1,8 @@
 """How far a follower has come with each partition that it fetches from one leader.
 
 Pure. Law: one state per partition, changed in place by the one fetcher that owns it. Terms: a
-partition is *truncating* while it is not known where its log parts from the leader's, and
-*fetching* after that; one that met an error is *delayed*, and left out until its time has come.
+partition is *truncating* until it is known where its log parts from the leader's, and *fetching*
+after that; after an error it is *delayed*, and left out until its time has come.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_EPOCH = -1
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class FetchState:
-    """One partition. Offsets are those of the next record, epochs -1 if there is none."""
+    """The state of one partition. Offsets are those of the next record, epochs -1 if unknown."""
 
     topic_partition: TopicPartition
     topic_id: UUID
@@ -27,13 +27,13 @@ class FetchState:
     last_fetched_epoch: int
     log_start_offset: int  # the follower's own
     is_truncating: bool
-    is_behind: bool = False  # it lacks what is committed, as far as its leader has said
+    is_behind: bool = False  # it lacks committed records, as far as its leader has said
     delayed_until_ms: float = 0.0
-    trouble: str = ""  # what keeps it from going on
+    trouble: str = ""  # why it cannot go on
 
     @property
     def position(self) -> tuple[int, int, int, int]:
-        """The place that a leader is told: the partition is named again where it has changed."""
+        """The position to send to the leader; a partition is named again once it has changed."""
         return (
             self.fetch_offset,
             self.log_start_offset,
@@ -43,12 +43,12 @@ class FetchState:
 
 
 class FetchStates:
-    """The partitions of one fetcher, those that have moved last at the end: a busy one must not
-    starve the others where a leader, without room for a session, has to be told all each time.
+    """The partitions of one fetcher, those that moved last at the end: if a leader has no room for
+    a session, all are named each time, and a busy one must not starve the others.
 
-    A request is made of those alone of which the leader has yet to hear, and of those that it is to
-    forget, however many partitions there are. One that is taken up again is forgotten first: the
-    leader leaves out what it has told before, and an answer may have come in between.
+    However many there are, a request names only those that have news for the leader and those that
+    it should forget. A partition that returns is forgotten first: the leader leaves out what it
+    sent before, and an answer may have come in between.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class FetchStates:
         self._changed: dict[TopicPartition, FetchState] = {}
         self._gone: dict[TopicPartition, UUID] = {}
         self._returning: dict[TopicPartition, FetchState] = {}  # asked for when they are forgotten
-        self._ids: dict[UUID, dict[TopicPartition, None]] = {}  # of topics, by the id asked for
+        self._ids: dict[UUID, dict[TopicPartition, None]] = {}  # partitions by topic id
         self.find = self._states.get
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class FetchStates:
         return iter(self._states.values())
 
     def add(self, state: FetchState) -> None:
-        """Take up a partition, in place of what was known of it."""
+        """Take up a partition, or start over with it."""
         topic_partition = state.topic_partition
         self.remove(topic_partition)
         self._states[topic_partition] = state
@@ -79,7 +79,7 @@ class FetchStates:
             self._ask_for(state)
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Give up a partition, if it is there."""
+        """Give up a partition if it is there."""
         state = self._states.pop(topic_partition, None)
         if state is not None:
             named = self._ids[state.topic_id]
@@ -91,17 +91,16 @@ class FetchStates:
             self._leave_out(state)
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The topic that is followed under an id; this broker's metadata may not know it yet."""
+        """The topic followed under an id, which this broker's metadata may not know yet."""
         named = self._ids.get(topic_id)
         return next(iter(named)).topic if named else None
 
     @property
     def have_ids(self) -> bool:
-        """Whether all topics have an id."""
         return ZERO_UUID not in self._ids
 
     def moved(self, state: FetchState) -> None:
-        """It has another position now, from which it goes on fetching."""
+        """Go on fetching a partition from its new position."""
         topic_partition = state.topic_partition
         self._truncating.pop(topic_partition, None)
         state.is_truncating = False
@@ -111,7 +110,7 @@ class FetchStates:
             self._ask_for(state)
 
     def truncate_all(self) -> None:
-        """Find out of all once more where they part from the leader."""
+        """Find out again where all partitions part from the leader."""
         for topic_partition, state in self._states.items():
             if not state.is_truncating:
                 state.is_truncating = True
@@ -119,14 +118,14 @@ class FetchStates:
                 self._leave_out(state)
 
     def delay(self, state: FetchState, until_ms: float) -> None:
-        """Leave it out until then."""
+        """Leave out a partition until `until_ms`."""
         state.delayed_until_ms = until_ms
         if state.topic_partition not in self._delayed:
             self._delayed[state.topic_partition] = state
             self._leave_out(state)
 
     def end_delays(self, now_ms: float) -> None:
-        """Take those up again whose time has come."""
+        """Take up the delayed partitions whose time has come."""
         for topic_partition, state in list(self._delayed.items()):
             if state.delayed_until_ms <= now_ms:
                 del self._delayed[topic_partition]
@@ -134,17 +133,17 @@ class FetchStates:
                     self._ask_for(state)
 
     def next_delay_ms(self, now_ms: float) -> float | None:
-        """How long until one is to be taken up again, None if none is delayed."""
+        """The time until the next delay ends, None if no partition is delayed."""
         ends = (state.delayed_until_ms for state in self._delayed.values())
         first = min(ends, default=None)
         return None if first is None else max(0.0, first - now_ms)
 
     def truncating(self) -> list[FetchState]:
-        """Those of which it is to be found out where they part from the leader."""
+        """The truncating partitions that are not delayed."""
         return [s for tp, s in self._truncating.items() if tp not in self._delayed]
 
     def fetching(self) -> list[FetchState]:
-        """All that are asked for."""
+        """The fetching partitions that are not delayed."""
         return [
             state
             for topic_partition, state in self._states.items()
@@ -152,7 +151,7 @@ class FetchStates:
         ]
 
     def due(self, now_ms: float) -> list[FetchState]:
-        """All that are asked for, and those that would be as their delay is over."""
+        """The fetching partitions that are not delayed, or whose delay is over."""
         return [
             state
             for topic_partition, state in self._states.items()
@@ -161,19 +160,18 @@ class FetchStates:
         ]
 
     def has_fetching(self) -> bool:
-        """Whether any is asked for."""
         return len(self._states) > len(self._truncating.keys() | self._delayed.keys())
 
     def is_ready(self, state: FetchState) -> bool:
-        """Whether it is still followed, and not delayed."""
+        """Whether the state is the current one of its partition, and not delayed."""
         topic_partition = state.topic_partition
         return self._states.get(topic_partition) is state and topic_partition not in self._delayed
 
     def next_request(
         self, *, is_full: bool
     ) -> tuple[list[FetchState], list[tuple[TopicPartition, UUID]]]:
-        """(partitions to name, partitions to forget); a full request names all, and the leader has
-        nothing to forget.
+        """Return (partitions to name, partitions to forget); a full request names all partitions
+        and forgets none.
         """
         asked = self.fetching() if is_full else list(self._changed.values())
         forgotten = [] if is_full else list(self._gone.items())
@@ -186,16 +184,16 @@ class FetchStates:
 
     @property
     def must_ask(self) -> bool:
-        """Whether a leader with a session is to hear of something."""
+        """Whether there is something to send to a leader with a session."""
         return bool(self._changed or self._gone)
 
     @property
     def must_hurry(self) -> bool:
-        """Whether partitions wait for the next request after this one."""
+        """Whether partitions wait for the request after this one."""
         return bool(self._changed)
 
     def is_expected(self, state: FetchState) -> bool:
-        """Whether an answer for it counts: it was asked for as it is now, and not delayed."""
+        """Whether an answer for the partition counts: it was asked for with this very state."""
         topic_partition = state.topic_partition
         return self.is_ready(state) and not (
             state.is_truncating

@@ -1,7 +1,8 @@
-"""What a follower asks a leader: Fetch, ListOffsets and OffsetForLeaderEpoch over one connection.
+"""A follower's questions to a leader: Fetch, ListOffsets and OffsetForLeaderEpoch over one
+connection.
 
-Law: whatever keeps an answer away is an OSError, so that a fetcher has one way to fail. Nothing is
-kept here but the connection: what was asked before is the fetcher's.
+Law: whatever prevents an answer is an OSError, so that a fetcher has one way to fail. Only the
+connection is kept here: the fetcher keeps what it asked before.
 
 Owned by the event loop.
 """
@@ -28,14 +29,14 @@ from kbroker.replication.fetchers.fetcher_parts import Follower
 from kbroker.replication.fetchers.session_handler import SessionStep
 from kbroker.replication.reads.offset_lookup import EARLIEST, LATEST
 
-# Before, a leader cannot tell a follower of an older leader epoch, nor send it zstd.
+# Before this, a leader cannot fence a follower by its leader epoch, nor send it zstd.
 _LOWEST_VERSION = 10
 _FIRST_VERSION_WITH_DIVERGING_EPOCHS = 12
 _LAST_VERSION_WITH_NAMES = 12
 
 
 class LeaderEndPoint:
-    """One leader, as one fetcher sees it."""
+    """A leader as one fetcher sees it."""
 
     def __init__(self, client: PeerClient, follower: Follower) -> None:
         self._client = client
@@ -47,9 +48,9 @@ class LeaderEndPoint:
         self._client.close()
 
     async def tells_divergence(self) -> bool:
-        """Whether its answers to Fetch say where logs part (KIP-595): since Kafka 2.7. Leaders
-        before are asked where their epochs ended. Raises OSError, also if it is too old for
-        that.
+        """Whether the leader's answers to Fetch say where logs part (KIP-595, Kafka 2.7); older
+        ones have to be asked where their epochs ended. Raises OSError, also for a leader too old
+        for that.
         """
         if self._tells_divergence is None:
             tells = await self._serves(_FIRST_VERSION_WITH_DIVERGING_EPOCHS)
@@ -69,7 +70,7 @@ class LeaderEndPoint:
         by_name: bool,
         may_wait: bool,
     ) -> FetchResponse:
-        """The answer to one Fetch; `by_name` if a topic has no id, `may_wait` for records.
+        """The answer to a Fetch; `by_name` if a topic has no id, `may_wait` for records.
 
         Raises OSError.
         """
@@ -93,17 +94,17 @@ class LeaderEndPoint:
         return response
 
     async def end_offset(self, state: FetchState) -> int:
-        """Where its log ends. Raises OSError, and KafkaError if it refuses."""
+        """The end of the leader's log. Raises OSError, and KafkaError if the leader refuses."""
         return await self._offset(state, LATEST)
 
     async def start_offset(self, state: FetchState) -> int:
-        """Where its log starts. Raises as `end_offset`."""
+        """The start of the leader's log. Raises OSError, and KafkaError if the leader refuses."""
         return await self._offset(state, EARLIEST)
 
     async def epoch_end_offsets(
         self, states: Iterable[FetchState]
     ) -> dict[TopicPartition, EpochEndOffset | ErrorCode]:
-        """Where the last epoch of each ended there, or why that is not told. Raises OSError."""
+        """The end of each partition's last epoch at the leader, or its error. Raises OSError."""
         topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
         for state in states:
             name, index = state.topic_partition
@@ -158,7 +159,7 @@ class LeaderEndPoint:
                 timeout_ms=self._follower.config.replica_socket_timeout_ms,
                 highest_version=highest_version,
             )
-        except KafkaError as error:  # it knows no version that we know
+        except KafkaError as error:  # the leader knows no version that we know
             raise ConnectionError(str(error)) from error
 
 
@@ -200,7 +201,7 @@ def _forgotten_by_topic(
 def answered_partitions(
     response: FetchResponse, names: Callable[[UUID], str | None]
 ) -> Iterator[tuple[TopicPartition, FetchResponse.PartitionData]]:
-    """The entries of an answer; topics that nobody knows any more are left out."""
+    """Yield the entries of an answer, except those of topics that are no longer known."""
     for topic in response.responses:
         name = topic.topic
         if topic.topic_id != ZERO_UUID:

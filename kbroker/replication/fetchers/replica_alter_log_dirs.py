@@ -1,8 +1,8 @@
 """ReplicaAlterLogDirsManager: moves replicas to other data directories of this broker while it runs
 (Kafka's name, KIP-113).
 
-Law: a partition is with one mover at most, and moves to one directory; another order to move it
-replaces the first. All moves of a broker together keep to its rate for them: above it they wait
+Law: a partition is with at most one mover, and moves to one directory; another order to move it
+replaces the first. All moves of a broker together keep to its rate for moves: above it they wait
 before the next slice.
 
 Owned by the event loop.
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaAlterLogDirsManager:
-    """The moves of one broker, shared out to `num.replica.alter.log.dirs.threads` tasks."""
+    """The moves of one broker, shared among `num.replica.alter.log.dirs.threads` tasks."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ReplicaAlterLogDirsManager:
         count: Callable[[], int],
         quota: ReplicationQuota,
     ) -> None:
-        """`count` of tasks at most; each moves one partition at a time, and all keep to `quota`."""
+        """`count` returns the highest number of tasks; together they keep to `quota`."""
         self._parts = parts
         self._of_logs = futures
         self._count = count
@@ -57,8 +57,8 @@ class ReplicaAlterLogDirsManager:
         return self._of_logs()
 
     async def alter(self, topic_partition: TopicPartition, path: str) -> ErrorCode:
-        """Begin to move a replica to the data directory at an absolute path; Kafka's answer. Where
-        there is no replica yet, it will be made there.
+        """Begin to move a replica to the data directory at an absolute path; returns Kafka's
+        answer. If there is no replica yet, it will be made there.
         """
         directory, forgotten = self._futures.directory(path), asyncio.Event()
         if directory is not None and self._futures.forget_earlier(
@@ -68,13 +68,13 @@ class ReplicaAlterLogDirsManager:
         try:
             self._alter(topic_partition, path)
         except KafkaError as error:
-            self._tell(topic_partition, path, error)
+            self._log_refusal(topic_partition, path, error)
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 return ErrorCode.REPLICA_NOT_AVAILABLE  # as before Kafka 2.6
             return error.code
         return ErrorCode.NONE
 
-    def _tell(self, topic_partition: TopicPartition, path: str, error: KafkaError) -> None:
+    def _log_refusal(self, topic_partition: TopicPartition, path: str, error: KafkaError) -> None:
         now_ms = self._parts.clock.monotonic_ms()
         left_out = self._lines.left_out(error.code, topic_partition.topic, now_ms)
         if left_out is not None:
@@ -110,8 +110,8 @@ class ReplicaAlterLogDirsManager:
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
     ) -> None:
-        """Find out once more where the copies of these part from their logs; moves that an earlier
-        run of the broker has begun go on.
+        """Find out again where the copies of these partitions part from their logs. Moves that an
+        earlier run of the broker began go on.
         """
         for partition in (*became_leader, *became_follower):
             topic_partition = partition.topic_partition
@@ -121,7 +121,7 @@ class ReplicaAlterLogDirsManager:
                 self._add(partition)
 
     async def shutdown(self) -> None:
-        """Return when nothing is copied any more; the next start goes on with it."""
+        """Return once nothing is being copied; the next start goes on with the moves."""
         self._is_open = False
         movers = list(self._movers.values())
         self._movers.clear()

@@ -1,12 +1,12 @@
 """ReplicaFetcher: copies partitions from one leader, as a task of the event loop.
 
-Law: after every await the partition may be led by another broker, or by this one. So what an answer
-says of a partition counts only while the fetcher still has the state it asked with, and that state
-goes with the leadership it was made for. A log is touched between two awaits, never across one. The
-position in the next request is what the leader takes for stored: it moves after the append.
+Law: after every await the partition may be led by another broker, or by this one. So an answer for
+a partition counts only while the fetcher still has the state it asked with, and that state ends
+with the leadership it was made for. A log is touched between two awaits, never across one. The
+leader takes the position in the next request for stored: it moves after the append.
 
-One partition's trouble is its own: it is left out for a while, and the others go on. Owned by the
-event loop. Rules of truncation and errors are those of Kafka's AbstractFetcherThread.
+A partition in trouble is left out for a while, and the others go on. Owned by the event loop. The
+rules of truncation and errors are those of Kafka's AbstractFetcherThread.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _EXPECTED = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that pass when leader and follower have heard the same of the controller."""
+"""Errors that pass once leader and follower have heard the same from the controller."""
 
 
 class ReplicaFetcher:
-    """Follows one leader. `open_end_point` connects; None while nobody knows where it is."""
+    """Follows one leader; `open_end_point` connects to it, or returns None while it is unknown."""
 
     def __init__(
         self, name: str, parts: FetcherParts, open_end_point: Callable[[], LeaderEndPoint | None]
@@ -70,11 +70,11 @@ class ReplicaFetcher:
     # For the manager.
 
     def start(self) -> None:
-        """Begin to fetch."""
+        """Begin to fetch, in a task."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
-        """Return when nothing is fetched any more."""
+        """Return once nothing is being fetched."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -82,8 +82,8 @@ class ReplicaFetcher:
         self._disconnect()
 
     def add(self, partition: Partition) -> None:
-        """Follow a partition from its log end on; first find out where it parts from the leader's
-        where this log has no epochs, or the leader does not tell by itself.
+        """Follow a partition from its log end on. If its log has no epochs, or the leader's answers
+        do not say where logs part, find that out first.
         """
         log = partition.log
         last_epoch = log.leader_epoch_cache.latest_epoch
@@ -102,7 +102,7 @@ class ReplicaFetcher:
         self._added.set()
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Follow it no more: an answer that is on its way says nothing of it."""
+        """Stop following a partition; an answer on its way no longer counts for it."""
         self.states.remove(topic_partition)
 
     # The task.
@@ -130,7 +130,7 @@ class ReplicaFetcher:
             leader.close()
 
     async def _work(self) -> None:
-        """One round: truncate what has to be, fetch what can be."""
+        """Do one round: truncate what has to be, fetch what can be."""
         states, now_ms = self.states, self._parts.clock.monotonic_ms()
         self._parts.throttle.hold_back(states, now_ms)
         states.end_delays(now_ms)
@@ -148,7 +148,7 @@ class ReplicaFetcher:
         await self._fetch(leader)
 
     async def _reach(self) -> LeaderEndPoint | None:
-        """Connect and learn what the leader's answers tell; None while nobody knows where it is."""
+        """Connect, and learn what the leader's answers say; None while its address is unknown."""
         leader = self._open_end_point()
         if leader is None:
             return None
@@ -163,7 +163,7 @@ class ReplicaFetcher:
         return leader
 
     async def _wait(self, delay_ms: float | None) -> None:
-        """Until there may be something to do."""
+        """Wait until there may be something to do."""
         self._added.clear()
         try:
             async with asyncio.timeout(None if delay_ms is None else delay_ms / 1000):
@@ -174,7 +174,7 @@ class ReplicaFetcher:
     # Truncation.
 
     async def _truncate(self, leader: LeaderEndPoint, states: list[FetchState]) -> None:
-        """Cut the logs of these where they part from the leader's."""
+        """Cut the logs of these partitions where they part from the leader's."""
         with_epoch = [state for state in states if state.last_fetched_epoch != NO_EPOCH]
         for state in states:
             if state.last_fetched_epoch == NO_EPOCH:
@@ -210,7 +210,7 @@ class ReplicaFetcher:
         asked_from, is_settled = state.position, state.is_truncating and cut.is_complete
         self._cut(state, cut.offset, is_complete=cut.is_complete)
         if state.position == asked_from and not is_settled and self.states.is_ready(state):
-            self._delay(state)  # the same answer would come at once, for ever
+            self._delay(state)  # the same answer would come again at once, forever
 
     def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> bool:
         """Cut a log; False if that was refused."""
@@ -226,7 +226,7 @@ class ReplicaFetcher:
         _note_position(state, partition)
         if is_complete or not state.is_truncating:
             self.states.moved(state)
-        self._parts.waiting.wake(state.topic_partition)
+        self._parts.wake(state.topic_partition)
         return True
 
     # Fetching.
@@ -257,7 +257,7 @@ class ReplicaFetcher:
         response: FetchResponse,
         positions: dict[TopicPartition, tuple[int, int, int, int]],
     ) -> None:
-        """Store what came. Of a partition whose position has changed since, it counts no more."""
+        """Store what came, except for partitions whose position has changed since."""
         held_bytes = 0  # stored since others ran
         for topic_partition, data in answered_partitions(response, self.states.topic_name):
             state: FetchState | None = None
@@ -281,7 +281,7 @@ class ReplicaFetcher:
         topic_partition: TopicPartition,
         positions: dict[TopicPartition, tuple[int, int, int, int]],
     ) -> FetchState | None:
-        """The state of a partition that an answer is to be taken for."""
+        """The state that an answer for the partition belongs to, if it still counts."""
         state = self.states.find(topic_partition)
         if state is None or not self.states.is_expected(state):
             return None
@@ -323,16 +323,16 @@ class ReplicaFetcher:
             if state.position != asked_from:
                 self.states.moved(state)
             elif records:
-                # The leader has told nothing that this log could take, and would at once again.
+                # The leader sent nothing that this log could take, and would do so again at once.
                 self._report(state, f"no batch is whole in {len(records)} bytes that came")
                 self._delay(state)
         if has_moved:
-            self._parts.waiting.wake(state.topic_partition)
+            self._parts.wake(state.topic_partition)
 
     def _drop_unproven(self, state: FetchState, log: Log, leader_start: int) -> None:
-        """Start over where the leader's log starts, if nobody can say whether what this log has
-        before it is the same: the leader has deleted it, and came after it. Its records are of no
-        use to anybody, but what it says of producers would answer them for batches that are lost.
+        """Start over where the leader's log starts if the records before it cannot be compared: a
+        later leader has deleted its own. They are of no use to anybody, but the producer state from
+        them would acknowledge batches that are lost.
         """
         if (
             log.log_end_offset == leader_start > log.high_watermark
@@ -347,7 +347,7 @@ class ReplicaFetcher:
 
     def _on_error(self, state: FetchState, code: ErrorCode) -> None:
         if code is ErrorCode.FENCED_LEADER_EPOCH:
-            # The controller has said more to the leader than to this broker so far.
+            # The leader has heard more from the controller than this broker so far.
             _log.info("%s: epoch %d is over", state.topic_partition, state.leader_epoch)
             self.states.remove(state.topic_partition)
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -358,7 +358,7 @@ class ReplicaFetcher:
             self._delay(state)
 
     async def _find_range(self, leader: LeaderEndPoint, state: FetchState) -> None:
-        """The leader's log begins after this one's end, or ends before it."""
+        """Find where to go on: the leader's log begins after this one's end, or ends before it."""
         try:
             leader_end = await leader.end_offset(state)
             if self._cut_what_is_beyond(state, leader_end):
@@ -371,7 +371,7 @@ class ReplicaFetcher:
         self._start_over(state, leader_start)
 
     def _cut_what_is_beyond(self, state: FetchState, leader_end: int) -> bool:
-        """Cut the log to the leader's end, where it ends after that; False if it does not."""
+        """Cut the log to the leader's end; False if it does not end after that."""
         partition = self._partition(state) if self.states.is_ready(state) else None
         if partition is None or (end := partition.log_end_offset) <= leader_end:
             return False
@@ -385,7 +385,7 @@ class ReplicaFetcher:
         return True
 
     def _start_over(self, state: FetchState, leader_start: int) -> None:
-        """Go on at the end of this log, or where the leader's starts if that is later."""
+        """Go on at the end of this log, or at the leader's start if that is later."""
         partition = self._partition(state) if self.states.is_ready(state) else None
         if partition is None:
             return
@@ -402,7 +402,7 @@ class ReplicaFetcher:
                 end,
                 leader_start,
             )
-            self._parts.waiting.wake(state.topic_partition)
+            self._parts.wake(state.topic_partition)
         asked_from = state.position
         _note_position(state, partition)
         if state.position != asked_from:
@@ -411,21 +411,21 @@ class ReplicaFetcher:
             self._delay(state)  # it would be out of range again
 
     def _on_failed_log(self, state: FetchState, error: KafkaError) -> None:
-        """The own log refused: its directory may have failed, or be full, or the bytes are bad. A
-        cut that came to no end has moved the log's end all the same.
+        """Report what the own log refused: its directory may have failed or be full, or the bytes
+        are bad. An unfinished cut has moved the log's end all the same.
         """
         self._report(state, f"not stored: {error}")
         self._go_on_later(state)
 
     def _go_on_later(self, state: FetchState) -> None:
-        """From where the log ends now: a part may have been stored."""
+        """Go on later from where the log ends now: a part may have been stored."""
         partition = self._partition(state)
         if partition is not None:
             _note_position(state, partition)
             self._delay(state)
 
     def _report(self, state: FetchState, trouble: str) -> None:
-        """Log it, once while it lasts."""
+        """Log a trouble, once while it lasts."""
         if state.trouble != trouble:
             state.trouble = trouble
             _log.error("%s: %s: %s", self.name, state.topic_partition, trouble)
@@ -436,7 +436,7 @@ class ReplicaFetcher:
             self.states.delay(state, until_ms)
 
     def _partition(self, state: FetchState) -> Partition | None:
-        """The partition, while it follows under the epoch that the state was made for."""
+        """The partition, if it still follows in the epoch that the state was made for."""
         partition = self._parts.hosted.find(state.topic_partition)
         if partition is None or partition.is_leader or partition.leader_epoch != state.leader_epoch:
             self.states.remove(state.topic_partition)
@@ -453,7 +453,7 @@ def _buffer(records: Piece | None) -> memoryview:
 
 
 def _note_position(state: FetchState, partition: Partition) -> None:
-    """Go on where the log ends now."""
+    """Enter into a state where the log ends now."""
     log = partition.log
     state.fetch_offset = log.log_end_offset
     state.log_start_offset = log.log_start_offset

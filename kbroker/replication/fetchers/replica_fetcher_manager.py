@@ -1,8 +1,8 @@
 """ReplicaFetcherManager: which fetcher follows which partition (Kafka's name).
 
-Law: a partition is with one fetcher at most, that of its present leader; it is dropped there before
-anything else is decided about it, so that no answer of an earlier leader reaches a log that has a
-new one. Fetchers without partitions end.
+Law: a partition is with at most one fetcher, that of its present leader. The fetcher drops it
+before anything else is decided about it, so that no answer of an earlier leader reaches a log that
+has a new one. Fetchers without partitions end.
 
 Owned by the event loop.
 """
@@ -50,13 +50,12 @@ class ReplicaFetcherManager:
         self._is_open = True
 
     def __len__(self) -> int:
-        """Partitions that are followed."""
         return len(self._of_partition)
 
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
     ) -> None:
-        """Drop what is led or stopped now, take up what is followed."""
+        """Drop partitions that are led or stopped now, and take up those that are followed."""
         followed = list(became_follower)
         for partition in (*became_leader, *followed):
             self._drop(partition.topic_partition)
@@ -68,12 +67,12 @@ class ReplicaFetcherManager:
         self._end_idle()
 
     def resize(self) -> None:
-        """`num.replica.fetchers` has changed: share the partitions out again."""
+        """Share out the partitions again, because `num.replica.fetchers` has changed."""
         partitions = [self._parts.hosted.find(tp) for tp in list(self._of_partition)]
         self.on_leadership_change((), [p for p in partitions if p is not None])
 
     async def shutdown(self) -> None:
-        """Return when nothing is fetched any more."""
+        """Return once nothing is being fetched."""
         self._is_open = False
         fetchers = list(self._fetchers.values())
         self._fetchers.clear()

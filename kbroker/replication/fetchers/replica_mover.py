@@ -1,9 +1,9 @@
 """ReplicaMover: copies replicas to other data directories of this broker, one after the other.
 
 Law: a copy follows its log as a follower follows a leader: what is cut there is cut here, and what
-has been appended is copied, in slices between which others run. It takes the log's place in one
-turn of the loop, when it has everything; nobody sees a moment without a log. A log that cannot be
-copied now is tried again; it is served all the while.
+is appended there is copied, in slices between which others run. When it has everything, it replaces
+the log in one turn of the loop; nobody sees a moment without a log. A log that cannot be copied now
+is tried again, and served all the while.
 
 Owned by the event loop.
 """
@@ -35,19 +35,19 @@ _log = logging.getLogger(__name__)
 
 
 class _Move:
-    """What is known of one partition that moves."""
+    """The progress of one partition that moves."""
 
     __slots__ = ("is_truncating", "partition", "trouble", "until_ms")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self.is_truncating = True  # it is not known which of the copy's records the log has
-        self.until_ms = 0.0  # not to be looked at before
+        self.is_truncating = True  # it is unknown which of the copy's records the log has
+        self.until_ms = 0.0  # left alone before this
         self.trouble = ""
 
 
 class ReplicaMover:
-    """Moves its partitions one after the other; its task lives as long as there are some."""
+    """Moves its partitions one after the other, in a task that lives as long as there are some."""
 
     def __init__(
         self, parts: CopyParts, futures: Callable[[], FutureLogs], quota: ReplicationQuota
@@ -59,18 +59,18 @@ class ReplicaMover:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, partition: Partition) -> None:
-        """Move it to where its copy is."""
+        """Move a partition to where its copy is."""
         self._moves[partition.topic_partition] = _Move(partition)
         if self._task is None or self._task.done():
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), name="mover of replicas")
 
     def remove(self, topic_partition: TopicPartition) -> None:
-        """Leave it where it is."""
+        """Leave a partition where it is."""
         self._moves.pop(topic_partition, None)
 
     async def stop(self) -> None:
-        """Return when nothing is copied any more."""
+        """Return once nothing is being copied."""
         self._moves.clear()
         task, self._task = self._task, None
         if task is not None:
@@ -98,7 +98,7 @@ class ReplicaMover:
             await self._parts.sleep(0)
 
     def _later(self, move: _Move, trouble: str) -> None:
-        """Leave it alone for a while; the log says why, once while it lasts."""
+        """Leave a move alone for a while; the broker's log says why, once while it lasts."""
         if move.trouble != trouble:
             move.trouble = trouble
             _log.error("%s waits on its way: %s", move.partition.topic_partition, trouble)
@@ -125,7 +125,7 @@ class ReplicaMover:
             self._finish(move, *logs)
 
     def _logs(self, move: _Move) -> tuple[Log, Log] | None:
-        """A log and its copy; None if it moves no more."""
+        """A log and its copy; None if the partition no longer moves."""
         partition = move.partition
         topic_partition = partition.topic_partition
         if self._moves.get(topic_partition) is not move:
@@ -137,7 +137,7 @@ class ReplicaMover:
         return partition.log, future
 
     def _finish(self, move: _Move, log: Log, future: Log) -> None:
-        """Copy what came meanwhile, and let the copy be the log, unless that was too much."""
+        """Copy what came meanwhile and, unless that was too much, let the copy replace the log."""
         copied_bytes = 0
         while copied_bytes < _LAST_BYTES and (size_bytes := self._copy(move, log, future)):
             copied_bytes += size_bytes
@@ -151,12 +151,12 @@ class ReplicaMover:
             self._moves[topic_partition] = move
             raise
         _log.info("%s has moved to %s", topic_partition, future.directory)
-        self._parts.waiting.wake(topic_partition)
+        self._parts.wake(topic_partition)
 
     def _copy(self, move: _Move, log: Log, future: Log) -> int:
-        """Bring a copy nearer to its log; bytes that were copied, 0 if it has all of them.
+        """Bring a copy nearer to its log; returns the bytes copied, 0 if it has all of them.
 
-        Raises KafkaError: what one of their disks refused, or what cannot be copied.
+        Raises KafkaError if one of their disks refuses, or something cannot be copied.
         """
         now_ms = self._parts.clock.now_ms()
         if log.offsets.unfinished_cut is not None:
@@ -176,11 +176,11 @@ class ReplicaMover:
 
 
 def _cut(move: _Move, log: Log, future: Log, now_ms: int) -> None:
-    """Leave in a copy only what its log has."""
+    """Cut from a copy whatever its log does not have."""
     if future.offsets.unfinished_cut is not None:
         future.truncate_to(future.offsets.unfinished_cut, now_ms)
     if move.is_truncating and future.log_start_offset > log.log_start_offset:
-        future.truncate_fully_and_start_at(log.log_start_offset, now_ms)  # a crash took its begin
+        future.truncate_fully_and_start_at(log.log_start_offset, now_ms)  # a crash took its start
     while move.is_truncating:
         move.is_truncating = not _part(log, future, now_ms)
     copied_up_to = log.offsets.copied_up_to

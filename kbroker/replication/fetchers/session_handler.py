@@ -1,8 +1,8 @@
 """The follower's side of an incremental fetch session (KIP-227): what a request has to name, and
 what an answer means for the next one.
 
-Pure. Law: the leader is told of a partition once, and again when its position has changed; after
-anything that leaves a doubt about what the leader knows, everything is named again.
+Pure. Law: a partition is named to the leader once, and again when its position has changed; if it
+is in doubt what the leader knows, everything is named again.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ _SESSION_ERRORS = frozenset(
 
 
 class SessionStep(NamedTuple):
-    """Session id and epoch of a request; `is_full`: it names all partitions."""
+    """Session id and epoch of a request; a full one names all partitions."""
 
     session_id: int
     epoch: int
 
     @property
     def is_full(self) -> bool:
-        """Whether the request names all partitions."""
         return self.epoch == INITIAL_EPOCH
 
 
 class FetchSessionHandler:
-    """One follower's session with one leader."""
+    """The session of one follower with one leader."""
 
     def __init__(self) -> None:
         self.next = SessionStep(NO_SESSION, INITIAL_EPOCH)
 
     def on_answer(self, error_code: int, session_id: int) -> bool:
-        """Take notice of an answer; False if it answers no partition."""
+        """Take note of an answer; False if it has no partitions."""
         if error_code:
             if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self.next = SessionStep(NO_SESSION, INITIAL_EPOCH)
@@ -57,10 +56,10 @@ class FetchSessionHandler:
         return True
 
     def on_failure(self) -> None:
-        """No answer came, or one that does not fit: begin another session in place of this one."""
+        """Replace the session with another: no answer came, or one that does not fit."""
         self.next = SessionStep(self.next.session_id, INITIAL_EPOCH)
 
 
 def is_session_error(error_code: int) -> bool:
-    """Whether an answer says that only the session is wrong: ask again at once."""
+    """Whether an answer says that only the session is wrong, so that one can ask again at once."""
     return error_code in _SESSION_ERRORS

@@ -1,9 +1,9 @@
 """Where a follower cuts its log: at the point where it parts from the leader's (KIP-101, KIP-279,
 KIP-595).
 
-Pure. Law: what both have written under one leader epoch is equal up to the smaller of its ends, so
-a cut at the end of the largest epoch in common keeps everything that can have been committed. A cut
-at the own high watermark would not: that may lag behind what was committed.
+Pure. Law: what both have written in one leader epoch is equal up to the smaller of its two ends, so
+a cut at the end of the largest common epoch keeps everything that can have been committed. A cut at
+the own high watermark would not, as that may lag behind what was committed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kbroker.log.partition.leader_epoch_cache import (
 
 
 class Truncation(NamedTuple):
-    """Cut the log at `offset`; where that is not the end of it, the leader is asked once more."""
+    """The offset to cut a log at; if it is not complete, the leader has to be asked once more."""
 
     offset: int
     is_complete: bool
@@ -28,10 +28,9 @@ class Truncation(NamedTuple):
 def truncation_for(
     leader: EpochEndOffset, epochs: LeaderEpochCache, log_end_offset: int, fallback_offset: int
 ) -> Truncation:
-    """Where to cut a log with these epochs, `leader` being the largest epoch of the leader that is
-    not above the follower's, and its end there.
-
-    `fallback_offset` is taken where the leader knows of no such epoch: the high watermark.
+    """Where to cut a log with these epochs. `leader` is the leader's largest epoch not above the
+    follower's, and its end there; if the leader knows none, the cut is at `fallback_offset`, the
+    high watermark.
     """
     if leader.end_offset == UNDEFINED_EPOCH_OFFSET:
         return Truncation(min(fallback_offset, log_end_offset), is_complete=True)
@@ -41,6 +40,6 @@ def truncation_for(
     if own.end_offset == UNDEFINED_EPOCH_OFFSET:
         return Truncation(min(leader.end_offset, log_end_offset), is_complete=True)
     if own.epoch != leader.epoch:
-        # This log lacks that epoch: the records of the next smaller one may part earlier still.
+        # This log lacks that epoch: the records of the next smaller one may part even earlier.
         return Truncation(min(own.end_offset, log_end_offset), is_complete=False)
     return Truncation(min(own.end_offset, leader.end_offset, log_end_offset), is_complete=True)

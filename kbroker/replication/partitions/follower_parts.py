@@ -1,7 +1,7 @@
-"""Cuts what a leader sent into parts: such as a segment can take, and such as take little time.
+"""Cuts what a leader sent into parts that a segment can take, or that take little time to store.
 
-Pure. Law: a follower's segments may be smaller than the leader's were, since settings change; what
-fits one of the leader's must fit several of its own.
+Pure. Law: a follower's segments may be smaller than the leader's, because settings change; records
+that filled one of the leader's may have to fill several of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _LENGTH = Struct(">i")  # after the base offset, of all that follows it
 
 
 def parts_for(records: memoryview, part_bytes: int) -> Iterator[memoryview]:
-    """The records as they are where they fit a part, else in parts of whole batches; a batch that
-    is larger than a part is one by itself.
+    """Yield the records in parts of whole batches of `part_bytes` at most; a larger batch is a part
+    of its own.
     """
     size = len(records)
     if size <= part_bytes:

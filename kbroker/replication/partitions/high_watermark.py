@@ -1,6 +1,6 @@
 """How far a leader may move the high watermark: the first offset that consumers do not see.
 
-Pure. Law: it never goes back while a broker leads, and never beyond what every replica that counts
+Pure. Law: it never goes back while a broker leads, and never passes what any replica that counts
 has stored, so that no later leader from the in-sync replicas lacks what somebody has read.
 """
 
@@ -18,12 +18,11 @@ def next_high_watermark(
     now_ms: int,
     lag_time_max_ms: int,
 ) -> int:
-    """The smallest end offset of the replicas that count; never below `current`.
+    """The smallest end offset of the replicas that count, but never below `current`.
 
     A follower outside the ISR that has caught up counts too: it is about to join, and would
-    otherwise have to chase a high watermark that runs ahead of it. Below min.insync.replicas the
-    high watermark stands still, so that what was acked with acks=all is all that consumers see as
-    committed.
+    otherwise chase a high watermark that runs ahead of it. Below min.insync.replicas the high
+    watermark stands still, so that consumers see only records that acks=all could acknowledge.
     """
     if current >= log_end_offset or state.is_under_min_isr(min_insync_replicas):
         return current

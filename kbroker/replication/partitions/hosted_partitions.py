@@ -1,5 +1,4 @@
-"""The partitions this broker holds: online with their log, offline after a storage error, or not
-held at all.
+"""The partitions of this broker: online with their log, offline after a storage error, or not held.
 
 Owned by the event loop.
 """
@@ -21,7 +20,7 @@ class HostedPartitions:
         self.metadata = metadata
         self._online: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
-        self.find = self._online.get  # the partition when it is online here, else None
+        self.find = self._online.get  # the partition if it is online here, else None
 
     def __len__(self) -> int:
         return len(self._online)
@@ -32,8 +31,8 @@ class HostedPartitions:
     def get(self, topic_partition: TopicPartition) -> Partition:
         """The online partition.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR when it is offline, NOT_LEADER_OR_FOLLOWER when other
-        brokers hold it, UNKNOWN_TOPIC_OR_PARTITION when nobody does.
+        Raises KafkaError: KAFKA_STORAGE_ERROR if it is offline, NOT_LEADER_OR_FOLLOWER if only
+        other brokers hold it, UNKNOWN_TOPIC_OR_PARTITION if nobody does.
         """
         partition = self._online.get(topic_partition)
         if partition is not None:
@@ -53,20 +52,19 @@ class HostedPartitions:
         )
 
     def is_offline(self, topic_partition: TopicPartition) -> bool:
-        """True after a storage error of its log directory."""
         return topic_partition in self._offline
 
     def add(self, partition: Partition) -> None:
-        """Hold a partition, online."""
+        """Hold a partition, online from now on."""
         self._offline.discard(partition.topic_partition)
         self._online[partition.topic_partition] = partition
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """Hold it no more; returns what was online."""
+        """Hold a partition no longer; returns it if it was online."""
         self._offline.discard(topic_partition)
         return self._online.pop(topic_partition, None)
 
     def set_offline(self, topic_partition: TopicPartition) -> None:
-        """Its storage failed: every access is refused until it is added again."""
+        """Refuse every access, as the storage failed, until the partition is added again."""
         self._online.pop(topic_partition, None)
         self._offline.add(topic_partition)

@@ -1,9 +1,8 @@
-"""One partition held by this broker: its log and its leadership state, and what may be done with
-both.
+"""One partition held by this broker: its log, its leadership state, and what may be done with both.
 
-Owned by the event loop. Decisions are in `partition_state` and `high_watermark`; this class reads
-the log for them and writes the outcome back. An append to a partition without followers costs one
-log append and one comparison more.
+Owned by the event loop. `partition_state` and `high_watermark` decide; this class reads the log for
+them and writes the outcome back. An append to a partition without followers costs one comparison
+more than an append to its log.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kbroker.log.partition.leader_epoch_cache import (
 )
 from kbroker.log.partition.log import Log
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.segments.fetch_data_info import FetchDataInfo, FetchIsolation
+from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import (
     CONSUMER_REPLICA_ID,
     UNKNOWN_BROKER_EPOCH,
@@ -40,31 +39,16 @@ class IsrChanges(Protocol):
     """Carries proposals to the controller (an AlterPartitionManager)."""
 
     def may_join(self, broker_id: int, /) -> bool:
-        """Whether a broker may be in an ISR: it is alive."""
+        """Whether a broker is alive, and so may be in an ISR."""
         ...
 
     def propose(self, partition: Partition, isr: tuple[int, ...], /) -> None:
-        """Ask for an ISR; the outcome comes by `isr_settled` or `isr_refused`."""
+        """Ask for an ISR; the answer comes through `isr_settled` or `isr_refused`."""
         ...
 
 
-class NoIsrChanges:
-    """For a broker that knows no controller to ask."""
-
-    def may_join(self, _broker_id: int) -> bool:
-        """Nobody may."""
-        return False
-
-    def propose(self, partition: Partition, _isr: tuple[int, ...]) -> None:
-        """Nobody hears it."""
-        partition.isr_refused()
-
-
-NO_ISR_CHANGES = NoIsrChanges()
-
-
 class Partition:
-    """A replica of a partition. `leader_epoch`, `is_leader` and offsets are as of now."""
+    """A replica of a partition. `leader_epoch`, `is_leader` and offsets are those of the moment."""
 
     __slots__ = (
         "_is_alone",
@@ -83,16 +67,17 @@ class Partition:
         local_broker_id: int,
         *,
         lag_time_max_ms: int = 30_000,
-        isr_changes: IsrChanges = NO_ISR_CHANGES,
+        isr_changes: IsrChanges | None = None,
     ) -> None:
+        """`isr_changes` is None if there is no controller to ask for a new ISR."""
         self.topic_partition = topic_partition
         self.log = log
         self.state = PartitionState(local_id=local_broker_id)
         self._lag_time_max_ms = lag_time_max_ms
         self._isr_changes = isr_changes
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
-        # The last append has moved the high watermark past earlier ones, which waited for a
-        # follower that counts no more.
+        # The last append moved the high watermark past earlier ones, which waited for a follower
+        # that no longer counts.
         self.append_has_committed = False
 
     def __repr__(self) -> str:
@@ -105,27 +90,22 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """True when this broker leads the partition."""
         return self.state.is_leader
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch of the present leader, -1 before the first one."""
         return self.state.leader_epoch
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that can be read."""
         return self.log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Offset of the next record."""
         return self.log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """First offset that is not committed."""
         return self.log.high_watermark
 
     # Leadership
@@ -137,7 +117,7 @@ class Partition:
         controller_epoch: int,
         now_ms: int,
     ) -> bool:
-        """Lead from now on; True when this broker did not lead at this epoch before."""
+        """Lead from now on; True if this broker did not lead in this epoch before."""
         log = self.log
         before = self.state
         end_offset = log.log_end_offset
@@ -149,25 +129,23 @@ class Partition:
         return is_new
 
     def reassign(self, assignment: ReplicaAssignment) -> None:
-        """As leader, have these replicas from now on."""
+        """Replace the replicas, as a leader that goes on in its epoch."""
         self._set_state(self.state.as_assigned(assignment))
 
     def make_follower(
         self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
     ) -> bool:
-        """Follow `change.leader`, or nobody when that is -1; True when leader or epoch are new."""
+        """Follow `change.leader`, or nobody if that is -1; True if the leader or epoch is new."""
         before = self.state
         self._set_state(before.as_follower(change, assignment, controller_epoch))
         return (before.leader, before.leader_epoch) != (change.leader, change.leader_epoch)
 
     def stop(self) -> None:
-        """Neither lead nor follow, until the controller says otherwise."""
+        """Neither lead nor follow until the controller says otherwise."""
         self._set_state(self.state.stopped())
 
     def check_access(self, leader_epoch: int, *, leader_only: bool) -> None:
-        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER as Kafka does
-        (KIP-320).
-        """
+        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER (KIP-320)."""
         refusal = self.state.check_access(leader_epoch, leader_only=leader_only)
         if refusal is not ErrorCode.NONE:
             raise KafkaError(
@@ -188,8 +166,8 @@ class Partition:
     ) -> LogAppendInfo:
         """Append to the log as its leader.
 
-        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what the log refuses;
-        TakesLongError beyond `limit`: then `prepare_append` and `append_prepared` do it.
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, or the log's own refusal;
+        TakesLongError beyond `limit`: call `prepare_append` and `append_prepared` then.
         """
         state = self.state
         if state.leader != state.local_id or (
@@ -211,8 +189,8 @@ class Partition:
         now_ms: int,
         origin: AppendOrigin,
     ) -> Preparation:
-        """Return the work that a worker thread has to do before `append_prepared`. KafkaError as an
-        append.
+        """Return what a worker thread has to do before `append_prepared`. Raises the KafkaErrors of
+        an append.
         """
         self._check_may_append(required_acks)
         return self.log.appends.prepare(records, self.state.leader_epoch, now_ms, origin)
@@ -220,7 +198,9 @@ class Partition:
     def append_prepared(
         self, prepared: Prepared, required_acks: int, now_ms: int
     ) -> LogAppendInfo | None:
-        """As `append_records_to_leader`; None if it is to be prepared again."""
+        """Append what a worker thread prepared; None if it has to be prepared again. Raises the
+        KafkaErrors of an append.
+        """
         self._check_may_append(required_acks)
         info = self.log.appends.append_prepared(prepared, self.state.leader_epoch, now_ms)
         if info is not None:
@@ -229,7 +209,7 @@ class Partition:
         return info
 
     def check_leads(self) -> None:
-        """Raise KafkaError NOT_LEADER_OR_FOLLOWER where this broker does not lead."""
+        """Raise KafkaError NOT_LEADER_OR_FOLLOWER if this broker does not lead."""
         if self.state.leader != self.state.local_id:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -250,14 +230,8 @@ class Partition:
                 f"min.insync.replicas={minimum}",
             )
 
-    def read(
-        self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
-    ) -> FetchDataInfo:
-        """Read from the log. Raises KafkaError OFFSET_OUT_OF_RANGE."""
-        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message)
-
     def last_fetchable_offset(self, isolation: FetchIsolation) -> int:
-        """Where a reader of that isolation has to stop, exclusive."""
+        """The offset before which a reader of that isolation has to stop."""
         if isolation is FetchIsolation.HIGH_WATERMARK:
             return self.log.high_watermark
         if isolation is FetchIsolation.TXN_COMMITTED:
@@ -267,10 +241,10 @@ class Partition:
     def end_offset_for_epoch(
         self, epoch: int, replica_id: int = CONSUMER_REPLICA_ID
     ) -> EpochEndOffset:
-        """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101).
+        """The largest epoch not above `epoch`, and its end; both -1 if unknown (KIP-101).
 
-        A follower is told to keep nothing of this log's range that was written in an epoch of which
-        this log has no record, unless it is in sync: it may be all that is left of it in a moment.
+        If this log has no record of an epoch, a follower has to cut whatever it wrote in that epoch
+        within this log's range. A follower in sync keeps it: soon it may be the only copy.
         """
         epochs = self.log.leader_epoch_cache
         if (
@@ -280,14 +254,15 @@ class Partition:
         ):
             return EpochEndOffset(epoch, self.log.log_start_offset)
         if epochs.is_kept and self.is_leader and epochs.latest_epoch < epoch < self.leader_epoch:
-            # A full disk took no note of the epoch that this broker leads in: it wrote nothing yet.
+            # A full disk kept the epoch that this broker leads in from being noted: nothing is
+            # written in it yet.
             known = epochs.latest_epoch if epochs.latest_epoch != UNDEFINED_EPOCH else epoch
             return EpochEndOffset(known, self.state.leader_epoch_start_offset)
         return epochs.end_offset_for(epoch, self.log.log_end_offset)
 
     def _knows_nothing_of(self, epoch: int) -> bool:
-        """Whether what an epoch may have written in the range of this log is not among its records:
-        they begin after the log's start, in a later epoch, as in a copy of a log that was cleaned.
+        """Whether an epoch may have written in this log's range and left no record here: records
+        begin after the log's start and in a later epoch, as in a copy of a cleaned log.
         """
         oldest = self.log.leader_epoch_cache.oldest
         if oldest is None or not 0 <= epoch < oldest.epoch:
@@ -297,9 +272,9 @@ class Partition:
     def diverging_epoch(
         self, last_fetched_epoch: int, fetch_offset: int, replica_id: int = CONSUMER_REPLICA_ID
     ) -> EpochEndOffset | None:
-        """Where the fetcher's log parts from this one, None when it does not (KIP-595).
+        """Where the fetcher's log parts from this one, None if it does not (KIP-595).
 
-        Raises OFFSET_OUT_OF_RANGE if this log cannot tell.
+        Raises KafkaError OFFSET_OUT_OF_RANGE if this log does not know the epoch.
         """
         found = self.end_offset_for_epoch(last_fetched_epoch, replica_id)
         if found.end_offset == UNDEFINED_EPOCH_OFFSET or found.epoch == UNDEFINED_EPOCH:
@@ -316,9 +291,9 @@ class Partition:
     def append_as_follower(
         self, records: memoryview, now_ms: int, leader_start_offset: int
     ) -> LogAppendInfo | None:
-        """Append what the leader sent; the result for its last part, None if no batch is whole.
+        """Append what the leader sent; the result of the last part, None if no batch is whole.
 
-        Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
+        Raises the KafkaErrors of `Log.append_as_follower`; what came before the refused part stays.
         """
         log, info = self.log, None
         for part in parts_for(records, log.config.segment_bytes):
@@ -327,8 +302,8 @@ class Partition:
         return info
 
     def follow_leader(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Take over the leader's high watermark and log start, as far as this log goes; True when
-        the high watermark moved.
+        """Take over the leader's high watermark and log start as far as this log goes; True if the
+        high watermark moved.
         """
         log = self.log
         before = log.high_watermark
@@ -340,7 +315,7 @@ class Partition:
     # Followers and the high watermark
 
     def check_committed(self, end_offset: int) -> ErrorCode | None:
-        """How an acks=all append up to `end_offset` ended: None while replicas lack something."""
+        """The outcome of an acks=all append up to `end_offset`; None while a replica lacks part."""
         if not self.state.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
@@ -350,7 +325,7 @@ class Partition:
         return ErrorCode.NONE
 
     def has_replica(self, replica_id: int) -> bool:
-        """True when that broker is assigned to this partition as a follower."""
+        """Whether a broker is a follower of this partition."""
         return replica_id in self.state.followers
 
     def follower_fetched(
@@ -362,45 +337,42 @@ class Partition:
         *,
         replica_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> bool:
-        """Note how far a follower is; True when that moved the high watermark."""
+        """Note how far a follower has come; True if that moved the high watermark."""
         end_offset = self.log.log_end_offset
         self.state.follower_fetched(replica_id, fetch_offset, log_start_offset, now_ms, end_offset)
         self.state.followers[replica_id].broker_epoch = replica_epoch
         grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
-        if grown is not None and self._isr_changes.may_join(replica_id):
-            self._propose(grown)
+        changes = self._isr_changes
+        if grown is not None and changes is not None and changes.may_join(replica_id):
+            self._propose(grown, changes)
         return self.maybe_increment_high_watermark(now_ms)
 
     def maybe_shrink_isr(self, now_ms: int) -> None:
-        """Propose an ISR without the replicas that lag; called every half
-        `replica.lag.time.max.ms`.
-        """
+        """Propose an ISR without replicas that lag; due every half `replica.lag.time.max.ms`."""
         shrunk = self.state.shrunk_isr(
             leader_end_offset=self.log.log_end_offset,
             now_ms=now_ms,
             lag_time_max_ms=self._lag_time_max_ms,
         )
-        if shrunk is not None:
-            self._propose(shrunk)
+        if shrunk is not None and self._isr_changes is not None:
+            self._propose(shrunk, self._isr_changes)
 
     def follower_epoch(self, replica_id: int) -> int:
-        """The broker epoch under which a follower fetched last from this leader, unknown (-1) where
-        it said none.
-        """
+        """The broker epoch a follower last fetched under; unknown (-1) if it named none."""
         follower = self.state.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
     def isr_settled(self, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
-        """The state znode holds that ISR now; True when that moved the high watermark."""
+        """Take over the ISR that the state znode holds; True if the high watermark moved."""
         self._set_state(self.state.settled(isr, partition_epoch))
         return self.maybe_increment_high_watermark(now_ms)
 
     def isr_refused(self) -> None:
-        """Give a proposal up: the ISR stays what it was."""
+        """Give up a proposal: the ISR stays as it was."""
         self._set_state(self.state.refused())
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
-        """As leader, move the high watermark as far as the replicas allow; True when it moved."""
+        """Move a leader's high watermark as far as the replicas allow; True if it moved."""
         log = self.log
         if not self.state.is_leader:
             return False
@@ -417,9 +389,9 @@ class Partition:
             log.update_high_watermark(reached)
         return reached > current
 
-    def _propose(self, isr: tuple[int, ...]) -> None:
+    def _propose(self, isr: tuple[int, ...], changes: IsrChanges) -> None:
         self._set_state(self.state.proposing(isr))
-        self._isr_changes.propose(self, isr)
+        changes.propose(self, isr)
 
     def _set_state(self, state: PartitionState) -> None:
         self.state = state

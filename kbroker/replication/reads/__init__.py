@@ -1,1 +1,1 @@
-"""What clients and followers read: records, in sessions or not; offsets; data directories."""
+"""Reads of clients and followers: records, in sessions or not; offsets; data directories."""

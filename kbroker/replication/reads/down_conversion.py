@@ -1,13 +1,12 @@
-"""Fetches of clients that know old message formats only: what was read is converted for them
-(KIP-283).
+"""Fetches of clients that know only old message formats: records are converted for them (KIP-283).
 
-Law: small answers are converted at once, the others as `LongWork`, one partition at a time for the
-whole broker, and read only then, so that old clients cost bounded memory and never hold up the
-loop. An answer holds no more bytes than were read for it, or one converted batch.
+Law: small answers are converted at once, others as `LongWork`, one partition at a time for the
+whole broker, and read only then: old clients cost bounded memory and never hold up the loop. An
+answer holds no more bytes than were read for it, or one converted batch.
 
-Where Kafka answers with a fragment that stops the consumer, because all that was read are
-transaction markers, the read goes on after them here. So it does after batches that cannot be read,
-which the broker's log names.
+If all that was read are transaction markers, Kafka answers with a fragment that stops the consumer;
+here the read goes on after them. It also goes on after batches that cannot be read, which are named
+in the broker's log.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.request import Piece
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
-from kbroker.replication.reads.fetch_reader import refused
+from kbroker.replication.reads.fetch_reader import refusal_entry
 from kbroker.replication.reads.unreadable_batches import UnreadableBatches
 
 if TYPE_CHECKING:
@@ -47,9 +46,9 @@ class DownConversion:
     async def fetch(
         self, params: FetchParams, asked_for: Sequence[FetchPartition], take: Take | None = None
     ) -> Answers:
-        """As `Fetches.fetch`, with records in format `params.max_magic` or older.
+        """Fetch, with records in format `params.max_magic` or older.
 
-        `take` is told how many bytes they have before they are read, if that is much.
+        `take` is awaited with the number of bytes before many are read.
         """
         asked = list(asked_for)
         while True:
@@ -71,7 +70,7 @@ class DownConversion:
     async def _convert_all(
         self, answers: Answers, asked: list[FetchPartition], magic: int
     ) -> tuple[Answers, list[int]]:
-        """The answers with converted records, and where each partition is read on."""
+        """The answers with converted records, and the offset to read on from in each partition."""
         done: Answers = []
         next_offsets = []
         for data, one in zip(answers, asked, strict=True):
@@ -84,7 +83,7 @@ class DownConversion:
                     next_offset = converted.next_offset
                     data.records = converted.records
                 except KafkaError as error:
-                    data = refused(one, error.code)
+                    data = refusal_entry(one, error.code)
             done.append(data)
             next_offsets.append(next_offset)
         return done, next_offsets

@@ -1,14 +1,14 @@
-"""One Fetch request: which partitions it asks for, and how its answer is put together.
+"""One Fetch request: the partitions it asks for, and how its answer is put together.
 
-Law: owned by the event loop. All is done for some of the partitions at a time: `add_topics`,
-`forget`, `find_names` and `add` take what the caller can do in one turn, and a request of a few
+Law: owned by the event loop. Everything is done for some partitions at a time: `add_topics`,
+`forget`, `find_names` and `add` take as many as the caller handles in one turn. A request of a few
 partitions is done at once (`FetchSessions.context`, `response`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -28,36 +28,14 @@ from kbroker.replication.reads.fetch_session import (
 )
 from kbroker.replication.reads.quiet_partitions import QuietPartitions
 
+if TYPE_CHECKING:
+    from kbroker.replication.reads.fetch_session_cache import FetchSessions
+
 NO_SESSION = 0
 
 
-class SessionCache(Protocol):
-    """Where sessions are kept (a FetchSessions)."""
-
-    def create(
-        self,
-        origin: FetchOrigin,
-        asked_for: list[FetchPartition],
-        connection: ConnectionInfo | None,
-    ) -> FetchSession | None:
-        """A session for these; None when there is no room."""
-        ...
-
-    def count(self, session: FetchSession) -> bool:
-        """Whether there is room for what it has become."""
-        ...
-
-    def note_fetch(self, quiet: QuietPartitions, follower: tuple[int, int]) -> None:
-        """A follower fetches."""
-        ...
-
-    def remove(self, session_id: int) -> None:
-        """End a session."""
-        ...
-
-
 class FetchContext:
-    """What one request asks for, in the order in which it is read, and the answer to it."""
+    """The partitions of one request in the order they are read, and the answer to it."""
 
     __slots__ = (
         "_connection",
@@ -72,7 +50,7 @@ class FetchContext:
 
     def __init__(
         self,
-        sessions: SessionCache,
+        sessions: FetchSessions,
         origin: FetchOrigin,
         epoch: int,
         connection: ConnectionInfo | None,
@@ -89,17 +67,17 @@ class FetchContext:
 
     @property
     def named(self) -> dict[Hashable, FetchPartition]:
-        """Return what the request asks for, until it is `ready`."""
+        """The partitions named so far; empty once the request is `ready`."""
         return self._named
 
     @property
     def quiet(self) -> QuietPartitions | None:
-        """Those of the session that are not asked for until something happens to them."""
+        """The partitions of the session that are not read until something happens to them."""
         return None if self.session is None else self.session.quiet
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody wants the answer any more."""
+        """Whether a later request of the session has come, so that nobody wants this answer."""
         session = self.session
         return (
             session is not None
@@ -110,7 +88,7 @@ class FetchContext:
     # The request
 
     def add_topics(self, topics: Iterable[FetchRequest.FetchTopic], topic_name: TopicName) -> None:
-        """Some of what the request asks for."""
+        """Take some of the partitions that the request names."""
         named = {} if self._named else self._named
         name_partitions(topics, self.origin, topic_name, named)
         session = self.session
@@ -121,20 +99,20 @@ class FetchContext:
             self._named.update(named)
 
     def forget(self, keys: Iterable[Hashable]) -> None:
-        """Some of what leaves the session, after what the request asks for."""
+        """Take some of the partitions that leave the session, after all that are named."""
         if self.session is not None:
             for key in keys:
                 self.session.forget(key)
 
     def find_names(self, asked_for: Iterable[FetchPartition], topic_name: TopicName) -> None:
-        """Some of `asked_for`, of a session whose topics may be known by now."""
+        """Look up names for some of `asked_for`: topics unknown so far may exist by now."""
         if self.session is not None and self.origin.uses_topic_ids:
             find_names(asked_for, topic_name)
 
     def ready(self, request: FetchRequest) -> None:
-        """The whole request has been looked at: `asked_for` is there.
+        """Set `asked_for`, now that the whole request was read.
 
-        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND for a session that has become too large.
+        Raises KafkaError FETCH_SESSION_ID_NOT_FOUND if the session has become too large.
         """
         session = self.session
         if session is not None:
@@ -155,30 +133,30 @@ class FetchContext:
     # Its answer
 
     def response(self, answers: list[PartitionData]) -> FetchResponse:
-        """The response for `answers`, which are in the order of `asked_for`."""
+        """The response with `answers`, which are in the order of `asked_for`."""
         if self.session is not None or self._epoch == INITIAL_EPOCH:
             self.begin_response()
             self.add(self.asked_for, answers)
             return self.end()
-        self._tell(zip(self.asked_for, answers, strict=True))
+        self._put(zip(self.asked_for, answers, strict=True))
         return FetchResponse(responses=list(self._topics.values()))
 
     def begin_response(self) -> None:
-        """Start to tell the client: a new session begins with that, if there is room."""
+        """Begin the response, and with it a new session if one is wanted and there is room."""
         if self._epoch == INITIAL_EPOCH:
             self.session = self._sessions.create(self.origin, self.asked_for, self._connection)
 
     def add(self, asked_for: list[FetchPartition], answers: list[PartitionData]) -> None:
-        """Some of the answers, in the order of `asked_for`."""
+        """Put some of the answers into the response, in the order of `asked_for`."""
         session, origin = self.session, self.origin
         pairs = zip(asked_for, answers, strict=True)
         if session is None:
-            self._tell(pairs)
+            self._put(pairs)
         elif self._epoch == INITIAL_EPOCH:
             for asked, data in pairs:
                 note_news(asked, data)
                 session.name(session_key(asked, origin), asked)
-            self._tell(zip(asked_for, answers, strict=True))
+            self._put(zip(asked_for, answers, strict=True))
         elif not self.is_over:
             news, by_id = [], origin.uses_topic_ids
             for asked, data in pairs:
@@ -186,23 +164,23 @@ class FetchContext:
                     news.append((asked, data))
                 place = asked.topic_partition
                 session.answered((asked.topic_id, place[1]) if by_id else place, asked, data)
-            self._tell(news)
+            self._put(news)
 
     def end(self) -> FetchResponse:
-        """The response with all that was added."""
+        """The response with everything added so far."""
         session = self.session
         session_id = NO_SESSION if session is None else session.session_id
         if session is not None and self._epoch == INITIAL_EPOCH:
             if not self._sessions.count(session):
                 self._sessions.remove(session_id)
                 session_id = NO_SESSION
-        elif self.is_over:  # another request of the session went by while this one waited
+        elif self.is_over:  # another request of the session came while this one waited
             return FetchResponse(
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id
             )
         return FetchResponse(session_id=session_id, responses=list(self._topics.values()))
 
-    def _tell(self, pairs: Iterable[tuple[FetchPartition, PartitionData]]) -> None:
+    def _put(self, pairs: Iterable[tuple[FetchPartition, PartitionData]]) -> None:
         topics, by_id = self._topics, self.origin.uses_topic_ids
         for asked, data in pairs:
             key: Hashable = asked.topic_id if by_id else asked.topic_partition.topic
@@ -215,6 +193,6 @@ class FetchContext:
 
 
 def _follower_of(request: FetchRequest) -> tuple[int, int]:
-    """The broker id and epoch of whoever asks, as its version says them."""
+    """The broker id and epoch of the follower, from where the request's version puts them."""
     state = request.replica_state
     return max(request.replica_id, state.replica_id), state.replica_epoch

@@ -1,4 +1,4 @@
-"""What a fetcher asks for: once per request, and once per partition. Values only."""
+"""The values of a Fetch request: those of the whole request, and those of each partition."""
 
 from __future__ import annotations
 
@@ -15,31 +15,27 @@ NO_EPOCH = -1
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class FetchParams:
-    """The part of a Fetch request that holds for all its partitions. Sizes in bytes over all
-    partitions.
-    """
+    """The part of a Fetch request that applies to all its partitions; sizes are their sums."""
 
     isolation: FetchIsolation
     max_bytes: int
     min_bytes: int = 1
     max_wait_ms: int = 0
     replica_id: int = CONSUMER_REPLICA_ID
-    replica_epoch: int = UNKNOWN_BROKER_EPOCH  # of a follower's registration, where it says it
+    replica_epoch: int = UNKNOWN_BROKER_EPOCH  # of a follower's registration, if it names it
     max_magic: int = 2  # the newest message format the fetcher knows
     knows_zstd: bool = True
     is_hard_limit: bool = False  # a first batch larger than the limit does not come whole
     leader_only: bool = True  # consumers of version 11 and newer may read from followers (KIP-392)
-    # (partition, fetch offset) -> the follower to read from, -1 for none: asked if the fetcher is a
-    # consumer that names its rack
+    # (partition, fetch offset) -> the follower to read from, -1 for none; for consumers that name
+    # their rack
     preferred_replica: Callable[[Partition, int], int] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class FetchPartition:
-    """One partition as a fetcher asks for it. A fetch session keeps it from request to request.
-
-    The last two fields are what the session told its client last; they are unused without a
-    session.
+    """One partition as a fetcher asks for it. A fetch session keeps it from request to request; the
+    last two fields are what the session sent last.
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here

@@ -2,10 +2,10 @@
 partition's error code.
 
 Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every
-partition that was asked for has one entry in the outcome, in the same order. The first batch found
-is returned whole whatever the limits say, so that a consumer always gets on (KIP-74); of a later
-partition nothing is returned when not even one batch fits. Fetchers of versions before that are
-held to their limit, and get a part of a batch. Conversion is in `down_conversion`.
+partition asked for has one entry in the outcome, in the same order. The first batch found is
+returned whole whatever the limits, so that a consumer always makes progress (KIP-74); a later
+partition returns nothing if not even one batch fits. Fetchers of older versions are held to their
+limit, and get part of a batch. Conversion is in `down_conversion`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from kbroker.clock import Clock
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.fetch import FetchResponse
@@ -38,15 +37,15 @@ _read = maker(
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED  # a look into the class costs 70 ns
 
 
-# A partition that is not there is told with the others and keeps none of them from waiting: the
-# client would ask again at once, for as long as the partition is missing.
+# An unknown partition is answered with the others and does not keep them from waiting: the client
+# would ask again at once, for as long as the partition is missing.
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class FetchOutcome:
-    """What one read gave. `available` counts what each partition has for this fetch, of which the
-    limit of the whole answer may have left something out; one that diverged, that is better read
-    elsewhere, or that a later segment goes on with, counts as all that is wanted.
+    """The outcome of one read. `available` has the bytes that each partition holds for this fetch,
+    though the limit of the answer may have left some out. A partition counts as all that is wanted
+    if it diverged, is better read elsewhere, or goes on in a later segment.
     """
 
     __slots__ = (
@@ -63,12 +62,12 @@ class FetchOutcome:
         self.available: list[int] = []
         self.available_bytes = 0  # their sum
         self.size_bytes = 0  # of the records
-        self.unknown = 0  # partitions that are not there
+        self.unknown = 0  # partitions that do not exist
         self.must_answer = False  # an error does not wait
 
 
 class FetchReader:
-    """Reads from the partitions a broker holds."""
+    """Reads from the partitions of a broker."""
 
     def __init__(self, hosted: HostedPartitions, clock: Clock, quotas: ReplicationQuotas) -> None:
         self._hosted = hosted
@@ -82,8 +81,8 @@ class FetchReader:
         others: int = 0,
         before: FetchOutcome | None = None,
     ) -> FetchOutcome:
-        """Read what is there now; `others` is how many more the fetcher waits for, `before` what
-        was read for this fetch, which is added to.
+        """Read what is there now. The fetcher waits for `others` more partitions; the outcome is
+        added to `before`, that of this fetch so far.
         """
         outcome = FetchOutcome() if before is None else before
         remaining_bytes = params.max_bytes - outcome.size_bytes
@@ -94,7 +93,7 @@ class FetchReader:
             try:
                 data, available = self._read_partition(params, asked, limit, min_one_message)
             except KafkaError as error:
-                data = refused(asked, error.code)
+                data = refusal_entry(asked, error.code)
                 available = 0
                 if error.code in UNKNOWN:
                     outcome.unknown += 1
@@ -116,18 +115,26 @@ class FetchReader:
     def _read_partition(
         self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
     ) -> tuple[PartitionData, int]:
-        """Its entry, and how many bytes it has: all that are wanted where it does not wait."""
+        """Return a partition's entry, and how many bytes it has: all that are wanted if it does not
+        wait. Raises KafkaError.
+        """
         partition = self._partition_for(params, asked)
         if params.preferred_replica is not None:
             preferred = params.preferred_replica(partition, asked.fetch_offset)
-            if preferred >= 0:
-                return _elsewhere(partition, asked, preferred), params.min_bytes
+            if preferred >= 0:  # the consumer reads from the replica nearest to it (KIP-392)
+                data = _without_records(partition, asked)
+                data.preferred_read_replica = preferred
+                return data, params.min_bytes
         if asked.last_fetched_epoch != NO_EPOCH:
             diverged = partition.diverging_epoch(
                 asked.last_fetched_epoch, asked.fetch_offset, params.replica_id
             )
             if diverged is not None:
-                return _diverging(partition, asked, diverged), params.min_bytes
+                data = _without_records(partition, asked)
+                data.diverging_epoch = FetchResponse.EpochEndOffset(
+                    epoch=diverged.epoch, end_offset=diverged.end_offset
+                )
+                return data, params.min_bytes
         log = partition.log
         if not params.knows_zstd:
             _check_can_read(params, log.config)
@@ -161,8 +168,8 @@ class FetchReader:
         return data, available if available < asked.max_bytes else asked.max_bytes
 
     def _holds_back(self, params: FetchParams, partition: Partition) -> bool:
-        """Whether a follower has to wait for more of a partition (KIP-73): never one in sync, as
-        acks=all waits for that.
+        """Whether a follower has to wait for more of a partition (KIP-73): never one in sync, for
+        which acks=all waits.
         """
         quotas, follower = self._quotas, params.replica_id
         return (
@@ -173,7 +180,7 @@ class FetchReader:
         )
 
     def _partition_for(self, params: FetchParams, asked: FetchPartition) -> Partition:
-        """The partition, or a KafkaError that says why this fetcher may not read it."""
+        """The partition. Raises a KafkaError that says why this fetcher may not read it."""
         partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
         state = partition.state
         if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
@@ -181,7 +188,7 @@ class FetchReader:
         if asked.topic_id is not ZERO_UUID:
             _check_topic_id(partition, asked)
         if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
-            # To a follower that knows the epoch it may be news that is still to come here.
+            # A follower that knows the epoch may have heard something that is still to come here.
             is_old = asked.current_leader_epoch == NO_EPOCH
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -195,7 +202,7 @@ class FetchReader:
         return self._hosted.get(asked.topic_partition)
 
 
-def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
+def refusal_entry(asked: FetchPartition, code: ErrorCode) -> PartitionData:
     """The entry of a partition that cannot be read: no offsets, no records."""
     return PartitionData(
         partition_index=asked.topic_partition.partition,
@@ -207,7 +214,7 @@ def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
 
 
 def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
-    """Old fetchers and topics that are not for them (KIP-110, KIP-283)."""
+    """Raise KafkaError if a topic is not for such an old fetcher (KIP-110, KIP-283)."""
     if config.compression_type == "zstd":
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Records of this topic are compressed with zstd"
@@ -225,32 +232,14 @@ def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
         )
 
 
-def _elsewhere(partition: Partition, asked: FetchPartition, preferred: int) -> PartitionData:
-    """No records: the consumer gets them from the replica that is nearest to it (KIP-392)."""
-    return PartitionData(
-        partition_index=asked.topic_partition.partition,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.log.last_stable_offset,
-        log_start_offset=partition.log_start_offset,
-        aborted_transactions=None,
-        preferred_read_replica=preferred,
-        records=b"",
-    )
-
-
-def _diverging(
-    partition: Partition, asked: FetchPartition, diverged: EpochEndOffset
-) -> PartitionData:
-    return PartitionData(
-        partition_index=asked.topic_partition.partition,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.log.last_stable_offset,
-        log_start_offset=partition.log_start_offset,
-        diverging_epoch=FetchResponse.EpochEndOffset(
-            epoch=diverged.epoch, end_offset=diverged.end_offset
-        ),
-        aborted_transactions=None,
-        records=b"",
+def _without_records(partition: Partition, asked: FetchPartition) -> PartitionData:
+    return _read(
+        asked.topic_partition.partition,
+        partition.high_watermark,
+        partition.log.last_stable_offset,
+        partition.log_start_offset,
+        None,
+        b"",
     )
 
 

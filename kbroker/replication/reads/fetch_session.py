@@ -1,6 +1,5 @@
-"""An incremental fetch session (KIP-227): a client names its partitions once, later only what
-changed of them. Which sessions there are is in `fetch_session_cache`, one request and its answer in
-`fetch_context`.
+"""An incremental fetch session (KIP-227): a client names its partitions once, and later only those
+that changed. `fetch_session_cache` has all sessions, `fetch_context` one request and its answer.
 
 Law: owned by the event loop.
 """
@@ -25,21 +24,19 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 
-# A name of the longest topic that there can be is smaller; others belong to no topic.
+# The longest possible name of a topic is smaller; anything larger belongs to no topic.
 _BYTES_OF_NAME = 512
 
 
 class FetchOrigin(NamedTuple):
-    """What a session must not mix: topics by id or by name, and who asks."""
+    """The kind of a session, which must not change: topics by id or by name, and who asks."""
 
     uses_topic_ids: bool
     is_follower: bool
 
 
 class FetchSession:
-    """The partitions of one client, in the order in which they are read, and the epoch of its next
-    request.
-    """
+    """One client's partitions in the order they are read, and the epoch of its next request."""
 
     __slots__ = (
         "connection",
@@ -68,24 +65,24 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[Hashable, FetchPartition] = {}
-        self.weight = 0  # what its partitions take of the memory, see `topic_weight`
-        self.counted = 0  # what of that the cache knows of
+        self.weight = 0  # the memory that its partitions take, see `topic_weight`
+        self.counted = 0  # the part of that which the cache knows of
         self.quiet = quiet  # a follower's
-        self.connection: ConnectionInfo | None = None  # by which the last request came
+        self.connection: ConnectionInfo | None = None  # of the last request
         self.end_wait: Callable[[], None] | None = None  # while a request for many waits
 
     @property
     def is_left(self) -> bool:
-        """Whether the client's connection is closed; a client that comes back starts over."""
+        """Whether the client's connection is closed; a client that returns starts over."""
         return self.connection is not None and self.connection.is_closed
 
     @property
     def to_read(self) -> Iterable[FetchPartition]:
-        """The partitions of which there may be something new."""
+        """The partitions that may have something new."""
         return (self.partitions if self.quiet is None else self.quiet.noisy).values()
 
     def name(self, key: Hashable, asked: FetchPartition) -> None:
-        """Take over what a request says of a partition."""
+        """Take over a partition as a request names it."""
         known = self.partitions.get(key)
         if known is None:
             known = self.partitions[key] = asked
@@ -100,7 +97,7 @@ class FetchSession:
             self.quiet.named(key, known)
 
     def forget(self, key: Hashable) -> None:
-        """Fetch a partition no more."""
+        """Take a partition out of the session."""
         known = self.partitions.pop(key, None)
         if known is None:
             return
@@ -109,8 +106,8 @@ class FetchSession:
             self.quiet.forgotten(key, known)
 
     def answered(self, key: Hashable, asked: FetchPartition, data: PartitionData) -> None:
-        """The client is told `data`. A busy partition goes to the end of the line, so that it does
-        not starve the others.
+        """Note that the client is sent `data`. A busy partition goes to the end of the line, so
+        that it does not starve the others.
         """
         if self.quiet is not None:
             self.quiet.answered(key, asked, data)
@@ -119,33 +116,33 @@ class FetchSession:
             self.partitions[key] = asked
 
     def end_waits(self) -> None:
-        """Nobody waits any more for the answer to what was asked last."""
+        """End the wait of the last request: nobody wants its answer any more."""
         if self.end_wait is not None:
             self.end_wait()
 
     def close(self) -> None:
-        """It is used no more."""
+        """End the waits and the quiet of a session that is over."""
         self.end_waits()
         if self.quiet is not None:
             self.quiet.end_all()
 
 
 def topic_weight(topic: str) -> int:
-    """How much one partition of a topic counts against the room for sessions: 1, that is some 400
-    bytes, and more for what can be no topic's name.
+    """The weight of one partition against the room for sessions: 1, which is some 400 bytes, or
+    more for a name that no topic can have.
     """
     return 1 + topic.__sizeof__() // _BYTES_OF_NAME
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch after `epoch`; 0 is for new sessions, so counting goes round from 1."""
+    """The epoch after `epoch`; 0 is for new sessions, so the count wraps to 1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
 def session_key(asked: FetchPartition, origin: FetchOrigin) -> Hashable:
-    """Under what a session keeps a partition."""
+    """The key of a partition in a session."""
     if origin.uses_topic_ids:
         return asked.topic_id, asked.topic_partition.partition
     return asked.topic_partition
@@ -157,7 +154,7 @@ def name_partitions(
     topic_name: TopicName,
     named: dict[Hashable, FetchPartition],
 ) -> None:
-    """Add what a request asks for to `named`; of one that comes twice, what is said last."""
+    """Add the partitions of a request to `named`; for a repeated one, the last entry counts."""
     by_id = origin.uses_topic_ids
     for topic in topics:
         topic_id = ZERO_UUID
@@ -181,7 +178,7 @@ def name_partitions(
 def forgotten_keys(
     topics: Iterable[FetchRequest.ForgottenTopic], origin: FetchOrigin
 ) -> Iterator[Hashable]:
-    """The keys of those partitions that a request takes out of its session."""
+    """Yield the keys of the partitions that a request takes out of its session."""
     for topic in topics:
         yield from zip(
             repeat(topic.topic_id if origin.uses_topic_ids else topic.topic), topic.partitions
@@ -189,9 +186,7 @@ def forgotten_keys(
 
 
 def find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> None:
-    """Topics are named by id: one that was unknown may have been created since, and a known one
-    deleted.
-    """
+    """Look up the names of topics that are asked for by id and were unknown so far."""
     for asked in partitions:
         topic, index = asked.topic_partition
         if not topic:
@@ -199,7 +194,7 @@ def find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> N
 
 
 def note_news(asked: FetchPartition, data: PartitionData) -> bool:
-    """Whether this is news to the client; from then on it is not."""
+    """Whether `data` is news to the client, to which it is sent now."""
     is_news = data.records is not None and len(data.records) > 0
     if data.high_watermark != asked.told_high_watermark:
         asked.told_high_watermark = data.high_watermark
@@ -208,11 +203,11 @@ def note_news(asked: FetchPartition, data: PartitionData) -> bool:
         asked.told_log_start_offset = data.log_start_offset
         is_news = True
     if data.error_code:
-        # The first answer after an error is always news: its offsets differ from this.
+        # The first answer after an error is always news: its offsets differ from -1.
         asked.told_high_watermark = -1
         return True
     if asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0:
-        # Nor does a follower take offsets from an answer that has it cut its log.
+        # A follower takes no offsets from an answer that makes it cut its log.
         asked.told_high_watermark = -1
         return True
     return is_news or data.preferred_read_replica >= 0

@@ -1,15 +1,15 @@
 """All fetch sessions of a broker.
 
-A request's session epoch says what it wants: -1 no session; 0 a new session, naming all partitions;
-n the n-th request of a session, naming partitions that are new or changed, and those to forget. The
-answer to a request of a session leaves out partitions of which there is nothing new.
+The session epoch of a request says what it wants: -1 no session; 0 a new session with all the
+partitions it names; n is the n-th request of a session, which names new and changed partitions and
+those to forget. The answer to a session leaves out partitions without news.
 
 Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A
-full cache takes a new session in place of one that nobody used for two minutes, or of an older one
-with fewer partitions: a big session saves more. A follower's takes the place of any consumer's, and
-is never evicted for one. The partitions of all consumers' sessions together are bounded, too: where
-they are too many, sessions give way whose clients have gone, then those unused for two minutes.
-A client without a session names all its partitions each time, and misses nothing.
+full cache replaces a session that nobody used for two minutes, or an older one with fewer
+partitions: a big session saves more. A follower's session replaces any consumer's, and is never
+evicted for one. The partitions of all consumers' sessions are bounded together, too: if they are
+too many, sessions whose clients have gone give way, then those unused for two minutes. A client
+without a session names all its partitions each time, and misses nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id i
 
 
 class FetchSessions:
-    """The sessions by session id."""
+    """The sessions of one broker by their id."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class FetchSessions:
         make_quiet: Callable[[], QuietPartitions] | None = None,
         partitions_max: int = PARTITIONS_MAX,
     ) -> None:
-        """Followers' sessions get what `make_quiet` makes; without it all is read each time."""
+        """`make_quiet` makes a follower's quiet partitions; without it all are read each time."""
         self._slots = slots
         self._make_quiet = make_quiet
         self._clock = clock
         self._partitions_max = partitions_max
-        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
+        self._sessions: dict[int, FetchSession] = {}  # the least recently used first
         self.weight = 0  # of all consumers' sessions
         self.evictions = Counter()
 
@@ -66,12 +66,12 @@ class FetchSessions:
         return len(self._sessions)
 
     def size(self, session_id: int) -> int:
-        """How many partitions a session has; 0 if there is none."""
+        """The number of partitions of a session; 0 if there is no such session."""
         session = self._sessions.get(session_id)
         return 0 if session is None else len(session.partitions)
 
     def register(self, counters: CounterRegistry) -> None:
-        """Name what is counted here."""
+        """Register the counts of sessions and evictions."""
         cache = partial(MetricName, "kafka.server", "FetchSessionCache")
         counters.add(cache("IncrementalFetchSessionEvictionsPerSec"), self.evictions)
         counters.add(cache("NumIncrementalFetchSessions"), self.__len__)
@@ -85,10 +85,7 @@ class FetchSessions:
         is_follower: bool,
         connection: ConnectionInfo | None = None,
     ) -> FetchContext:
-        """The partitions that a request of that version asks for: of one that has few.
-
-        Raises KafkaError as `begin` does.
-        """
+        """The context of a request for a few partitions, ready to be read. Raises as `begin`."""
         context = self.begin(request, version, is_follower=is_follower, connection=connection)
         context.add_topics(request.topics, topic_name)
         if request.forgotten_topics_data:
@@ -106,7 +103,7 @@ class FetchSessions:
         is_follower: bool,
         connection: ConnectionInfo | None = None,
     ) -> FetchContext:
-        """The context of a request whose topics have not been looked at.
+        """The context of a request, before its topics are read.
 
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR.
@@ -143,7 +140,7 @@ class FetchSessions:
         asked_for: list[FetchPartition],
         connection: ConnectionInfo | None = None,
     ) -> FetchSession | None:
-        """A session for these, which are still to be named; None when there is no room."""
+        """A session for these partitions, which are named next; None if there is no room."""
         now_ms = self._clock.monotonic_ms()
         size = len(asked_for)
         if not self._has_slot(origin, size, now_ms):
@@ -157,11 +154,11 @@ class FetchSessions:
         session = FetchSession(session_id, origin, now_ms, quiet)
         session.connection = connection
         self._sessions[session_id] = session
-        self._set_counted(session, size)  # others may begin while these are named
+        self._set_counted(session, size)  # others may begin before all are named
         return session
 
     def count(self, session: FetchSession) -> bool:
-        """The session has been given partitions, or lost some; whether there is room for them."""
+        """Whether there is room for the session, which has gained or lost partitions."""
         more = session.weight - session.counted
         if more > 0 and not (
             session.origin.is_follower or self._has_room(more, self._clock.monotonic_ms(), session)
@@ -171,11 +168,11 @@ class FetchSessions:
         return True
 
     def note_fetch(self, quiet: QuietPartitions, follower: tuple[int, int]) -> None:
-        """The broker of that id and epoch fetches, and so all its quiet partitions."""
+        """Note that the broker of that id and epoch fetches all its quiet partitions."""
         quiet.fetched(follower, self._clock.now_ms())
 
     def remove(self, session_id: int) -> None:
-        """End a session, if there is one of that id."""
+        """End the session of that id if there is one."""
         session = self._sessions.get(session_id)
         if session is not None:
             self._set_counted(session, 0)
@@ -188,7 +185,7 @@ class FetchSessions:
         session.counted = weight
 
     def _has_room(self, weight: int, now_ms: float, but: FetchSession | None = None) -> bool:
-        """Whether consumers may have so many partitions more; others than `but` may give way."""
+        """Whether consumers may have this much more weight; any but `but` may give way."""
         allowed = self._partitions_max - weight
         if self.weight <= allowed:
             return True

@@ -1,10 +1,10 @@
 """Fetches of consumers and followers: answered at once, or when there is something to read.
 
-Owned by the event loop. What one read gives is in `fetch_reader`, how a fetch waits in
-`delayed_fetch`, old formats in `down_conversion`. A follower's fetch also says how far it has come:
-that may move the high watermark, and wakes the fetches that wait for it. A consumer may ask for any
-number of partitions, in a session with a few bytes: many are read in slices between which others
-run (see `wide_fetch`), and what is kept while such fetches wait is bounded over all of them.
+Owned by the event loop. `fetch_reader` reads, `delayed_fetch` waits, `down_conversion` serves old
+formats. A follower's fetch also says how far it has come: that may move the high watermark, and
+wakes the fetches that wait for it. A session lets a consumer ask for any number of partitions with
+a few bytes: many are read in slices between which others run, and the memory of all such fetches
+that wait is bounded.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from dataclasses import replace
 from kbroker.clock import Clock
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
-from kbroker.replication.reads.delayed_fetch import DelayedFetch
+from kbroker.replication.reads.delayed_fetch import DelayedFetch, WideFetch
 from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.reads.fetch_reader import FetchOutcome, FetchReader
-from kbroker.replication.reads.wide_fetch import WideFetch
 from kbroker.replication.replication_quota import ReplicationQuotas
 from kbroker.replication.waiting.delayed_operation_purgatory import EVERY_KEY
 from kbroker.replication.waiting.purgatories import Purgatories
@@ -30,13 +29,13 @@ Answers = list[FetchResponse.PartitionData]
 
 FEW_PARTITIONS = 1_000  # are read at once, in a few milliseconds
 SLICE_PARTITIONS = 250
-# What fetches ask for that no session keeps takes some 600 bytes a partition while they wait.
+# A partition that no session keeps takes some 600 bytes while its fetch waits.
 WAITING_PARTITIONS_MAX = 64 * 1024
 ALWAYS_WAITS = 100  # partitions of a fetch: no more than its connection takes
 
 
 class Fetches:
-    """Fetches from the partitions that a broker holds."""
+    """Reads the partitions of a broker for its fetchers."""
 
     def __init__(
         self,
@@ -58,12 +57,12 @@ class Fetches:
         asked_for: list[FetchPartition],
         context: FetchContext | None = None,
     ) -> Answers | Awaitable[Answers]:
-        """Read from each partition; a plain list where nothing has to be waited for.
+        """Read from each partition, in the order asked for; a plain list if nothing has to wait.
 
-        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
-        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`). Those of a session
-        that are quiet are waited for too; where something happens, they are added to `asked_for`.
-        What is read for a request that is over by then has no more entries than were read.
+        Waits up to `max_wait_ms` while there is less than `min_bytes` to read and nothing that has
+        to be answered at once (see `FetchOutcome`). It waits for a session's quiet partitions too,
+        and adds one to `asked_for` when it changes. If the request is over before all is read, the
+        answer has only the entries that were.
         """
         if len(asked_for) > FEW_PARTITIONS and params.replica_id < 0:
             return self._fetch_many(params, asked_for, context)
@@ -77,7 +76,9 @@ class Fetches:
         future: asyncio.Future[Answers] = self._waiting.create_future()
         if len(asked_for) > ALWAYS_WAITS and not self._may_wait(params, asked_for, context, future):
             return outcome.partitions
-        later = self._complete_soon if params.replica_id >= 0 else None
+        # A follower waits for the requests that came along with the one whose records it waits
+        # for, and gets the records of all of them at once.
+        later = self._waiting.complete_soon if params.replica_id >= 0 else None
         operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future, later)
         if quiet is not None:
             quiet.wait(operation)
@@ -91,7 +92,7 @@ class Fetches:
         context: FetchContext | None,
         future: asyncio.Future[Answers],
     ) -> bool:
-        """Whether there is room to keep what it asks for until `future` is done."""
+        """Whether there is room to keep the request's partitions until `future` is done."""
         if params.replica_id >= 0 or (context is not None and context.session is not None):
             return True
         size = len(asked_for)
@@ -107,7 +108,7 @@ class Fetches:
     async def _fetch_many(
         self, params: FetchParams, asked_for: list[FetchPartition], context: FetchContext | None
     ) -> Answers:
-        """As `fetch`; it waits from the begin, for what happens to a partition that was read."""
+        """Fetch in slices, and watch from the start for changes of partitions already read."""
         future: asyncio.Future[Answers] = self._waiting.create_future()
         if not self._may_wait(params, asked_for, context, future):
             params = replace(params, max_wait_ms=0)
@@ -119,7 +120,7 @@ class Fetches:
             self._waiting.fetches.hold(operation, EVERY_KEY, params.max_wait_ms, future)
             outcome = await self._read_in_slices(params, asked_for, context, operation)
             if not _is_enough(params, outcome):
-                del outcome  # or it is kept as long as this waits
+                del outcome  # or this keeps it while it waits
                 await future
                 outcome = await self._read_in_slices(params, asked_for, context)
         finally:
@@ -149,14 +150,8 @@ class Fetches:
             await turn()
         return outcome
 
-    def _complete_soon(self, operation: DelayedFetch) -> None:
-        """After the requests that have come with the one whose records it waits for: a follower
-        then gets the records of all of them at once.
-        """
-        self._waiting.complete_soon(operation)
-
     def count_sent(self, asked_for: Sequence[FetchPartition], answers: Answers) -> None:
-        """A follower is sent these: what is throttled counts, in-sync replicas included."""
+        """Count the throttled bytes that a follower is sent, also if it is in sync."""
         quotas = self._quotas
         if quotas.leader.limit is None:
             return
@@ -193,7 +188,7 @@ class Fetches:
 
 
 def _is_enough(params: FetchParams, outcome: FetchOutcome) -> bool:
-    """Whether the fetch is answered without waiting for more."""
+    """Whether the fetch is answered without further waiting."""
     return (
         outcome.available_bytes >= params.min_bytes
         or outcome.must_answer

@@ -1,8 +1,8 @@
-"""The data directories of this broker, as DescribeLogDirs shows them: what is in each, how far it
-lags behind, how much room is left (KIP-113, KIP-827).
+"""The data directories of this broker as DescribeLogDirs shows them: the replicas in each, how far
+they lag, and the room that is left (KIP-113, KIP-827).
 
-Law: reads only. A directory that has failed is reported with its error and no content, because its
-content cannot be trusted.
+Law: reads only. A failed directory is reported with its error and no content, because its content
+cannot be trusted.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ UNKNOWN_SIZE = -1
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ReplicaUsage:
-    """One replica in a directory: bytes of its segments, records it lacks up to the high
-    watermark; a future one, which is on its way there, up to the end of the log that it copies.
+    """One replica in a directory: the bytes of its segments, and the records it lacks up to the
+    high watermark. A future replica, a copy on its way, lacks those up to its log's end.
     """
 
     topic_partition: TopicPartition
@@ -40,7 +40,7 @@ class ReplicaUsage:
 
 @dataclass(slots=True, eq=False, repr=False)
 class LogDirUsage:
-    """One data directory; `total_bytes` and `usable_bytes` are those of its volume."""
+    """A data directory; `total_bytes` and `usable_bytes` are those of its volume."""
 
     path: str  # absolute
     error_code: ErrorCode = ErrorCode.NONE
@@ -50,18 +50,18 @@ class LogDirUsage:
 
 
 class LogDirs:
-    """Describes the directories of now."""
+    """Describes the directories as they are now."""
 
     def __init__(self, hosted: HostedPartitions, log_manager: LogManager) -> None:
         self._hosted = hosted
         self._log_manager = log_manager
 
     def __len__(self) -> int:
-        """How many replicas there are in them."""
+        """The number of replicas in all directories."""
         return len(self._log_manager.all_logs()) + len(self._log_manager.all_futures())
 
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
-        """Every directory with the replicas of `wanted` (None: all) that are in it."""
+        """Every directory with the replicas in it that are `wanted` (None: all)."""
         found: list[LogDirUsage] = []
         for usage in self.described(wanted):
             if usage is None:
@@ -73,8 +73,8 @@ class LogDirs:
         return found
 
     def described(self, wanted: Collection[TopicPartition] | None) -> Iterator[LogDirUsage | None]:
-        """As `describe`, in small steps: a directory comes without its replicas, and then once more
-        for some of them at a time, topic by topic; None while they are looked for.
+        """Describe in small steps: yield each directory without replicas, then again with some of
+        them at a time, topic by topic; None while they are being found.
         """
         by_directory: dict[str, dict[str, list[Log]]] = {}
         logs = (*self._log_manager.all_logs(), *self._log_manager.all_futures())

@@ -1,13 +1,13 @@
 """Finds offsets for ListOffsets: by timestamp, and the special ones (KIP-79, KIP-734, KIP-405,
 KIP-1005, KIP-1023); and for OffsetForLeaderEpoch: the ends of leader epochs (KIP-101, KIP-320).
 
-Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
-nothing beyond what it may read. Batches that take long are looked into on a worker thread; after
-each of them the partition is asked for again, since its log may have changed. One that cannot be
-read has no record that anybody could find: it is named in the log, once, and the search goes on
-after it, that for the newest record among all headers. As in Kafka, the newest record is also found
-where DeleteRecords took it, as long as its segment is there. Nothing is ever tiered here: the
-special timestamps of tiered storage find local offsets, or none.
+Law: owned by the event loop; a refusal is the error code of one partition. A consumer learns of no
+offset beyond what it may read. Batches that take long are searched on a worker thread; after each,
+the partition is looked up again, because its log may have changed. A batch that cannot be read is
+named in the broker's log once, and the search goes on after it; that for the newest record goes on
+among the headers of all batches. As in Kafka, a newest record that DeleteRecords has deleted is
+found as long as its segment is there. Nothing is tiered here: the special timestamps of tiered
+storage find local offsets, or none.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _FIRST_VERSION = {
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 DEBUGGING_REPLICA_ID = -2
-ANY_REPLICA_ID = -4  # ours alone, of OffsetForLeaderEpoch; Kafka has -1, -2 and -3
+ANY_REPLICA_ID = -4  # in OffsetForLeaderEpoch, ours alone: Kafka has -1, -2 and -3
 _NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class OffsetParams:
-    """The part of a ListOffsets request that holds for all its partitions."""
+    """The part of a ListOffsets request that applies to all its partitions."""
 
     version: int
     isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK  # LOG_END for followers
@@ -59,7 +59,7 @@ class OffsetParams:
 
 
 class OffsetQuery(NamedTuple):
-    """One partition and what to look for there."""
+    """A partition, and the timestamp to look for there."""
 
     topic_partition: TopicPartition
     timestamp: int
@@ -67,7 +67,7 @@ class OffsetQuery(NamedTuple):
 
 
 class OffsetResult(NamedTuple):
-    """The offset that was found; -1 in all fields when there is nothing or an error."""
+    """The offset that was found; -1 in all fields if none was, or after an error."""
 
     error_code: ErrorCode
     timestamp: int = -1
@@ -76,22 +76,22 @@ class OffsetResult(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """The result of looking into a batch."""
+    """A batch that was searched, and the record found in it."""
 
     batch: TimedBatch
     found: TimestampAndOffset | None
 
 
 class _Search(NamedTuple):
-    """A look-up by time that has come to a batch for a worker thread."""
+    """A search by time that has come to a batch for a worker thread."""
 
     query: OffsetQuery
     batch: TimedBatch
-    older: tuple[tuple[int, int], ...] = ()  # (time, base offset) of those to look into after it
+    older: tuple[tuple[int, int], ...] = ()  # (time, base offset) of the batches to search next
 
 
 class OffsetLookup:
-    """Looks into the partitions that a broker holds."""
+    """Finds offsets in the partitions of a broker."""
 
     def __init__(self, hosted: HostedPartitions, work: LongWork) -> None:
         self._hosted = hosted
@@ -101,7 +101,7 @@ class OffsetLookup:
     def list_offsets(
         self, params: OffsetParams, queries: Sequence[OffsetQuery]
     ) -> list[OffsetResult] | Awaitable[list[OffsetResult]]:
-        """One result per query, in their order; a plain list where no batch takes long."""
+        """One result per query, in their order; a plain list if no batch takes long."""
         results: list[OffsetResult] = []
         searches: list[tuple[int, _Search]] = []
         for index, query in enumerate(queries):
@@ -137,7 +137,7 @@ class OffsetLookup:
         return self._answer(params, query, _Looked(batch, found))
 
     async def _next_newest(self, params: OffsetParams, search: _Search) -> OffsetResult | _Search:
-        """The search for the newest record, where it was not in this batch."""
+        """Go on with the search for the newest record, which was not in this batch."""
         query, after, older = search
         try:
             if not older:
@@ -155,7 +155,7 @@ class OffsetLookup:
         return OffsetResult(ErrorCode.NONE)
 
     def _partition(self, params: OffsetParams, query: OffsetQuery) -> Partition:
-        """Return the partition if it may be looked into. KafkaError."""
+        """The partition, if the request may search it. Raises KafkaError."""
         partition = self._hosted.get(query.topic_partition)
         partition.check_access(query.current_leader_epoch, leader_only=params.leader_only)
         return partition
@@ -182,7 +182,7 @@ class OffsetLookup:
         leader_epoch: int,
         replica_id: int = CONSUMER_REPLICA_ID,
     ) -> OffsetResult:
-        """The largest epoch not above `leader_epoch`, and its end in the leader's log (KIP-101)."""
+        """Return the largest epoch not above `leader_epoch`, and its end in the leader's log."""
         try:
             partition = self._hosted.get(topic_partition)
             partition.check_access(current_leader_epoch, leader_only=True)
@@ -192,7 +192,7 @@ class OffsetLookup:
         return OffsetResult(ErrorCode.NONE, -1, found.end_offset, found.epoch)
 
     def log_end(self, topic_partition: TopicPartition) -> OffsetResult:
-        """The end of this replica's log and the leader epoch of its last record, whoever leads."""
+        """Return the end of this replica's log and the epoch of its last record, whoever leads."""
         try:
             log = self._hosted.get(topic_partition).log
         except KafkaError as error:
@@ -204,7 +204,7 @@ class OffsetLookup:
     def list_offsets_before(
         self, params: OffsetParams, query: OffsetQuery, max_offsets: int
     ) -> tuple[ErrorCode, list[int]]:
-        """Version 0: start offsets of segments not younger than the timestamp, newest first."""
+        """Answer version 0: start offsets of segments up to a timestamp, the newest first."""
         if not _is_known(query.timestamp, 0):
             return ErrorCode.UNSUPPORTED_VERSION, []
         max_offsets = max(max_offsets, 0)
@@ -227,7 +227,7 @@ def _is_known(timestamp: int, version: int) -> bool:
 def _find(
     partition: Partition, params: OffsetParams, timestamp: int, looked: _Looked | None
 ) -> TimestampAndOffset | TimedBatch:
-    """Return the offset that was asked for, or the batch in which to look for it."""
+    """Return the offset asked for, or the batch to search for it. Raises KafkaError."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start_offset = log.log_start_offset
@@ -249,7 +249,7 @@ def _find(
 def _by_time(
     log: Log, timestamp: int, looked: _Looked | None
 ) -> TimestampAndOffset | TimedBatch | None:
-    """The next step of a search: what was found, or the batch to look into."""
+    """The next step of a search: the record found, or the batch to search."""
     if looked is None:
         if timestamp == MAX_TIMESTAMP:
             return _newest(log)
@@ -261,18 +261,18 @@ def _by_time(
 
 
 def _newest(log: Log) -> TimestampAndOffset | TimedBatch | None:
-    """The first of the newest records, or the batch to look into for it."""
+    """The first of the newest records, or the batch to search for it."""
     batch = log.batch_at_time(log.largest_timestamp(), 0)
     if batch is None or batch.takes_long:
         return batch
     try:
         return batch.search() or batch
     except KafkaError:
-        return batch  # whoever looks into it again tells of it
+        return batch  # whoever searches it again reports it
 
 
 def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:
-    """A new leader learns the high watermark from its followers; until then it lags (KIP-207)."""
+    """Raise KafkaError while a new leader has yet to learn the high watermark (KIP-207)."""
     if params.isolation is FetchIsolation.LOG_END:
         return
     if partition.high_watermark < partition.state.leader_epoch_start_offset:
@@ -284,7 +284,7 @@ def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:
 
 
 def _segment_offsets_before(log: Log, timestamp: int, max_offsets: int) -> list[int]:
-    """Offsets at which segments start, and the log end, each with the time it was current."""
+    """The start offsets of segments, and the log end, up to a timestamp; the newest first."""
     marks = [
         (max(segment.base_offset, log.log_start_offset), segment.largest_timestamp)
         for segment in log.segments

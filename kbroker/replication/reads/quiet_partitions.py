@@ -1,15 +1,15 @@
-"""Which partitions of a follower's fetch session there may be something to say of.
+"""Tells the partitions of a follower's fetch session that may have news from those that are quiet.
 
-A follower of 3,000 partitions is asked to, and does, fetch all of them with every request, and few
-have changed. One is *quiet* when the follower is in sync, has all records, and knows high watermark
-and log start: until something happens to the partition it is neither read nor waited for, nor is
-the follower's progress noted.
+A follower of 3,000 partitions fetches all of them with every request, and few have changed. One is
+*quiet* if the follower is in sync, has all records, and knows the high watermark and log start:
+until something happens to the partition, it is neither read nor waited for, nor is the follower's
+progress noted.
 
-Law: owned by the event loop. Whatever wakes a waiting fetch ends the quiet of a partition first.
+Law: owned by the event loop. Whatever wakes a waiting fetch first ends the quiet of a partition.
 A follower in sync that fetches nothing new is caught up as of its last fetch, in its quiet
-partitions too: that is brought up to date when the quiet ends. From time to time all of them are
-compared with what the follower knows, for what wakes nobody: retention moves the log start. That
-costs a microsecond each, and a read a hundred times as much.
+partitions too: that is noted when the quiet ends. Retention moves a log's start and wakes nobody,
+so from time to time all are compared with what the follower knows. That costs a microsecond each;
+a read costs a hundred times as much.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ LOOK_AT_ALL_AFTER_MS = 10_000
 
 
 class QuietPartitions:
-    """The partitions of one session, by its own keys; `noisy` are to be read, the first one first.
-
-    It starts with none: they come in by `named`.
+    """The partitions of one session by its own keys; `noisy` are to be read, the first one first.
+    `named` adds them.
     """
 
     __slots__ = (
@@ -59,13 +58,12 @@ class QuietPartitions:
         self._all_seen_ms = 0
 
     def __len__(self) -> int:
-        """How many are quiet."""
         return len(self._quiet)
 
     # A request
 
     def named(self, key: Hashable, asked: FetchPartition) -> None:
-        """A request says something of the partition."""
+        """Read a partition that a request names."""
         if asked.topic_partition in self._quiet:
             self._end(asked.topic_partition)
             self._waiting.no_longer_tell(asked.topic_partition, self)
@@ -73,12 +71,12 @@ class QuietPartitions:
             self.noisy[key] = asked
 
     def forgotten(self, key: Hashable, asked: FetchPartition) -> None:
-        """The follower does not fetch it any more."""
+        """Forget a partition that the follower no longer fetches."""
         self.named(key, asked)
         del self.noisy[key]
 
     def fetched(self, follower: tuple[int, int], now_ms: int) -> None:
-        """The broker of that id and epoch asks for what is new in all partitions."""
+        """Note that the broker of that id and epoch asks for news of all partitions."""
         if follower != self._follower:
             self.end_all()
             self._all_seen_ms = now_ms
@@ -89,7 +87,7 @@ class QuietPartitions:
         self._last_fetch_ms = now_ms
 
     def wait(self, operation: DelayedFetch) -> None:
-        """The request waits: it hears of partitions that are quiet no more."""
+        """Add to a waiting request the partitions whose quiet ends."""
         self._operation = operation
 
     # Its answer
@@ -97,8 +95,8 @@ class QuietPartitions:
     def answered(
         self, key: Hashable, asked: FetchPartition, data: FetchResponse.PartitionData
     ) -> None:
-        """The follower is told `data`: the partition may be quiet then. One with records goes to
-        the end of the line, so that a busy partition does not starve the others.
+        """Note that the follower is sent `data`: the partition may be quiet then. One with records
+        goes to the end of the line, so that a busy partition does not starve the others.
         """
         noisy = self.noisy
         if noisy.get(key) is not asked:
@@ -129,7 +127,7 @@ class QuietPartitions:
     # Changes
 
     def changed(self, topic_partition: TopicPartition) -> None:
-        """Something happened to a quiet partition."""
+        """End the quiet of a partition to which something happened."""
         asked = self._end(topic_partition)
         operation = self._operation
         if operation is not None and not operation.is_completed:
@@ -137,7 +135,7 @@ class QuietPartitions:
             self._waiting.watch_also(operation, topic_partition)
 
     def end_all(self) -> None:
-        """No partition is quiet any more."""
+        """End the quiet of all partitions."""
         self._end_where(lambda _: True)
 
     def _end_where(self, is_over: Callable[[FetchPartition], bool]) -> None:

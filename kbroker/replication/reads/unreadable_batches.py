@@ -1,6 +1,6 @@
-"""UnreadableBatches: names in the broker's log the batches that are intact and cannot be read.
+"""UnreadableBatches: names intact batches that cannot be read in the broker's log.
 
-Law: each is named once, as every client that comes by meets it again; a few hundred at most.
+Law: each is named once, because every client that passes meets it again; a few hundred at most.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class UnreadableBatches:
     """Owned by the event loop."""
 
     def __init__(self, consequence: str) -> None:
-        """`consequence`: what becomes of such a batch, for the end of the sentence."""
+        """`consequence` says what becomes of such a batch, at the end of the sentence."""
         self._consequence = consequence
-        self._told: set[tuple[TopicPartition, int]] = set()
+        self._named: set[tuple[TopicPartition, int]] = set()
 
     def tell(self, partition: TopicPartition, base_offset: int, reason: str) -> None:
-        """Name the batch, and why it cannot be read."""
+        """Name the batch and the reason, unless it was named before."""
         place = partition, base_offset
-        if place in self._told or len(self._told) >= _MOST:
+        if place in self._named or len(self._named) >= _MOST:
             return
-        self._told.add(place)
+        self._named.add(place)
         _log.warning(
             "The batch at offset %d of %s cannot be read, and %s: %s",
             base_offset,

@@ -2,11 +2,11 @@
 
 Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands
 for calls `check_and_complete(key)`, or the operation waits until its deadline. One timer, set to
-the earliest deadline, serves all operations, so that a waiting one costs next to nothing. Where
-very many wait under one key, they are looked at in slices, with other work of the loop in between.
+the earliest deadline, serves all operations, so that a waiting one costs next to nothing. If very
+many wait under one key, they are checked in slices, with other work of the loop in between.
 
-An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody
-waits any more.
+An operation ends exactly once: its condition holds, its deadline passes, or it is dropped because
+nobody waits for it any more.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
 
-# A connection waits for one request at a time, but for a few hundred of those sent ahead, and what
-# it waits for goes with it: this is above any limit of connections.
+# A connection waits for one request at a time, or for a few hundred sent ahead, and its operations
+# go with it: this is above any limit of connections.
 OPERATIONS_MAX = 100_000
 PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.requests`
-SLICE_OPERATIONS = 100  # some ten milliseconds, where each is answered
-EVERY_KEY: tuple[Hashable, ...] = ("every key",)  # of an operation that knows itself what it is for
+SLICE_OPERATIONS = 100  # some ten milliseconds if each is answered
+EVERY_KEY: tuple[Hashable, ...] = ("every key",)  # for an operation that picks its own changes
 
 
 class DelayedOperation(ABC):
-    """One waiting operation. Subclasses say when it is done and what then happens."""
+    """An operation that waits. Subclasses say when it is done, and what happens then."""
 
     __slots__ = ("is_completed", "watch_keys")
 
@@ -39,23 +39,21 @@ class DelayedOperation(ABC):
 
     @abstractmethod
     def try_complete(self, key: Hashable) -> bool:
-        """Look whether the condition holds, now that what `key` stands for has changed."""
+        """Check whether the condition holds, now that what `key` stands for has changed."""
 
     @abstractmethod
     def on_complete(self) -> None:
-        """The condition holds: give the answer."""
+        """Give the answer: the condition holds."""
 
     @abstractmethod
     def on_expiration(self) -> None:
-        """The deadline has passed: give what there is."""
+        """Give what there is: the deadline has passed."""
 
 
 class Listener(Protocol):
-    """Hears once that something changed, before the operations that wait for it."""
+    """Called once when something changes, before the operations that wait for it."""
 
-    def changed(self, key: Any, /) -> None:
-        """Hear that what `key` stands for has changed."""
-        ...
+    def changed(self, key: Any, /) -> None: ...
 
 
 OperationT = TypeVar("OperationT", bound=DelayedOperation)
@@ -63,7 +61,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class DelayedOperationPurgatory(Generic[OperationT]):
-    """Holds the waiting operations of one kind."""
+    """The waiting operations of one kind."""
 
     def __init__(
         self,
@@ -85,21 +83,20 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._sequence = 0
         self._size = 0
         self._armed: tuple[float, TimerHandle] | None = None
-        self._to_look_at: dict[Hashable, list[OperationT]] = {}  # by key, where they are many
-        self._changed_again: set[Hashable] = set()  # since the first of those were looked at
+        self._to_look_at: dict[Hashable, list[OperationT]] = {}  # of keys under which many wait
+        self._changed_again: set[Hashable] = set()  # since the first of those were checked
 
     def __len__(self) -> int:
-        """Operations that wait."""
         return self._size
 
     def watched(self) -> int:
-        """How often operations are watched: once under each of their keys."""
+        """The number of watches: an operation is watched once under each of its keys."""
         return len(self._everywhere) + sum(map(len, self._watchers.values()))
 
     def watch(self, operation: OperationT, keys: Iterable[Hashable], timeout_ms: float) -> None:
-        """Keep an operation whose condition has just been found not to hold.
+        """Keep an operation whose condition was just found not to hold.
 
-        With no room left, or no time to wait, it expires at once.
+        It expires at once if there is no room left or no time to wait.
         """
         if timeout_ms <= 0 or self._size >= self._operations_max:
             operation.is_completed = True
@@ -126,14 +123,14 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         timeout_ms: float,
         future: asyncio.Future[AnswerT],
     ) -> asyncio.Future[AnswerT]:
-        """As `watch`, for as long as somebody waits for the operation's `future`."""
+        """Watch an operation for as long as somebody waits for its `future`."""
         self.watch(operation, keys, timeout_ms)
         future.add_done_callback(lambda _done: self.drop(operation))
         return future
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something changed for `key`: complete what can be completed, or begin to where very many
-        wait. Returns how many were.
+        """Complete what can be completed now that `key` has changed; if very many wait, begin to.
+        Returns how many were completed.
         """
         if self._listeners:
             self.tell(key)
@@ -179,34 +176,34 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         return completed
 
     def complete(self, operation: OperationT) -> None:
-        """Complete an operation whose condition was found to hold, unless it has ended since."""
+        """Complete an operation whose condition holds, unless it has ended since."""
         if not operation.is_completed:
             self.drop(operation)
             operation.on_complete()
 
     def watch_also(self, operation: OperationT, key: Hashable) -> None:
-        """Watch an operation that waits under one key more."""
+        """Watch a waiting operation under one more key."""
         operation.watch_keys.append(key)
         self._watchers.setdefault(key, {})[operation] = None
 
     def tell_once(self, key: Hashable, listener: Listener) -> None:
-        """Tell `listener` of the next change, however long that takes."""
+        """Call `listener` at the next change, however long that takes."""
         self._listeners.setdefault(key, {})[listener] = None
 
     def tell(self, key: Hashable) -> None:
-        """Something changed for `key` that completes nothing: only listeners hear of it."""
+        """Call the listeners of `key`: it has changed in a way that completes no operation."""
         for listener in self._listeners.pop(key, ()):
             listener.changed(key)
 
     def no_longer_tell(self, key: Hashable, listener: Listener) -> None:
-        """Take `tell_once` back."""
+        """Withdraw a listener that waits under `key`."""
         listeners = self._listeners[key]
         del listeners[listener]
         if not listeners:
             del self._listeners[key]
 
     def drop(self, operation: OperationT) -> None:
-        """Forget an operation, without an answer; nothing happens when it is gone already."""
+        """Forget an operation without an answer; nothing happens if it has ended already."""
         if operation.is_completed:
             return
         operation.is_completed = True
@@ -220,7 +217,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
                     del self._watchers[key]
 
     def shutdown(self) -> None:
-        """Expire everything that waits, and let go of the timer."""
+        """Expire everything that waits, and cancel the timer."""
         if self._armed is not None:
             self._armed[1].cancel()
             self._armed = None

@@ -1,43 +1,40 @@
-"""A request that waits until each of its partitions has got to where the request wants it: a
-produce with acks=all (Kafka's DelayedProduce), a deletion of records (DelayedDeleteRecords).
+"""A request that waits until each of its partitions has got as far as the request wants: a produce
+with acks=all (Kafka's DelayedProduce), a deletion of records (DelayedDeleteRecords).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.replication.waiting.delayed_operation_purgatory import DelayedOperation
 
 
-class PartitionOutcome(Protocol):
-    """How a request went in one partition."""
+class PartitionResult(Protocol):
+    """The result of a request in one partition."""
 
     topic_partition: TopicPartition
     error_code: ErrorCode
 
 
 class Pending(Protocol):
-    """An outcome that is still open, with what it waits for."""
+    """A partition's result that is still open, with what it waits for."""
 
     @property
-    def result(self) -> PartitionOutcome:
-        """Filled in when it is settled."""
-        ...
+    def result(self) -> PartitionResult: ...
 
 
-OutcomeT = TypeVar("OutcomeT", bound=PartitionOutcome)
 PendingT = TypeVar("PendingT", bound=Pending)
 
 
-class DelayedProduce(DelayedOperation, Generic[OutcomeT, PendingT]):
-    """Answers with `results` once all of `pending` are settled; on expiry the rest gets
-    REQUEST_TIMED_OUT, and keeps what it holds otherwise.
+class DelayedProduce(DelayedOperation, Generic[PendingT]):
+    """Answers with `results` once all of `pending` are settled. On expiry the error of the rest
+    becomes REQUEST_TIMED_OUT, and their other fields stay.
 
-    `is_settled` looks at one of them, and brings its result up to date: True when nothing is left
+    `is_settled` checks one of them and brings its result up to date: True if it has nothing more
     to wait for.
     """
 
@@ -45,10 +42,10 @@ class DelayedProduce(DelayedOperation, Generic[OutcomeT, PendingT]):
 
     def __init__(
         self,
-        results: list[OutcomeT],
+        results: list[Any],
         pending: Iterable[PendingT],
         is_settled: Callable[[PendingT], bool],
-        future: asyncio.Future[list[OutcomeT]],
+        future: asyncio.Future[Any],
     ) -> None:
         super().__init__()
         self._results = results
@@ -57,7 +54,6 @@ class DelayedProduce(DelayedOperation, Generic[OutcomeT, PendingT]):
         self._future = future
 
     def try_complete(self, key: Hashable) -> bool:
-        """Look at the partition that changed."""
         assert isinstance(key, TopicPartition)
         pending = self._pending.get(key)
         if pending is not None and self._is_settled(pending):
@@ -65,12 +61,11 @@ class DelayedProduce(DelayedOperation, Generic[OutcomeT, PendingT]):
         return not self._pending
 
     def on_complete(self) -> None:
-        """Every partition has its outcome."""
         if not self._future.done():
             self._future.set_result(self._results)
 
     def on_expiration(self) -> None:
-        """The request's timeout: what is still open may come about later, or not."""
+        """Answer that the rest timed out: it may still come about later, or not."""
         for pending in self._pending.values():
             pending.result.error_code = ErrorCode.REQUEST_TIMED_OUT
         self._pending.clear()

@@ -1,6 +1,6 @@
-"""The requests that wait for something to happen to a partition, and who is woken by what.
+"""The requests that wait for something to happen to a partition, and what wakes them.
 
-Owned by the event loop. A purgatory per kind, as in Kafka, since each kind has a limit of its own.
+Owned by the event loop. Each kind has a purgatory, as in Kafka, because each has its own limit.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ CreateFuture = Callable[[], "asyncio.Future[Any]"]
 
 
 def running_loop_future() -> asyncio.Future[Any]:
-    """A future of the running event loop."""
     return asyncio.get_running_loop().create_future()
 
 
 class Purgatories:
-    """What waits at the partitions of one broker. A simulated loop gives its own `create_future`,
-    as requests come to it while it does not run.
+    """The requests that wait at the partitions of one broker. A simulated loop passes its own
+    `create_future`, because requests come to it while it is not running.
     """
 
     def __init__(
@@ -41,21 +40,15 @@ class Purgatories:
         self.fetches: DelayedOperationPurgatory[DelayedOperation] = DelayedOperationPurgatory(
             clock, timer, purge_interval=config.fetch_purgatory_purge_interval_requests
         )
-        self.produces: DelayedOperationPurgatory[DelayedProduce[Any, Any]] = (
-            DelayedOperationPurgatory(
-                clock, timer, purge_interval=config.producer_purgatory_purge_interval_requests
-            )
+        self.produces: DelayedOperationPurgatory[DelayedProduce[Any]] = DelayedOperationPurgatory(
+            clock, timer, purge_interval=config.producer_purgatory_purge_interval_requests
         )
-        self.deletions: DelayedOperationPurgatory[DelayedProduce[Any, Any]] = (
-            DelayedOperationPurgatory(
-                clock, timer, purge_interval=config.delete_records_purgatory_purge_interval_requests
-            )
+        self.deletions: DelayedOperationPurgatory[DelayedProduce[Any]] = DelayedOperationPurgatory(
+            clock, timer, purge_interval=config.delete_records_purgatory_purge_interval_requests
         )
 
     def register(self, counters: CounterRegistry) -> None:
-        """Name what is measured here: the operations that wait, and, as Kafka counts its size, how
-        often they are watched.
-        """
+        """Register how many operations wait, and how often they are watched: Kafka's "size"."""
         purgatory = partial(MetricName, "kafka.server", "DelayedOperationPurgatory")
         kinds: tuple[tuple[str, DelayedOperationPurgatory[Any]], ...] = (
             ("Fetch", self.fetches),
@@ -68,22 +61,22 @@ class Purgatories:
             counters.add(purgatory("PurgatorySize", tags), waiting.watched)
 
     def complete_soon(self, operation: DelayedOperation) -> None:
-        """Complete a fetch in the next turn of the event loop."""
+        """Complete a fetch at the next turn of the event loop."""
         self._timer.call_later(0, partial(self.fetches.complete, operation))
 
     def wake(self, topic_partition: TopicPartition) -> None:
-        """The partition's end, high watermark, last stable offset or flushed end has moved."""
+        """Check what waits: an end, high watermark, last stable offset or flushed end has moved."""
         self.fetches.check_and_complete(topic_partition)
         self.produces.check_and_complete(topic_partition)
 
     def wake_all(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """The roles in these partitions have changed: nobody may wait in vain."""
+        """Check what waits at partitions whose role has changed: nobody may wait in vain."""
         for topic_partition in topic_partitions:
             self.wake(topic_partition)
             self.deletions.check_and_complete(topic_partition)
 
     def shutdown(self) -> None:
-        """Answer everything that waits."""
+        """Answer every request that waits."""
         self.fetches.shutdown()
         self.produces.shutdown()
         self.deletions.shutdown()

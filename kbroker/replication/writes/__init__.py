@@ -1,1 +1,1 @@
-"""What changes a log that this broker leads: appends, the flushes they wait for, deletions."""
+"""Changes of logs that this broker leads: appends, the flushes they wait for, deletions."""

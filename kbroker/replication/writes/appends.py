@@ -1,9 +1,8 @@
 """Appends of Produce requests and of coordinators: at once or later, and which answers wait.
 
-Law: what can be appended now is, and its result is final, because most appends need not wait. A
-batch that takes long goes through `long_appends`; only what has to wait for that, for
-followers or for the disk costs a future. A refusal is the error code of one partition and never
-spoils the others.
+Law: whatever can be appended now is, and its result is final, because most appends need not wait. A
+batch that takes long goes through `long_appends`; only a wait for that, for followers or for the
+disk costs a future. A refusal is the error code of one partition and never spoils the others.
 
 Owned by the event loop.
 """
@@ -42,12 +41,12 @@ from kbroker.replication.writes.shared_flush import SharedFlush
 Results = list[PartitionProduceResult]
 Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
 
-# Asked for by every append; a look into the class of an enum costs 70 ns.
+# Read by every append; a look into the class of an enum costs 70 ns.
 _NONE = ErrorCode.NONE
 _COORDINATOR = AppendOrigin.COORDINATOR
 _new_tuple = tuple.__new__
 
-# Refused before the log's own checks were reached: such an answer holds no log start offset.
+# Refusals before the log's own checks: such an answer holds no log start offset.
 _WITHOUT_LOG_START_OFFSET = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -73,7 +72,7 @@ class Appends:
         self.hosted = hosted
         self.clock = clock
         self.shared_flush: SharedFlush | None = None
-        # Producers wait for followers or the disk: few appends of others end such a wait.
+        # Producers wait for followers or the disk: few other appends end such a wait.
         self.wake_fetches = waiting.fetches.check_and_complete
         self.wake_produces = waiting.produces.check_and_complete
         self._requests = waiting
@@ -88,8 +87,8 @@ class Appends:
         timeout_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendOutcome:
-        """Append to each partition; `entries` name each once. Buffers must be writable, and stay as
-        they are until all is appended: offsets and leader epoch are written into them.
+        """Append to each partition; `entries` name each once. Buffers must be writable, and must
+        not change until all is appended: offsets and leader epoch are written into them.
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return AppendOutcome(_invalid_acks(entries))
@@ -141,11 +140,10 @@ class Appends:
         return _new_tuple(AppendOutcome, (results, None, None))
 
     def shutdown(self) -> None:
-        """Append nothing more."""
         self._long.shutdown()
 
     def refuse(self, result: PartitionProduceResult, error: KafkaError) -> None:
-        """The append was not made."""
+        """Enter into a result that the append was refused."""
         topic_partition = result.topic_partition
         result.error_code = error.code
         if isinstance(error, InvalidRecordsError):
@@ -159,8 +157,8 @@ class Appends:
             result.log_start_offset = partition.log_start_offset
 
     def has_to_wait(self, partition: Partition, last_offset: int, required_acks: int) -> bool:
-        """Whether the answer of an append waits for followers or the disk; what has to be flushed
-        is under way then.
+        """Whether the answer of an append waits for followers or the disk; begins a flush that the
+        answer has to wait for.
         """
         offsets = partition.log.offsets
         commit = self.shared_flush
@@ -178,7 +176,7 @@ class Appends:
                 self.wake_fetches(result.topic_partition)
 
     def _check_is_free(self, topic_partition: TopicPartition) -> None:
-        """Whether a client's append may be made now. Raises KafkaError, TakesLongError."""
+        """Raise KafkaError or TakesLongError if a client's append may not be made now."""
         if topic_partition.topic in INTERNAL_TOPICS:
             raise _internal_topic(topic_partition)
         if topic_partition in self._waiting:
@@ -201,13 +199,13 @@ class Appends:
         timeout_ms: int,
         appended: asyncio.Future[None],
     ) -> None:
-        """All is appended: settle what need not wait for followers or the disk as well."""
+        """Settle what need not wait for followers or the disk too, now that all is appended."""
         if settled.done():
             return
         if (error := appended.exception()) is not None:
             settled.set_exception(error)
             return
-        # Nobody was woken for this request until now.
+        # Nothing has woken this request until now.
         required_acks = request.required_acks
         pending = [each for each in request.pending if not self._is_settled(required_acks, each)]
         if pending:
@@ -223,14 +221,14 @@ class Appends:
         required_acks: int,
         timeout_ms: int,
     ) -> None:
-        """Settle the results when those that are pending have what they wait for."""
+        """Settle the results once the pending ones have what they wait for."""
         is_settled = partial(self._is_settled, required_acks)
         operation = DelayedProduce(results, pending, is_settled, settled)
         keys = [each.result.topic_partition for each in pending]
         self._requests.produces.hold(operation, keys, timeout_ms, settled)
 
     def _is_settled(self, required_acks: int, pending: _Pending) -> bool:
-        """False while followers or the disk lack something; else the result says how it ended."""
+        """False while followers or the disk lack something; else the result holds the outcome."""
         result = pending.result
         try:
             partition = self.hosted.get(result.topic_partition)
@@ -252,7 +250,7 @@ class Appends:
         return True
 
     def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
-        """True when an answer has to wait for the disk; the flush is under way then."""
+        """Whether an answer has to wait for the disk; begins the flush if so."""
         commit = self.shared_flush
         if commit is None or not commit.must_flush(partition, end_offset, required_acks):
             return False
@@ -261,14 +259,14 @@ class Appends:
 
 
 class _Pending(NamedTuple):
-    """What waits for followers or the disk, and where it was written."""
+    """A result that waits for followers or the disk, and the log its records were written to."""
 
     result: PartitionProduceResult
     log: Log
     cuts: int
 
     def is_cut(self, partition: Partition) -> bool:
-        """Whether the log was cut since, or is another one: other records may have the offsets."""
+        """Whether the log was cut or replaced since: other records may have the offsets."""
         return not self.log.is_continued_in(partition.log, self.cuts)
 
 
@@ -277,7 +275,7 @@ def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:
 
 
 class _LongRequest:
-    """What has to be known of a request some of whose appends come later."""
+    """A request with appends that come later (a LongRequest)."""
 
     def __init__(
         self, appends: Appends, required_acks: int, origin: AppendOrigin, pending: list[_Pending]
@@ -288,7 +286,6 @@ class _LongRequest:
         self._origin = origin
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
-        """See `LongRequest`."""
         appends = self._appends
         try:
             partition = appends.hosted.get(entry.result.topic_partition)
@@ -300,7 +297,6 @@ class _LongRequest:
             return None
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
-        """See `LongRequest`."""
         appends, result = self._appends, entry.result
         try:
             if isinstance(prepared, KafkaError):

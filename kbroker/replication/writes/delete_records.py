@@ -1,10 +1,10 @@
-"""Deletes the records before an offset: the log of the leader starts there, its followers do the
+"""Deletes the records before an offset: the leader's log starts there, and its followers do the
 same when they fetch (KIP-107).
 
-Law: owned by the event loop. What was answered survives a kill: the new starts are on the disk
-before anybody sees them, and where they cannot be written the answer is KAFKA_STORAGE_ERROR and the
-records stay. (Apache Kafka writes them down once a minute, and a broker that is killed before that
-shows the records again.) Files go with the next look at retention.
+Law: owned by the event loop. An acknowledged deletion survives a kill: the new starts are on the
+disk before anybody sees them. If they cannot be written, the answer is KAFKA_STORAGE_ERROR and the
+records stay. (Apache Kafka writes them once a minute; a broker killed before that shows the records
+again.) The files go with the next check of retention.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kbroker.replication.waiting.purgatories import Purgatories
 INVALID_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1  # "all that is committed", as the offset of a request
 
-# Writes log starts down and calls back with the partitions for which that failed.
+# Writes log starts to the disk, and calls back with the partitions for which that failed.
 WriteLogStarts = Callable[
     [Mapping[TopicPartition, int], Callable[[frozenset[TopicPartition]], None]], None
 ]
@@ -32,7 +32,7 @@ WriteLogStarts = Callable[
 
 @dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsResult:
-    """How the deletion in one partition ended, and from where on all live replicas have records."""
+    """The outcome in one partition, and the highest log start of its live replicas."""
 
     topic_partition: TopicPartition
     error_code: ErrorCode = ErrorCode.NONE
@@ -40,7 +40,7 @@ class DeleteRecordsResult:
 
 
 class _Deletion(NamedTuple):
-    """One that was not refused, and the offset that the low watermark has to get to."""
+    """A deletion that was not refused, and the offset that the low watermark has to reach."""
 
     result: DeleteRecordsResult
     required_offset: int
@@ -64,7 +64,7 @@ class RecordDeletions:
     ) -> list[DeleteRecordsResult]:
         """Delete what is before each offset (-1: before the high watermark).
 
-        It waits until the new starts are written down, and up to `timeout_ms` for the replicas.
+        Waits until the new starts are on the disk, and up to `timeout_ms` for the replicas.
         """
         results = []
         accepted = []
@@ -92,7 +92,7 @@ class RecordDeletions:
         return await self._waiting.deletions.hold(operation, keys, timeout_ms, future)
 
     def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
-        """The offset that all replicas have to start at, at least."""
+        """The offset that every replica has to start at or after. Raises KafkaError."""
         if topic_partition.topic in INTERNAL_TOPICS:
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -114,7 +114,7 @@ class RecordDeletions:
         return required_offset
 
     def _is_settled(self, deletion: _Deletion) -> bool:
-        """Bring its result up to date; False while replicas still have older records."""
+        """Bring the result up to date; False while replicas still have older records."""
         result = deletion.result
         try:
             partition = self._led(result.topic_partition)
@@ -126,16 +126,13 @@ class RecordDeletions:
         return result.low_watermark >= deletion.required_offset
 
     def _led(self, topic_partition: TopicPartition) -> Partition:
-        """The partition, led here. KafkaError."""
+        """The partition, if it is led here. Raises KafkaError."""
         partition = self._hosted.get(topic_partition)
-        if not partition.is_leader:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {topic_partition}"
-            )
+        partition.check_leads()
         return partition
 
     def _low_watermark(self, partition: Partition) -> int:
-        """The smallest log start of this replica and of those on other live brokers."""
+        """The smallest log start of the replicas on live brokers."""
         starts = [
             follower.log_start_offset
             for broker_id, follower in partition.state.followers.items()
@@ -144,9 +141,8 @@ class RecordDeletions:
         return min([partition.log_start_offset, *starts])
 
     async def _delete_locally(self, deletions: list[_Deletion]) -> None:
-        """Write the new starts down, then move them.
-
-        Written also where a start is there already: what moved it may not have been written yet.
+        """Write the new starts, then move them. One that is reached already is written too, as it
+        may not be on the disk yet.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -168,6 +164,6 @@ class RecordDeletions:
         try:
             log = self._hosted.get(result.topic_partition).log
             if log.maybe_increment_log_start_offset(deletion.required_offset):
-                self._waiting.fetches.tell(result.topic_partition)  # no fetch ends for it
+                self._waiting.fetches.tell(result.topic_partition)  # this ends no fetch
         except KafkaError as error:
             result.error_code = error.code

@@ -1,12 +1,12 @@
-"""Brings to the disk what was promised on the strength of several replicas, before one is left.
+"""Syncs what was acknowledged because several replicas held it, before only one replica is left.
 
-An acks=all answer waits for no disk while two replicas are in sync: they do not lose their memory
-at the same time. When the ISR shrinks to the leader alone, what was answered before would be in one
-memory only, and its power loss would take it. So such an ISR is asked for after a sync; where the
-controller decides, which asks nobody, the sync follows at once.
+An acks=all answer does not wait for the disk while two replicas are in sync: both do not lose their
+memory at once. When the ISR shrinks to the leader alone, what was acknowledged would be in a single
+memory, and a power failure would lose it. So a leader asks for such an ISR after a sync; if the
+controller decides on it alone, the sync follows at once.
 
-Law: owned by the event loop. Nothing is synced where the answers wait for no disk at all
-(`kbroker.flush=never`), nor for a partition that has one replica, whose answers wait each.
+Law: owned by the event loop. Nothing is synced if answers never wait for the disk
+(`kbroker.flush=never`), nor for a partition with one replica, whose every answer waits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Wait(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether another leadership began, or other records may have the offsets."""
+        """Whether the leadership has ended, or other records may have the offsets."""
         partition = self.partition
         return (
             not partition.is_leader
@@ -47,7 +47,7 @@ class _Wait(NamedTuple):
 
 
 class LastReplica:
-    """Sees to the partitions of one broker whose other replicas fall out of sync."""
+    """Syncs partitions of one broker whose other replicas fall out of sync."""
 
     def __init__(
         self, hosted: HostedPartitions, waiting: Purgatories, shared_flush: SharedFlush
@@ -57,8 +57,8 @@ class LastReplica:
         self._flush = shared_flush
 
     async def is_flushed(self, partition: Partition) -> bool:
-        """True once all that is committed is on the disk; False if this broker has stopped to
-        lead, its disk has failed or takes too long.
+        """True once all that is committed is on the disk; False if this broker no longer leads, or
+        its disk has failed or takes too long.
         """
         log = partition.log
         wait = _Wait(
@@ -79,8 +79,8 @@ class LastReplica:
     def on_leadership_change(
         self, became_leader: Iterable[Partition], _became_follower: Iterable[Partition]
     ) -> None:
-        """Begin to sync what this broker has alone now; it may not know yet how much of its log the
-        former leader has called committed.
+        """Begin to sync what only this broker has now: the whole log, as it may not know yet how
+        much of it the former leader had committed.
         """
         for partition in became_leader:
             state = partition.state

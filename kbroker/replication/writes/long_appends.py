@@ -1,13 +1,13 @@
 """Appends whose batches take long to check, convert or compress: they wait here, are prepared on a
-worker thread, and are appended then.
+worker thread, and then appended.
 
 Law: in a partition, first come, first appended, so that a producer's batches stay in order. While
-an append to a partition waits here, every later one of a client to that partition does too, however
-small. Requests for other partitions do not: `LongWork` does pieces of all in turn. Leadership,
-settings and sequences are looked at again when the append is made. The bytes that wait are bounded:
-beyond that a producer is told to try again.
+an append to a partition waits here, so does every later one of a client, however small. Requests
+for other partitions do not: `LongWork` does pieces of all in turn. Leadership, settings and
+sequences are checked again when the append is made. The bytes that wait are bounded: beyond that, a
+producer has to try again.
 
-Owned by the event loop. The records are the request's own buffer, which stays until its answer.
+Owned by the event loop. The records are the request's own buffer, which is kept until its answer.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ MOST_WAITING_BYTES: Final = 256 * 1024 * 1024
 
 
 class LongEntry(NamedTuple):
-    """One partition's records, and the result that is filled in."""
+    """One partition's records, and the result to fill in."""
 
     result: PartitionProduceResult
     records: memoryview | bytearray
 
 
 class LongRequest(Protocol):
-    """The request that the entries are of, which knows how to append."""
+    """The request that the entries belong to, which knows how to append them."""
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
         """Return the work to do beforehand; None if the entry was refused."""
         ...
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
-        """Append what was prepared, or refuse; False if it is to be prepared again."""
+        """Append what was prepared, or refuse it; False if it has to be prepared again."""
         ...
 
 
@@ -61,7 +61,7 @@ class _Job:
 
 
 class LongAppends:
-    """The requests that have appends here, with a task each."""
+    """The requests with appends here, each with a task of its own."""
 
     def __init__(self, work: LongWork) -> None:
         self.waiting: dict[TopicPartition, asyncio.Task[None]] = {}  # each partition's last one
@@ -70,7 +70,7 @@ class LongAppends:
         self._bytes = 0
 
     def add(self, request: LongRequest, entries: Sequence[LongEntry]) -> asyncio.Future[None]:
-        """Take these on; the future is done when each has its result."""
+        """Take on these appends; the future is done once each has its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         size_bytes = sum(len(entry.records) for entry in entries)
@@ -88,7 +88,7 @@ class LongAppends:
         return done
 
     def shutdown(self) -> None:
-        """Append nothing more: what waits is refused, and may be sent to the next leader."""
+        """Append nothing more, and refuse what waits: it may be sent to the next leader."""
         for task, job in list(self._jobs.items()):
             task.cancel()
             _refuse_all(job.entries, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -99,7 +99,7 @@ class LongAppends:
             await asyncio.wait(before)
         try:
             await self._append(job)
-        except Exception as error:  # a bug: its request tells of it, the others go on
+        except Exception as error:  # a bug: its request reports it, the others go on
             if not job.done.done():
                 job.done.set_exception(error)
 
@@ -139,7 +139,7 @@ class _Preparing:
     outcomes: list[Prepared | KafkaError] = field(default_factory=list)
 
     def go_on(self, pace: Pace) -> list[Prepared | KafkaError]:
-        """On a worker thread: the outcome of each; what is there already is not done again."""
+        """The outcome of each step, on a worker thread; finished steps are not repeated."""
         for step in self.steps[len(self.outcomes) :]:
             self.outcomes.append(_prepared(step, pace))
         return self.outcomes

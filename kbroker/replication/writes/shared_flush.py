@@ -1,10 +1,10 @@
-"""fsync before an answer: of acks=all where fewer than two replicas hold the records
-(`kbroker.flush=acks-all`), of every produce (`always`), or where `flush.messages` are waiting.
+"""fsync before an answer: of acks=all if fewer than two replicas hold the records
+(`kbroker.flush=acks-all`), of every produce (`always`), or once `flush.messages` are waiting.
 
 Law: owned by the event loop; only the fsync itself runs on worker threads. While one is under way
-for a partition, appends gather after it and share the next one; partitions that wait for a thread
+for a partition, appends gather behind it and share the next one; partitions that wait for a thread
 share it. A failed fsync is never repeated: the kernel may have dropped the pages and would report
-success, so the data directory goes offline instead and nobody who waited is told that it went well.
+success. The data directory goes offline instead, and nobody who waited is answered with success.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kbroker.model import TopicPartition
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.partitions.produce_result import REQUIRED_ACKS_ALL
 
-# So many in-sync replicas do not lose their memory at the same time, as Kafka assumes.
+# This many in-sync replicas do not all lose their memory at once, as Kafka assumes.
 SAFE_REPLICAS = 2
 # The file system joins the syncs of several threads into one commit of its journal, but each thread
-# costs the event loop a change of the interpreter's owner.
+# takes the interpreter from the event loop for a moment.
 MAX_THREADS = 8
 _AGAIN_AFTER_MS = 50
 
@@ -46,7 +46,7 @@ class FlushPolicy(StrEnum):
 
     @property
     def waiting_acks(self) -> frozenset[int]:
-        """With which acks an answer may have to wait, whatever the topic's settings."""
+        """The acks whose answers may have to wait, whatever the topic's settings."""
         return _WAITING_ACKS[self]
 
 
@@ -64,7 +64,7 @@ class _Flush(NamedTuple):
 
 
 class _Share:
-    """The flushes of one thread, one after the other; `errors` has what came of each."""
+    """The flushes of one thread, one after the other; `errors` has the outcome of each."""
 
     def __init__(self, flushes: Sequence[_Flush]) -> None:
         self.flushes = flushes
@@ -78,8 +78,8 @@ class _Share:
 class SharedFlush:
     """Flushes partitions that producers wait for.
 
-    `run_in_thread` starts a function on a worker thread; `on_flushed` hears of partitions that have
-    got further, `on_failure` of those whose fsync failed.
+    `run_in_thread` starts a function on a worker thread; `on_flushed` is called with each partition
+    that was flushed, `on_failure` with those whose fsync failed.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class SharedFlush:
         self._wanted: dict[TopicPartition, tuple[Partition, int]] = {}  # (…, end offset)
 
     def must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
-        """True while an answer for records below `end_offset` has to wait for this disk."""
+        """Whether an answer for records below `end_offset` has to wait for this disk."""
         log = partition.log
         if log.offsets.recovery_point >= end_offset:
             return False
@@ -112,7 +112,7 @@ class SharedFlush:
         return required_acks in self.waiting_acks and partition.state.fewest_in_sync < SAFE_REPLICAS
 
     def flush(self, partition: Partition, end_offset: int) -> None:
-        """See that everything below `end_offset` gets to the disk."""
+        """Have everything below `end_offset` brought to the disk."""
         topic_partition = partition.topic_partition
         known = self._wanted.get(topic_partition)
         if known is None or known[1] < end_offset:
@@ -121,7 +121,7 @@ class SharedFlush:
             self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """Give each idle thread its share of what is wanted and not under way."""
+        """Give each idle thread a share of what is wanted and not under way."""
         waiting = [tp for tp in self._wanted if tp not in self._flushing]
         size = -(-len(waiting) // MAX_THREADS)
         for start in range(0, min(size * (MAX_THREADS - self._running), len(waiting)), size or 1):
@@ -136,7 +136,7 @@ class SharedFlush:
             if pending is not None:
                 flushes.append(_Flush(partition, log, pending))
                 self._flushing.add(topic_partition)
-            else:  # a periodic flush was faster, and wakes nobody; later: this may be an append
+            else:  # a periodic flush was faster, and wakes nobody; not now: this may be an append
                 self._timer.call_later(0, partial(self._wake, topic_partition))
         if flushes:
             share = _Share(flushes)
@@ -169,7 +169,7 @@ class SharedFlush:
         if error is None:
             log.flushes.complete(flush.pending, self._clock.now_ms())
         elif log.successor is not None:
-            pass  # its files are elsewhere now: who still waits asks for a flush of those
+            pass  # its files are elsewhere now: whoever still waits asks for a flush of those
         elif log.flushes.failed(flush.pending, error):
             self._timer.call_later(_AGAIN_AFTER_MS, partial(self._again, flush))
             return
@@ -179,7 +179,7 @@ class SharedFlush:
             if not log.is_deleted:  # else a new topic of that name would be refused
                 self._on_failure([topic_partition])
             return
-        # Those who are woken and still wait ask again, all of them before the next flush begins.
+        # Those who are woken and still have to wait ask again before the next flush begins.
         try:
             self._on_flushed(topic_partition)
         finally:

@@ -64,8 +64,7 @@ from kbroker.replication.controller_requests.alter_partition_manager import (
     AskController,
 )
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
-from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
-from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower, FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
@@ -313,7 +312,7 @@ def _isr_changes(data: DataParts, ask: AskController) -> AlterPartitionManager:
 
     replicas, last_replica = data.replicas, data.replicas.last_replica
     before_shrink = last_replica.is_flushed if last_replica is not None else None
-    manager = AlterPartitionManager(ask, replicas, is_alive, before_shrink)
+    manager = AlterPartitionManager(ask, replicas.isr_settled, is_alive, before_shrink)
     replicas.leadership.isr_changes = manager
     return manager
 
@@ -333,7 +332,7 @@ def _fetchers(
     fetchers = ReplicaFetcherManager(
         FetcherParts(
             hosted=replicas.hosted,
-            waiting=replicas.waiting,
+            wake=replicas.waiting.wake,
             clock=clock,
             throttle=FollowerThrottle(replicas.quotas, replicas.hosted, clock, backoff_ms),
             backoff_ms=backoff_ms,

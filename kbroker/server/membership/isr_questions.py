@@ -20,7 +20,7 @@ from kbroker.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from kbroker.replication.controller_requests.alter_partition_manager import Outcome, Proposal
+from kbroker.replication.controller_requests.alter_partition_manager import IsrAnswer, Proposal
 from kbroker.zk.zk_paths import PartitionStateZnode
 
 ANSWER_TIMEOUT_MS = 5_000.0
@@ -50,7 +50,7 @@ class IsrQuestions:
         self._way = way
         self._read_states = read_states
 
-    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
+    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         """Return the controller's verdicts, and what is in force if it knows a newer version.
 
         Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
@@ -63,22 +63,22 @@ class IsrQuestions:
             return outcome
         found = await self._read_states(outdated)
         in_force = {tp: state.leader_and_isr for tp, state in found.items()}
-        return Outcome(outcome.error, {**outcome.partitions, **in_force})
+        return IsrAnswer(outcome.error, {**outcome.partitions, **in_force})
 
-    async def _asked_controller(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
+    async def _asked_controller(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         if not self._controller.is_active:
             answer = await self._way.ask(partial(self._question, proposals), ANSWER_TIMEOUT_MS)
             if answer is not None:
-                return Outcome(answer.error, answer.partitions)
+                return IsrAnswer(answer.error, answer.partitions)
         changes = {tp: proposal.wanted for tp, proposal in proposals.items()}
         epochs = {tp: proposal.epochs for tp, proposal in proposals.items()}
         event = AlterPartition(self._broker_id, self._broker_epoch(), changes, epochs)
         result: AlterPartitionResult = await self._controller.ask(event)
-        return Outcome(result.error, result.partitions)
+        return IsrAnswer(result.error, result.partitions)
 
     async def _question(
         self, proposals: Mapping[TopicPartition, Proposal], client: PeerClient, timeout_ms: float
-    ) -> Outcome:
+    ) -> IsrAnswer:
         topics: dict[str, AlterPartitionRequest.TopicData] = {}
         for (name, index), proposal in proposals.items():
             topic = topics.setdefault(
@@ -100,7 +100,7 @@ class IsrQuestions:
             highest_version=None if has_ids else _LAST_VERSION_WITH_NAMES,
         )
         names = {topic.topic_id: name for name, topic in topics.items()}
-        return Outcome(ErrorCode(answer.error_code), _outcomes(answer, names))
+        return IsrAnswer(ErrorCode(answer.error_code), _outcomes(answer, names))
 
     def _asked(self, index: int, proposal: Proposal) -> AlterPartitionRequest.PartitionData:
         wanted, epochs = proposal.wanted, proposal.epochs

@@ -16,7 +16,7 @@ from dataclasses import replace
 from kbroker.config.message_format import version_numbers
 from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, TopicPartition
-from kbroker.replication.controller_requests.alter_partition_manager import Outcome, Proposal
+from kbroker.replication.controller_requests.alter_partition_manager import IsrAnswer, Proposal
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import BadVersionError, NoNodeError, OpResult, SetOp, Stat, TreeError
@@ -42,7 +42,7 @@ class ZkIsrManager:
         self._news = ZkNotifications(zk)
         self._unannounced: set[TopicPartition] = set()
 
-    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
+    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         """Write what may be written. Raises TreeUnavailableError."""
         outcomes: Outcomes = {}
         operations = [(_operation(p),) for p in proposals.values()]
@@ -55,7 +55,7 @@ class ZkIsrManager:
                 outcomes[partition] = _outcome(proposal.wanted, result)
         outcomes |= await self._of_others(passed_by, proposals)
         await self._announce(tp for tp, o in outcomes.items() if isinstance(o, LeaderAndIsr))
-        return Outcome(ErrorCode.NONE, outcomes)
+        return IsrAnswer(ErrorCode.NONE, outcomes)
 
     async def _of_others(
         self, partitions: list[TopicPartition], proposals: Mapping[TopicPartition, Proposal]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -49,7 +48,7 @@ class MovingBroker:
         self.woken: list[TopicPartition] = []
         parts = CopyParts(
             hosted=self.hosted,
-            waiting=SimpleNamespace(wake=self.woken.append),
+            wake=self.woken.append,
             clock=self.time,
             backoff_ms=lambda: 1000,
             sleep=self.sleep,

@@ -28,8 +28,7 @@ from kbroker.model import Broker, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import Message
-from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower
-from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower, FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partitions.partition import Partition
@@ -102,7 +101,7 @@ class CopyingBroker:
         self.fetchers = ReplicaFetcherManager(
             FetcherParts(
                 hosted=self.replicas.hosted,
-                waiting=self.replicas.waiting,
+                wake=self.replicas.waiting.wake,
                 clock=clock,
                 throttle=FollowerThrottle(
                     self.replicas.quotas,

@@ -46,7 +46,7 @@ class ReplicatingBroker(ForwardingBroker):
         writes = isinstance(cluster, ReplicatingCluster) and cluster.leaders_write_isrs
         self.manager = AlterPartitionManager(
             ZkIsrManager(self.zk).ask if writes else questions.ask,
-            self.replicas,
+            self.replicas.isr_settled,
             lambda other: self.metadata.broker(other) is not None,
         )
         self.replicas.leadership.isr_changes = self.manager

@@ -12,7 +12,7 @@ from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.replication.controller_requests.alter_partition_manager import (
     RETRY_BACKOFF_S,
     AlterPartitionManager,
-    Outcome,
+    IsrAnswer,
     Proposal,
 )
 from kbroker.replication.partitions.partition import Partition
@@ -21,12 +21,12 @@ from tests.fakes.clusters.replication_cluster import ReplicationCluster
 pytestmark = pytest.mark.virtual_time
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 Asked = Mapping[TopicPartition, Proposal]
-Answer = Callable[[Asked], Outcome]
+Answer = Callable[[Asked], IsrAnswer]
 
 
-def written(asked: Asked) -> Outcome:
+def written(asked: Asked) -> IsrAnswer:
     """The controller writes all."""
-    return Outcome(ErrorCode.NONE, {tp: in_tree(p.wanted) for tp, p in asked.items()})
+    return IsrAnswer(ErrorCode.NONE, {tp: in_tree(p.wanted) for tp, p in asked.items()})
 
 
 def in_tree(wanted: LeaderAndIsr, **fields: int) -> LeaderAndIsr:
@@ -39,11 +39,11 @@ def in_tree(wanted: LeaderAndIsr, **fields: int) -> LeaderAndIsr:
 
 
 def each(code: ErrorCode) -> Answer:
-    return lambda asked: Outcome(ErrorCode.NONE, dict.fromkeys(asked, code))
+    return lambda asked: IsrAnswer(ErrorCode.NONE, dict.fromkeys(asked, code))
 
 
 def whole(code: ErrorCode) -> Answer:
-    return lambda asked: Outcome(code, {})
+    return lambda asked: IsrAnswer(code, {})
 
 
 class Controller:
@@ -57,7 +57,7 @@ class Controller:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def ask(self, asked: Asked) -> Outcome:
+    async def ask(self, asked: Asked) -> IsrAnswer:
         self.asked.append({tp: p.wanted.isr for tp, p in asked.items()})
         self.epochs.extend(dict(p.epochs) for p in asked.values())
         self.times.append(asyncio.get_running_loop().time())
@@ -76,7 +76,10 @@ class Leader:
         self.controller = Controller()
         self.alive = {0, 1, 2}
         self.manager = AlterPartitionManager(
-            self.controller.ask, self.cluster.replicas, self.alive.__contains__, before_shrink
+            self.controller.ask,
+            self.cluster.replicas.isr_settled,
+            self.alive.__contains__,
+            before_shrink,
         )
         self.cluster.replicas.leadership.isr_changes = self.manager
         self.manager.start()
@@ -194,7 +197,7 @@ async def test_a_superseded_proposal_waits_for_the_order_that_is_to_come(
         each(ErrorCode.OPERATION_NOT_ATTEMPTED),  # an earlier question may be written after it
         KafkaError(ErrorCode.REQUEST_TIMED_OUT),
         ConnectionResetError("gone"),
-        lambda asked: Outcome(ErrorCode.NONE, {}),  # it does not name the partition
+        lambda asked: IsrAnswer(ErrorCode.NONE, {}),  # it does not name the partition
     ],
 )
 async def test_without_a_decision_it_is_asked_again_after_a_pause(
@@ -241,7 +244,7 @@ async def test_the_state_of_a_later_leader_is_not_taken_over_from_an_answer(
 ) -> None:
     partition = leader.lead()
     leader.controller.answers = [
-        lambda asked: Outcome(ErrorCode.NONE, {T: in_tree(asked[T].wanted, leader_epoch=1)})
+        lambda asked: IsrAnswer(ErrorCode.NONE, {T: in_tree(asked[T].wanted, leader_epoch=1)})
     ]
 
     leader.fetch(partition, 1)
@@ -254,7 +257,7 @@ async def test_the_state_of_a_later_leader_is_not_taken_over_from_an_answer(
 async def test_an_answer_older_than_the_proposal_is_asked_for_again(leader: Leader) -> None:
     partition = leader.lead()
     leader.controller.answers = [
-        lambda asked: Outcome(ErrorCode.NONE, {T: in_tree(asked[T].wanted, partition_epoch=-1)})
+        lambda asked: IsrAnswer(ErrorCode.NONE, {T: in_tree(asked[T].wanted, partition_epoch=-1)})
     ]
 
     leader.fetch(partition, 1)

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable
 from errno import ENOSPC
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +18,7 @@ from kbroker.log.partition.leader_epoch_cache import EpochEndOffset
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
-from kbroker.replication.fetchers.fetcher_parts import FetcherParts
-from kbroker.replication.fetchers.follower_throttle import FollowerThrottle
+from kbroker.replication.fetchers.fetcher_parts import FetcherParts, FollowerThrottle
 from kbroker.replication.fetchers.replica_fetcher import ReplicaFetcher
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partitions.hosted_partitions import HostedPartitions
@@ -99,7 +97,7 @@ class World:
         self.woken: list[TopicPartition] = []
         parts = FetcherParts(
             hosted=self.hosted,
-            waiting=SimpleNamespace(wake=self.woken.append),
+            wake=self.woken.append,
             clock=self.time,
             throttle=FollowerThrottle(
                 ReplicationQuotas(FOLLOWER), self.hosted, self.time, lambda: 1000

@@ -7,7 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
 from kbroker.replication.partitions.high_watermark import next_high_watermark
-from kbroker.replication.partitions.partition_state import PartitionState, ReplicaState
+from kbroker.replication.partitions.partition_state import FollowerState, PartitionState
 
 LAG_MS = 30_000
 
@@ -172,7 +172,7 @@ def test_a_settled_isr_ends_the_change():
 
 
 def test_reading_to_the_previous_end_counts_as_caught_up_then():
-    state = ReplicaState()
+    state = FollowerState()
     state.fetched(5, 0, 100, 10)
     state.fetched(10, 0, 200, 20)
 
@@ -180,7 +180,7 @@ def test_reading_to_the_previous_end_counts_as_caught_up_then():
 
 
 def test_a_follower_that_had_all_until_now_was_caught_up_at_its_last_fetch():
-    state = ReplicaState()
+    state = FollowerState()
     state.fetched(10, 0, 100, 10)
 
     state.had_all(10, 500)
@@ -190,7 +190,7 @@ def test_a_follower_that_had_all_until_now_was_caught_up_at_its_last_fetch():
 
 
 def test_another_leadership_does_not_take_over_how_far_a_follower_was():
-    state = ReplicaState()
+    state = FollowerState()
 
     state.had_all(10, 500)
 

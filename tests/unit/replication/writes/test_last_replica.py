@@ -12,7 +12,7 @@ from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.replication.controller_requests.alter_partition_manager import (
     AlterPartitionManager,
-    Outcome,
+    IsrAnswer,
 )
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.waiting.purgatories import running_loop_future
@@ -36,7 +36,7 @@ class Leader:
         replicas.set_group_commit(policy, self.run_in_thread)
         last = replicas.last_replica
         self.manager = AlterPartitionManager(
-            self.ask, replicas, lambda _id: True, last and last.is_flushed
+            self.ask, replicas.isr_settled, lambda _id: True, last and last.is_flushed
         )
         replicas.leadership.isr_changes = self.manager
         self.manager.start()
@@ -53,9 +53,9 @@ class Leader:
         await settle()
         self.cluster.time.advance(0)
 
-    async def ask(self, proposals) -> Outcome:
+    async def ask(self, proposals) -> IsrAnswer:
         self.asked.extend(p.wanted.isr for p in proposals.values())
-        return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR, {})  # asked again, so that nothing settles
+        return IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, {})  # asked again, so that nothing settles
 
     def lead(self, isr=(0, 1), replicas=(0, 1), leader_epoch=0) -> Partition:
         return self.cluster.lead("t", isr=isr, replicas=replicas, leader_epoch=leader_epoch)
