@@ -101,7 +101,8 @@ def _fetch(
         named(request) > FEW or (request.session_id and sessions.size(request.session_id) > FEW)
     ):
         return fetch_in_turns(ctx, request, partial(_read_many, ctx, request))
-    context = sessions.context(
+    context = FetchContext.of(
+        sessions,
         request,
         ctx.api_version,
         ctx.services.metadata.topic_name,

@@ -85,8 +85,12 @@ async def _fetch(ctx: RequestContext, request: FetchRequest, read: Read) -> Fetc
 
 async def _context(ctx: RequestContext, request: FetchRequest) -> FetchContext:
     topic_name = ctx.services.metadata.topic_name
-    context = ctx.services.replicas.fetch_sessions.begin(
-        request, ctx.api_version, is_follower=False, connection=ctx.connection
+    context = FetchContext.begin(
+        ctx.services.replicas.fetch_sessions,
+        request,
+        ctx.api_version,
+        is_follower=False,
+        connection=ctx.connection,
     )
     for topics in slices_of_topics(request.topics, "partitions", SLICE):
         context.add_topics(topics, topic_name)

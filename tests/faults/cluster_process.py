@@ -28,7 +28,7 @@ from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.background.flush_threads import FlushThreads
+from kbroker.server.background.worker_threads import WorkerThreads
 from kbroker.server.broker.broker_failure import BrokerFailure
 from kbroker.server.broker.broker_parts import BrokerParts, Channels, Surroundings, assemble
 from kbroker.server.broker.broker_storage import open_storage
@@ -226,7 +226,7 @@ class BrokerProcess:
             random=self._random,
         )
         if self._flushes is not None:
-            around = replace(around, flush_threads=cast(FlushThreads, self._flushes))
+            around = replace(around, flush_threads=cast(WorkerThreads, self._flushes))
         self._parts = parts = assemble(storage, around)
         self.controller = parts.cluster.controller
         self._apis = KafkaApis(registry.registered(), parts.services)
@@ -249,7 +249,9 @@ class BrokerProcess:
         """A clean stop."""
         self.is_serving = False
         data, cluster = self.parts.data, self.parts.cluster
-        await ControlledShutdown(self._config.server, cluster.handover.ask, self._clock).run()
+        await ControlledShutdown(
+            self._config.server, cluster.questions.move_leaderships, self._clock
+        ).run()
         for upkeep in self._upkeep:
             upkeep.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)

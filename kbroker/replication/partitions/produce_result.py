@@ -1,4 +1,4 @@
-"""The results of appends. Values; a refusal is the `error_code` of one partition."""
+"""The results of appends, as values; a refusal is the `error_code` of one partition."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class PartitionProduceResult:
 
 
 class AppendOutcome(NamedTuple):
-    """What the appends of one request came to.
+    """The results of one request, in the order of its entries.
 
-    `results` are in the order of what was to be appended. They are final when `settled`, whose
-    result they are, is done; None: they are final now. Until `appended` is done, records are still
-    read; None: all are appended, or refused.
+    They are final once `settled`, whose result they are, is done; without it they are final now.
+    Until `appended` is done, records are still read; without it all are appended or refused.
     """
 
     results: list[PartitionProduceResult]

@@ -2,36 +2,37 @@
 
 Law: owned by the event loop. Everything is done for some partitions at a time: `add_topics`,
 `forget`, `find_names` and `add` take as many as the caller handles in one turn. A request of a few
-partitions is done at once (`FetchSessions.context`, `response`).
+partitions is done at once (`of`, `response`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.replication.reads.fetch_params import FetchPartition
 from kbroker.replication.reads.fetch_session import (
+    FINAL_EPOCH,
     INITIAL_EPOCH,
     FetchOrigin,
     FetchSession,
     PartitionData,
     TopicName,
     find_names,
+    forgotten_keys,
     name_partitions,
     next_epoch,
     note_news,
     session_key,
 )
+from kbroker.replication.reads.fetch_session_cache import FetchSessions
 from kbroker.replication.reads.quiet_partitions import QuietPartitions
 
-if TYPE_CHECKING:
-    from kbroker.replication.reads.fetch_session_cache import FetchSessions
-
 NO_SESSION = 0
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+_ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id in (False, True)]
 
 
 class FetchContext:
@@ -64,6 +65,49 @@ class FetchContext:
         self.origin = origin
         self.asked_for: list[FetchPartition] = []
         self.session = session
+
+    @classmethod
+    def begin(
+        cls,
+        sessions: FetchSessions,
+        request: FetchRequest,
+        version: int,
+        *,
+        is_follower: bool,
+        connection: ConnectionInfo | None = None,
+    ) -> FetchContext:
+        """The context before the topics are read. Raises the KafkaErrors of `take_up`."""
+        origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
+        epoch = request.session_epoch
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = sessions.take_up(request, origin, connection)
+            return cls(sessions, origin, epoch, connection, session)
+        if request.session_id != NO_SESSION:
+            sessions.remove(request.session_id)
+        return cls(sessions, origin, epoch, connection)
+
+    @classmethod
+    def of(
+        cls,
+        sessions: FetchSessions,
+        request: FetchRequest,
+        version: int,
+        topic_name: TopicName,
+        *,
+        is_follower: bool,
+        connection: ConnectionInfo | None = None,
+    ) -> FetchContext:
+        """The context of a request for a few partitions, ready to be read. Raises as `begin`."""
+        context = cls.begin(
+            sessions, request, version, is_follower=is_follower, connection=connection
+        )
+        context.add_topics(request.topics, topic_name)
+        if request.forgotten_topics_data:
+            context.forget(forgotten_keys(request.forgotten_topics_data, context.origin))
+        context.ready(request)
+        if context.session is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            context.find_names(context.asked_for, topic_name)
+        return context
 
     @property
     def named(self) -> dict[Hashable, FetchPartition]:

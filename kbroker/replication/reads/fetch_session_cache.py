@@ -23,24 +23,17 @@ from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.replication.reads.fetch_context import NO_SESSION, FetchContext
 from kbroker.replication.reads.fetch_params import FetchPartition
 from kbroker.replication.reads.fetch_session import (
     EPOCH_MAX,
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
     FetchOrigin,
     FetchSession,
-    TopicName,
-    forgotten_keys,
     next_epoch,
 )
 from kbroker.replication.reads.quiet_partitions import QuietPartitions
 
 EVICTION_MS = 120_000  # a session is safe for so long after its creation and after each use
-FIRST_VERSION_WITH_TOPIC_IDS = 13
 PARTITIONS_MAX = 128 * 1024  # of all consumers' sessions, about 50 MB
-_ORIGINS = [[FetchOrigin(by_id, broker) for broker in (False, True)] for by_id in (False, True)]
 
 
 class FetchSessions:
@@ -76,49 +69,14 @@ class FetchSessions:
         counters.add(cache("IncrementalFetchSessionEvictionsPerSec"), self.evictions)
         counters.add(cache("NumIncrementalFetchSessions"), self.__len__)
 
-    def context(
-        self,
-        request: FetchRequest,
-        version: int,
-        topic_name: TopicName,
-        *,
-        is_follower: bool,
-        connection: ConnectionInfo | None = None,
-    ) -> FetchContext:
-        """The context of a request for a few partitions, ready to be read. Raises as `begin`."""
-        context = self.begin(request, version, is_follower=is_follower, connection=connection)
-        context.add_topics(request.topics, topic_name)
-        if request.forgotten_topics_data:
-            context.forget(forgotten_keys(request.forgotten_topics_data, context.origin))
-        context.ready(request)
-        if context.session is not None and version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            context.find_names(context.asked_for, topic_name)
-        return context
-
-    def begin(
-        self,
-        request: FetchRequest,
-        version: int,
-        *,
-        is_follower: bool,
-        connection: ConnectionInfo | None = None,
-    ) -> FetchContext:
-        """The context of a request, before its topics are read.
+    def take_up(
+        self, request: FetchRequest, origin: FetchOrigin, connection: ConnectionInfo | None
+    ) -> FetchSession:
+        """The session that a request goes on with.
 
         Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR.
         """
-        origin = _ORIGINS[version >= FIRST_VERSION_WITH_TOPIC_IDS][is_follower]
-        epoch = request.session_epoch
-        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
-            session = self._next(request, origin)
-            session.connection = connection
-            return FetchContext(self, origin, epoch, connection, session)
-        if request.session_id != NO_SESSION:
-            self.remove(request.session_id)
-        return FetchContext(self, origin, epoch, connection)
-
-    def _next(self, request: FetchRequest, origin: FetchOrigin) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -131,6 +89,7 @@ class FetchSessions:
         session.end_waits()
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
+        session.connection = connection
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return session
 

@@ -68,19 +68,16 @@ from kbroker.replication.fetchers.fetcher_parts import FetcherParts, Follower, F
 from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.replication.writes.shared_flush import FlushPolicy
-from kbroker.server.background.flush_threads import FlushThreads
-from kbroker.server.broker.broker_failure import BrokerFailure
-from kbroker.server.broker.broker_settings import BrokerSettings
+from kbroker.replication.writes.shared_flush import MAX_THREADS, FlushPolicy
+from kbroker.server.background.worker_threads import WorkerThreads
+from kbroker.server.broker.broker_failure import BrokerFailure, LogDirFailure
+from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 from kbroker.server.broker.broker_state import BrokerLifecycle
 from kbroker.server.broker.broker_storage import BrokerStorage
-from kbroker.server.broker.log_dir_failure import LogDirFailure
 from kbroker.server.broker.log_loading import WatchLoading, nobody_watches
-from kbroker.server.broker.settings_updates import SettingsUpdates
 from kbroker.server.broker.topic_size import TopicSize
-from kbroker.server.membership.isr_questions import IsrQuestions
+from kbroker.server.membership.controller_questions import ControllerQuestions
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
-from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.server.membership.log_end_questions import LogEndQuestions
 from kbroker.server.membership.zk_isr_manager import ZkIsrManager, asks_controller
@@ -122,7 +119,9 @@ class Surroundings:
     clock: ClockWithTimer = field(default_factory=SystemClock)
     lifecycle: BrokerLifecycle = field(default_factory=BrokerLifecycle)
     failure: BrokerFailure = field(default_factory=BrokerFailure)
-    flush_threads: FlushThreads = field(default_factory=FlushThreads)
+    flush_threads: WorkerThreads = field(
+        default_factory=partial(WorkerThreads, MAX_THREADS, "flush")
+    )
     watch_loading: WatchLoading = nobody_watches
     channels: Callable[[KafkaConfig, ControlRequests], Channels] = network_channels
     is_alive: Probe = answers
@@ -156,7 +155,7 @@ class ClusterParts:
     control: ControlRequests
     controller: KafkaController
     to_controller: NodeToControllerChannel
-    handover: LeadershipHandover
+    questions: ControllerQuestions
     features: FinalizedFeatureChangeListener
     fetchers: ReplicaFetcherManager
     isr_changes: AlterPartitionManager
@@ -247,7 +246,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
 def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings) -> ClusterParts:
     config, zk, broker_id = storage.config, storage.zk, storage.identity.broker_id
     healthcheck = KafkaHealthcheck(zk, config.zk.zookeeper_session_timeout_ms, around.is_alive)
-    log_dir_events = LogDirEvents(zk, broker_id, data.replicas.logs)
+    log_dir_events = LogDirEvents(zk, broker_id, data.replicas.logs.retry_unmade)
     data.replicas.logs.on_unmade = log_dir_events.log_unmade
     log_dir_failure = LogDirFailure(
         logs=data.logs,
@@ -285,23 +284,20 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     fetchers = _fetchers(config, data, around.clock, channels, broker_epoch)
     updates.on_fetcher_count(fetchers.resize)
     way = NodeToControllerChannel(broker_id, controller, data.metadata.broker, channels.client)
+    questions = ControllerQuestions(broker_id, broker_epoch, controller, way, zk)
+    ask, version = questions.alter_isrs, config.server.inter_broker_protocol_version
     return ClusterParts(
         healthcheck=healthcheck,
         log_dir_events=log_dir_events,
         control=control,
         controller=controller,
         to_controller=way,
-        handover=LeadershipHandover(broker_id, broker_epoch, controller, way, zk.tree),
+        questions=questions,
         features=FinalizedFeatureChangeListener(
             zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
         ),
         fetchers=fetchers,
-        isr_changes=_isr_changes(
-            data,
-            IsrQuestions(broker_id, broker_epoch, controller, way, zk.partition_states).ask
-            if asks_controller(config.server.inter_broker_protocol_version)
-            else ZkIsrManager(zk).ask,
-        ),
+        isr_changes=_isr_changes(data, ask if asks_controller(version) else ZkIsrManager(zk).ask),
         open_client=channels.client,
     )
 

@@ -24,9 +24,9 @@ from kbroker.server.broker.broker_storage import open_storage
 from kbroker.server.broker.file_limit import raise_file_limit
 from kbroker.server.broker.machine_memory import read_boot_id
 from kbroker.server.broker.running_broker import RunningBroker, run_parts
-from kbroker.server.broker.tree_opening import StartWish
+from kbroker.server.broker.tree_opening import StartWish, tree_of
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
-from kbroker.server.metadata_tree.cluster_tree import ClusterTree, tree_of
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
 from kbroker.zk.tree import TreeUnavailableError
 
@@ -152,5 +152,7 @@ class KafkaServer:
 
     async def _hand_over(self, *, is_with_all: bool) -> None:
         cluster, config = self.parts.cluster, self.parts.storage.config
-        shutdown = ControlledShutdown(config.server, cluster.handover.ask, self._around.clock)
+        shutdown = ControlledShutdown(
+            config.server, cluster.questions.move_leaderships, self._around.clock
+        )
         await shutdown.run(is_with_all=is_with_all)

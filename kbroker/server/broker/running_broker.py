@@ -22,7 +22,7 @@ from kbroker.server.broker.broker_parts import BrokerParts, Surroundings
 from kbroker.server.broker.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.broker.log_loading import load_on_thread
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
-from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.start_error import StartError
 from kbroker.zk.nodes.producer_id_blocks import MAX_SKIPPED_ID, ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
@@ -116,16 +116,14 @@ def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:
 def membership(parts: BrokerParts, around: Surroundings, broker: Broker) -> ClusterMembership:
     """The way of a broker with these parts into its cluster, registered as `broker`."""
     return ClusterMembership(
-        MembershipParts(
-            broker_id=broker.broker_id,
-            zk=parts.storage.zk,
-            controller=parts.cluster.controller,
-            metadata=parts.data.metadata,
-            waiter=parts.data.waiter,
-            register=partial(parts.cluster.healthcheck.register, broker),
-            failure=lambda: around.failure.error,
-            holds=partial(_holds, parts.data.replicas),
-        )
+        broker_id=broker.broker_id,
+        zk=parts.storage.zk,
+        controller=parts.cluster.controller,
+        metadata=parts.data.metadata,
+        waiter=parts.data.waiter,
+        register=partial(parts.cluster.healthcheck.register, broker),
+        failure=lambda: around.failure.error,
+        holds=partial(_holds, parts.data.replicas),
     )
 
 

@@ -1,8 +1,8 @@
-"""The first steps of a start: whose the data directories are, where the metadata is, and who this
-broker is in its cluster.
+"""The first steps of a start: find out whose the data directories are, where the metadata is, and
+who this broker is in its cluster.
 
 Law: directories that belong elsewhere are refused before anything is written to them or to the
-tree, because a wrong id written once is hard to take back.
+tree, because a wrong id is hard to take back.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kbroker.server.adoption.gate import AdoptionGate
 from kbroker.server.membership.kafka_healthcheck import refuse_id_in_use
 from kbroker.server.metadata_tree.broker_identity import (
     BrokerIdentity,
-    check_cluster,
+    check_cluster_id,
     settle_identity,
 )
-from kbroker.server.metadata_tree.cluster_tree import ClusterTree
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
 from kbroker.server.metadata_tree.tree_location import (
     TreeLocation,
     check_copied,
@@ -38,10 +38,10 @@ from kbroker.zk.zk_utils import ZkUtils
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class StartWish:
-    """The wish of an operator.
+    """The start that an operator asks for.
 
-    `cluster_id` is the id that a new cluster gets. `adopt` is given if directories of Apache Kafka
-    are to be taken over; it is called with the sentence that says so.
+    `cluster_id` is the id that a new cluster gets. With `adopt`, directories of Apache Kafka are
+    taken over; it is called with the sentence that says so.
     """
 
     config: KafkaConfig
@@ -50,7 +50,7 @@ class StartWish:
 
 
 class TreeOpening:
-    """One start's way to its metadata."""
+    """The way of one start to its metadata."""
 
     def __init__(
         self, wish: StartWish, tree: ClusterTree, file_system: FileSystem, clock: Clock
@@ -82,7 +82,7 @@ class TreeOpening:
             check_ensemble_tree(self._file_system, self._directories, self._connect)
 
     async def open(self, meta: MetaProperties | None) -> tuple[ZkUtils, BrokerIdentity]:
-        """Open the tree and settle who this broker is; `meta` is what the locked directories say.
+        """Open the tree and settle who this broker is; `meta` is from the locked directories.
 
         Raises as `check`, BrokerIdInUseError, ConfigError, and TreeUnavailableError.
         """
@@ -90,7 +90,7 @@ class TreeOpening:
         zk = ZkUtils(await tree.open(), self._clock)
         await check_copied(zk.tree, str(tree))
         if tree.own_directory is None:
-            await check_cluster(zk, meta, self._directories[0], str(tree))
+            await check_cluster_id(zk, meta, self._directories[0], str(tree))
         await zk.create_persistent_paths()
         if tree.own_directory is not None:
             adopted = await self._adoption.carry_out(zk)
@@ -100,7 +100,7 @@ class TreeOpening:
             wish.config, zk, meta, wish.cluster_id, is_ensemble=tree.is_ensemble
         )
         if tree.is_ensemble:
-            if meta is None:  # before the directory, which is new, gets the id for good
+            if meta is None:  # before the new directory gets the id for good
                 await refuse_id_in_use(zk, identity.broker_id, answers)
             location = TreeLocation(self._connect, identity.cluster_id)
             remember_ensemble(self._file_system, self._directories[:1], location)
@@ -109,3 +109,13 @@ class TreeOpening:
     @property
     def _connect(self) -> str:
         return str(self._wish.config.zk.zookeeper_connect)
+
+
+def tree_of(config: KafkaConfig, clock: Clock, file_system: FileSystem) -> ClusterTree:
+    """The tree that the settings name."""
+    if config.zk.zookeeper_connect:
+        # Only with an ensemble: kazoo's cost.
+        from kbroker.server.metadata_tree.ensemble_tree import EnsembleTree
+
+        return EnsembleTree(config.zk)
+    return OwnTree(clock, file_system, config.log.data_directories()[0])

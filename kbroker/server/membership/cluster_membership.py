@@ -30,11 +30,11 @@ LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MembershipParts:
-    """The parts that the membership of a broker rests on.
+class ClusterMembership:
+    """The way of one broker into its cluster. Owned by the event loop.
 
-    `holds` says whether a partition has been taken over, or cannot be; `failure` why the broker
-    cannot go on, and `waiter` is notified of it.
+    `holds` says whether a partition has been taken over, or cannot be; `failure` says why the
+    broker cannot go on, and `waiter` is notified of that.
     """
 
     broker_id: int
@@ -46,53 +46,44 @@ class MembershipParts:
     holds: Callable[[TopicPartition], bool] = lambda _: True
     failure: Callable[[], Exception | None] = lambda: None
 
-
-class ClusterMembership:
-    """One broker's way in. Owned by the event loop."""
-
-    def __init__(self, parts: MembershipParts) -> None:
-        self._parts = parts
-
     async def join(self) -> None:
         """Register, compete for the controller's seat, and return when clients can be served.
 
         Raises BrokerIdInUseError, or what `failure` says.
         """
-        session_id = self._parts.zk.tree.session_id
-        await self._parts.register()
-        await self._parts.controller.startup()
-        if self._parts.zk.tree.session_id != session_id:  # before the controller followed it
-            await self._parts.register()
+        session_id = self.zk.tree.session_id
+        await self.register()
+        await self.controller.startup()
+        if self.zk.tree.session_id != session_id:  # before the controller followed it
+            await self.register()
         await self._until_known()
         await self._until_topics_are_known()
-        if not await self._parts.waiter.wait_until(self._leads_its_own, LEADERSHIP_WAIT_MS):
+        if not await self.waiter.wait_until(self._leads_its_own, LEADERSHIP_WAIT_MS):
             _log.warning(
                 "broker %d starts to serve before it leads all of its partitions",
-                self._parts.broker_id,
+                self.broker_id,
             )
 
     async def _until_known(self) -> None:
-        parts = self._parts
-        while not await parts.waiter.wait_until(self._is_settled, SAY_INTERVAL_MS):
-            who = parts.controller.controller_id
+        while not await self.waiter.wait_until(self._is_settled, SAY_INTERVAL_MS):
+            who = self.controller.controller_id
             _log.warning(
                 "%s: broker %d waits for the cluster's metadata",
                 f"the controller, broker {who}, is slow" if who >= 0 else "there is no controller",
-                parts.broker_id,
+                self.broker_id,
             )
-        failure = parts.failure()
+        failure = self.failure()
         if failure is not None:
             raise failure
 
     def _is_settled(self) -> bool:
-        parts = self._parts
-        return parts.failure() is not None or parts.metadata.broker(parts.broker_id) is not None
+        return self.failure() is not None or self.metadata.broker(self.broker_id) is not None
 
     async def _until_topics_are_known(self) -> None:
         missing = await self._untold_topics(thoroughly=False)
         wait_ms = LOOK_CLOSER_MS
         for _ in range(TOPICS_ROUNDS):
-            if await self._parts.waiter.wait_until(partial(self._knows, missing), wait_ms):
+            if await self.waiter.wait_until(partial(self._knows, missing), wait_ms):
                 return
             missing = await self._untold_topics(thoroughly=True)
             if missing and wait_ms == SAY_INTERVAL_MS:
@@ -107,25 +98,25 @@ class ClusterMembership:
 
     def _leads_its_own(self) -> bool:
         """Whether what nobody else can lead, and what it is said to lead, has been taken over."""
-        parts, own = self._parts, self._parts.broker_id
-        for topic in parts.metadata.topics():
-            for index, state in parts.metadata.partition_states(topic).items():
+        own = self.broker_id
+        for topic in self.metadata.topics():
+            for index, state in self.metadata.partition_states(topic).items():
                 if state.leader == own:
-                    if not parts.holds(TopicPartition(topic, index)):
+                    if not self.holds(TopicPartition(topic, index)):
                         return False
                 elif state.leader != LEADER_DURING_DELETE and _is_to_lead(own, state):
                     return False
         return True
 
     def _knows(self, topics: list[str]) -> bool:
-        return all(map(self._parts.metadata.contains_topic, topics))
+        return all(map(self.metadata.contains_topic, topics))
 
     async def _untold_topics(self, *, thoroughly: bool) -> list[str]:
         """Return the topics that somebody is to report to us, and nobody has."""
-        is_known = self._parts.metadata.contains_topic
+        is_known = self.metadata.contains_topic
         while True:
             try:
-                return await expected_topics(self._parts.zk, is_known, thoroughly=thoroughly)
+                return await expected_topics(self.zk, is_known, thoroughly=thoroughly)
             except TreeUnavailableError as error:
                 _log.warning("the topics of the cluster cannot be read now: %r", error)
                 await asyncio.sleep(1.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Callable
 
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import TreeError
@@ -24,21 +24,14 @@ WRITE_BACKOFF_S = 1.0
 UNMADE_RETRY_S = 5.0  # between two attempts to make, or delete, logs for which that failed
 
 
-class UnmadeLogs(Protocol):
-    """The questions to the broker's replicas."""
-
-    def retry_unmade(self) -> bool:
-        """Let logs be tried again; True if there are any."""
-        ...
-
-
 class LogDirEvents:
     """One per broker. Owned by the event loop."""
 
-    def __init__(self, zk: ZkUtils, broker_id: int, replicas: UnmadeLogs) -> None:
+    def __init__(self, zk: ZkUtils, broker_id: int, retry_unmade: Callable[[], bool]) -> None:
+        """`retry_unmade` lets logs be tried again; True if there are any."""
         self._notifications = ZkNotifications(zk)
         self._broker_id = broker_id
-        self._replicas = replicas
+        self._retry_unmade = retry_unmade
         self._is_due = False
         self._is_stopped = False
         self._writer: asyncio.Task[None] | None = None
@@ -69,7 +62,7 @@ class LogDirEvents:
 
     def _try_again(self) -> None:
         self._retry = None
-        if self._replicas.retry_unmade():
+        if self._retry_unmade():
             self.report()
             self.log_unmade()
 

@@ -27,10 +27,10 @@ class BrokerIdentity:
     broker_id: int
 
 
-async def check_cluster(
+async def check_cluster_id(
     zk: ZkUtils, meta: MetaProperties | None, directory: str, tree: str
 ) -> None:
-    """Refuse the data of another cluster before anything is written; `tree` names the tree.
+    """Refuse data of another cluster before anything is written; `tree` is the tree's name.
 
     Raises InconsistentClusterIdError.
     """
@@ -60,7 +60,7 @@ async def settle_identity(
 ) -> BrokerIdentity:
     """The ids in force; new ones for a new cluster or a broker without id. Raises ConfigError.
 
-    A broker of an ensemble is never given the id of a profile: the next one would have it too.
+    A broker of an ensemble never gets the id of a profile: the next one would have it too.
     """
     known = meta.cluster_id if meta is not None else None
     proposal = known or wanted_cluster_id or new_cluster_id()
@@ -76,7 +76,7 @@ async def settle_identity(
 
 
 def check_not_reserved(config: KafkaConfig) -> None:
-    """Ids above the reserved ones are generated: another broker may be given this one. Raises
+    """Refuse a set id in the range of generated ones, as another broker may get it. Raises
     ConfigError.
     """
     server = config.server
@@ -89,7 +89,7 @@ def check_not_reserved(config: KafkaConfig) -> None:
 
 
 def _is_profiles(config: KafkaConfig) -> bool:
-    """The profile's id is nobody's wish: a directory that knows its broker is asked first."""
+    """Whether the id comes from the profile, so that one in the data directory goes before it."""
     return config.origin("broker.id") == ORIGIN_PROFILE
 
 
@@ -104,7 +104,7 @@ async def _known_or_new_id(config: KafkaConfig, zk: ZkUtils, meta: MetaPropertie
 
 
 def config_of_broker(config: KafkaConfig, broker_id: int) -> KafkaConfig:
-    """The same settings with the id that is in force, for all who read it there."""
+    """The same settings with the id in force."""
     if config.server.broker_id == broker_id:
         return config
     ids = {"broker.id": str(broker_id), "node.id": str(broker_id)}

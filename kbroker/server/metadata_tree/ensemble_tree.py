@@ -7,19 +7,19 @@ import logging
 
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree
 from kbroker.server.start_error import StartError
 from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
 from kbroker.zk.tree import Tree, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
-SILENCE_S = 2.0  # then it is said what is waited for
+SILENCE_S = 2.0  # before the log says what is awaited
 
 
-class EnsembleTree:
-    """One broker's session on an ensemble."""
+class EnsembleTree(ClusterTree):
+    """The session of one broker on an ensemble."""
 
-    own_directory: str | None = None
     is_ensemble = True
 
     def __init__(self, config: ZkConfig) -> None:
@@ -30,7 +30,7 @@ class EnsembleTree:
         return f"ZooKeeper at {self._config.zookeeper_connect}"
 
     async def open(self) -> Tree:
-        """Connect. Raises ConfigError, and TreeUnavailableError when nobody answers in time."""
+        """Connect. Raises ConfigError, and TreeUnavailableError if nobody answers in time."""
         config = self._config
         assert config.zookeeper_connect is not None
         limit_ms = config.zookeeper_connection_timeout_ms
@@ -53,12 +53,10 @@ class EnsembleTree:
         return self._tree
 
     async def close(self) -> None:
-        """End the session with the ensemble."""
         if self._tree is not None:
             await self._tree.close()
 
     def refusal(self, error: TreeUnavailableError) -> Exception:
-        """The ensemble was there, and went away again."""
         if isinstance(error, EnsembleUnreachableError):
             return error
         return StartError(

@@ -1,5 +1,5 @@
-"""A topic whose logs are there already, as the operations that make its nodes, pure but for the id
-of a topic that has none.
+"""The operations that make the nodes of a topic whose logs are there already; pure except for the
+id of a topic that has none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kbroker.zk.zk_paths import TopicAssignment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicWithLogs:
-    """`leader_epochs` has one entry per partition: the epoch that it goes on with."""
+    """A topic to be made for its logs; each partition goes on with its entry in `leader_epochs`."""
 
     name: str
     topic_id: UUID | None  # None if no file has it: it gets a new one
@@ -25,7 +25,7 @@ class TopicWithLogs:
 
 
 def topic_ops(topic: TopicWithLogs, broker_id: int) -> Iterator[Op]:
-    """The broker has the only replica of each partition, and leads it."""
+    """Yield the operations; the broker holds the only replica of each partition and leads it."""
     replicas = ReplicaAssignment(replicas=(broker_id,))
     assignment = TopicAssignment(
         topic_id=topic.topic_id or uuid4(),

@@ -1,9 +1,9 @@
-"""Where the metadata of a data directory is, and the guard against starting it elsewhere.
+"""The place of a data directory's metadata, and the guard against starting it elsewhere.
 
-A broker without an ensemble keeps its tree in its directory. One with an ensemble leaves a file
-there that names it, and so does a tree that was exported; the tree in the directory is of the past
-then. Started against that, a broker would serve topics that have changed or gone since, and delete
-the logs of those that came.
+A broker without an ensemble keeps its tree in its directory. A broker with one leaves a file there
+that names the ensemble, and so does an export; a tree in the directory is out of date then. A
+broker started with that would serve topics that have changed or gone since, and delete the logs of
+newer ones.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from kbroker.zk.tree import Tree
 _log = logging.getLogger(__name__)
 
 LOCATION_FILE = "kbroker-tree.location"
-BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
+BROKER_DIRECTORY = "broker-"  # of one of several brokers that share a directory
 _SEVERAL = 2  # --brokers 1 is a broker alone, even if one directory of several was made or kept
 
 
 @dataclass(frozen=True, slots=True)
 class TreeLocation:
-    """The ensemble, with its chroot, that has the metadata of a directory."""
+    """The ensemble, with its chroot, that holds the metadata of a directory."""
 
     zookeeper: str
     cluster_id: str
 
 
 def unusable(directory: str, error: StorageError | CheckpointError) -> StartError:
-    """Why no start and no move of a tree uses a directory."""
+    """The error for a directory that no start and no move of a tree can use."""
     refusal = directory_refusal(directory, error)
     return StartError(str(refusal), refusal.trouble)
 
 
 def read_location(file_system: FileSystem, directory: str) -> TreeLocation | None:
-    """The ensemble that has the directory's metadata, if one has. Raises StartError."""
+    """The ensemble that holds the directory's metadata, if one does. Raises StartError."""
     path = f"{directory}/{LOCATION_FILE}"
     try:
         if not file_system.exists(path):
@@ -67,7 +67,7 @@ def read_location(file_system: FileSystem, directory: str) -> TreeLocation | Non
 
 
 def write_location(file_system: FileSystem, directory: str, location: TreeLocation) -> None:
-    """Remember the ensemble; on the device when this returns. Raises StorageError."""
+    """Name the ensemble in the directory; it is on the device then. Raises StorageError."""
     text = json.dumps(
         {"version": 1, "zookeeper": location.zookeeper, "cluster_id": location.cluster_id}
     )
@@ -75,7 +75,7 @@ def write_location(file_system: FileSystem, directory: str, location: TreeLocati
 
 
 def remove_location(file_system: FileSystem, directory: str) -> None:
-    """The directory's own tree has the metadata again. Raises StorageError."""
+    """Forget the ensemble: the directory's own tree holds the metadata. Raises StorageError."""
     if file_system.exists(f"{directory}/{LOCATION_FILE}"):
         file_system.unlink(f"{directory}/{LOCATION_FILE}")
         file_system.sync_directory(directory)
@@ -87,8 +87,8 @@ def has_tree(file_system: FileSystem, directory: str) -> bool:
 
 
 def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
-    """The directories of single brokers in one that several share; a partition of a topic named
-    broker is none. Raises StartError.
+    """The directories of single brokers in one that several share, but not a partition of a topic
+    named "broker". Raises StartError.
     """
     try:
         if not file_system.is_directory(directory):
@@ -104,8 +104,8 @@ def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
 
 
 def check_whole(file_system: FileSystem, directories: Sequence[str]) -> None:
-    """Refuse directories of which a restore has written a part, before any start: nobody may take a
-    part for the whole. Raises StartError.
+    """Refuse directories that a restore has left unfinished: nobody may take a part for the whole.
+    Raises StartError.
     """
     for directory in directories:
         try:
@@ -127,7 +127,7 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
 
 
 def check_not_of_ensemble(file_system: FileSystem, directory: str) -> None:
-    """Refuse a directory that leaves word of an ensemble. Raises StartError."""
+    """Refuse a directory that names an ensemble. Raises StartError."""
     location = read_location(file_system, directory)
     if location is not None:
         raise StartError(
@@ -152,7 +152,7 @@ def check_not_of_several(file_system: FileSystem, directory: str) -> None:
 
 def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> None:
     """Refuse directories that several brokers share, before a start of one alone: it would take
-    their topics for its own and find none of their records, or join their ensemble as one more.
+    their topics for its own and find no records, or join their ensemble as another broker.
 
     Raises StartError.
     """
@@ -177,7 +177,7 @@ def check_ensemble_tree(file_system: FileSystem, directories: Sequence[str], con
             if home is None or not has_tree(file_system, home):
                 continue
             if read_location(file_system, home) is not None:
-                continue  # exported: what is left here is of the past
+                continue  # exported: what is left here is out of date
             topics = _topics_in(file_system, home)
             if topics:
                 raise StartError(
@@ -189,7 +189,7 @@ def check_ensemble_tree(file_system: FileSystem, directories: Sequence[str], con
 
 
 async def check_copied(tree: Tree, name: str) -> None:
-    """Refuse a tree that is not whole; `name` is what sentences call it. Raises StartError."""
+    """Refuse a tree that is not whole; `name` is its name in sentences. Raises StartError."""
     if await is_unfinished(tree):
         raise StartError(
             f"the copy into {name} was interrupted: repeat the `kbroker cluster export` or "
@@ -201,19 +201,19 @@ async def check_copied(tree: Tree, name: str) -> None:
 def remember_ensemble(
     file_system: FileSystem, directories: Sequence[str], location: TreeLocation
 ) -> None:
-    """Leave word in the directories of a broker that has started at an ensemble."""
+    """Name the ensemble in the directories of a broker that has started at it."""
     for directory in directories:
         try:
             is_there = file_system.is_directory(directory)
             if is_there and read_location(file_system, directory) != location:
                 write_location(file_system, directory, location)
         except (StorageError, StartError) as error:
-            # The broker works all the same; a directory that fails is found out by its logs.
+            # The broker works all the same; its logs will find out a directory that fails.
             _log.warning("%s does not say where its metadata is: %s", directory, error)
 
 
 def _shared_directory(file_system: FileSystem, directory: str) -> str | None:
-    """The directory around that of one broker of several, if this is one."""
+    """The directory that several brokers share, if this is the directory of one of them."""
     parent, _, name = directory.rpartition("/")
     is_shared = name.startswith(BROKER_DIRECTORY) and has_tree(file_system, parent or ".")
     return (parent or ".") if is_shared else None

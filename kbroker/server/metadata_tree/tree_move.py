@@ -1,10 +1,9 @@
 """Moves the tree of a stopped broker, or of several that share a directory, into an ensemble and
 back (`kbroker cluster export`, `kbroker cluster import`).
 
-Law: at every moment at most one of the two trees can be started, or two sets of brokers would
-change the same cluster. An export says in the directory where the tree is before it takes the mark
-from the copy; an import takes that word away after it. The tree a copy is read from is never
-written.
+Law: at any moment at most one of the two trees can be started, or two sets of brokers would change
+the same cluster. An export names the ensemble in the directory before it removes the mark from the
+copy; an import removes that name afterwards. The tree that is copied is never written.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from kbroker.zk.tree_copy import CopyPlan, Progress, TreeImage, carry_out, plan_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveOptions:
-    """How a tree is moved."""
+    """The ways to move a tree."""
 
     replace: bool = False  # give up another state of the same cluster
     dry_run: bool = False
@@ -48,12 +47,12 @@ class MoveOptions:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The things that were, or with `dry_run` would be, moved."""
+    """The tree that was moved, or would be with `dry_run`."""
 
     image: TreeImage
     plan: CopyPlan
-    partitions_elsewhere: int  # those without a replica in the directory
-    brokers_below: int  # those that share the directory; 0 if it belongs to one
+    partitions_elsewhere: int  # without a replica in the directory
+    brokers_below: int  # that share the directory; 0 if it belongs to one
 
 
 class TreeHome:
@@ -62,7 +61,7 @@ class TreeHome:
     def __init__(
         self, file_system: FileSystem, directory: str, brokers: dict[str, MetaProperties]
     ) -> None:
-        """`brokers`: by directory, those with data here."""
+        """`brokers` are those with data here, by directory."""
         self.directory = directory
         self._file_system = file_system
         self._brokers = brokers
@@ -115,7 +114,7 @@ class TreeHome:
         return self._move(source, plan)
 
     def _refuse_past_tree(self, target: TreeImage) -> None:
-        """A tree that was exported already is of the past; but an export may be repeated."""
+        """Refuse a tree that was exported already, unless that export broke off."""
         location = read_location(self._file_system, self.directory)
         if location is not None and target.broken_off is None:
             raise StartError(

@@ -19,7 +19,7 @@ async def write_tree(
     broker_id: int,
     topics: Iterable[TopicWithLogs],
 ) -> None:
-    """Write its files into a directory that has none; they are on the device when this returns.
+    """Write a tree into a directory that has none; it is on the device when this returns.
 
     Raises TreeUnavailableError.
     """

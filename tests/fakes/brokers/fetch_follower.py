@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams
 from tests.fakes.clusters.replication_cluster import ReplicationCluster, topic_id_of
 
@@ -50,8 +51,12 @@ class FetchFollower:
     def fetch(self, wait_ms: int = 0) -> FetchFollower:
         """Ask; `finish` where the answer is to be waited for."""
         replicas = self.cluster.replicas
-        context = replicas.fetch_sessions.context(
-            self.request(), VERSION, {topic_id_of(self.topic): self.topic}.get, is_follower=True
+        context = FetchContext.of(
+            replicas.fetch_sessions,
+            self.request(),
+            VERSION,
+            {topic_id_of(self.topic): self.topic}.get,
+            is_follower=True,
         )
         params = FetchParams(
             isolation=FetchIsolation.LOG_END,

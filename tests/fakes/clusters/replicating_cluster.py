@@ -18,7 +18,7 @@ from kbroker.replication.controller_requests.request_shapes import ControlReques
 from kbroker.replication.partitions.partition import Partition
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.membership.isr_questions import IsrQuestions
+from kbroker.server.membership.controller_questions import ControllerQuestions
 from kbroker.server.membership.zk_isr_manager import ZkIsrManager
 from tests.fakes.clusters.forwarding_cluster import ForwardingBroker, ForwardingCluster
 from tests.fakes.clusters.replication_cluster import batch
@@ -36,16 +36,16 @@ class ReplicatingBroker(ForwardingBroker):
         clock = LoopClock(loop)
         logs: Any = MemoryLogManager()
         self.replicas = ReplicaManager(logs, self.metadata, clock, clock, ReplicationConfig())
-        questions = IsrQuestions(
+        questions = ControllerQuestions(
             broker_id,
             lambda: self.broker_epoch,
             self.controller,
             self.channel,
-            self.zk.partition_states,
+            self.zk,
         )
         writes = isinstance(cluster, ReplicatingCluster) and cluster.leaders_write_isrs
         self.manager = AlterPartitionManager(
-            ZkIsrManager(self.zk).ask if writes else questions.ask,
+            ZkIsrManager(self.zk).ask if writes else questions.alter_isrs,
             self.replicas.isr_settled,
             lambda other: self.metadata.broker(other) is not None,
         )

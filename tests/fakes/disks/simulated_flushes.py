@@ -10,7 +10,7 @@ from tests.fakes.running.virtual_loop import VirtualLoop
 
 
 class SimulatedFlushes:
-    """Fulfils FlushThreads. What a sync catches is what was written when it began, or any time
+    """Fulfils WorkerThreads. What a sync catches is what was written when it began, or any time
     until it ended: the device decides.
     """
 

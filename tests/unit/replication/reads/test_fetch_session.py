@@ -7,6 +7,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_session import EPOCH_MAX, next_epoch
 from kbroker.replication.reads.fetch_session_cache import EVICTION_MS, FetchSessions
 from tests.fakes.clusters.replication_cluster import topic_id_of
@@ -62,7 +63,7 @@ def answers(context, *, high_watermark=0, records=b"", error_code=0, log_start_o
 
 
 def ask(sessions, fetch_request, version=12, *, is_follower=False, names=NAMES, **values):
-    context = sessions.context(fetch_request, version, names.get, is_follower=is_follower)
+    context = FetchContext.of(sessions, fetch_request, version, names.get, is_follower=is_follower)
     return context.response(answers(context, **values))
 
 
@@ -114,7 +115,7 @@ def test_the_answer_after_an_error_is_news(sessions):
 def test_the_answer_after_a_diverging_one_is_news(sessions):
     first = request(0)
     first.topics[0].partitions[0].last_fetched_epoch = 3
-    context = sessions.context(first, 12, NAMES.get, is_follower=True)
+    context = FetchContext.of(sessions, first, 12, NAMES.get, is_follower=True)
     diverging = FetchResponse.EpochEndOffset(epoch=2, end_offset=1)
     (data,) = answers(context, high_watermark=1)
     data.diverging_epoch = diverging
@@ -130,7 +131,7 @@ def test_partitions_are_added_changed_and_forgotten(sessions):
     session_id = ask(sessions, request(0, 1)).session_id
 
     change = request(1, 2, session_id=session_id, epoch=1, forget=[0], offset=9)
-    context = sessions.context(change, 12, NAMES.get, is_follower=False)
+    context = FetchContext.of(sessions, change, 12, NAMES.get, is_follower=False)
 
     assert [(a.topic_partition.partition, a.fetch_offset) for a in context.asked_for] == [
         (1, 9),
@@ -140,15 +141,15 @@ def test_partitions_are_added_changed_and_forgotten(sessions):
 
 def test_a_busy_partition_goes_to_the_end_of_the_line(sessions):
     session_id = ask(sessions, request(0, 1, 2)).session_id
-    context = sessions.context(
-        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    context = FetchContext.of(
+        sessions, request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
     )
     data = answers(context)
     data[0].records = b"x"
     context.response(data)
 
-    after = sessions.context(
-        request(session_id=session_id, epoch=2), 12, NAMES.get, is_follower=False
+    after = FetchContext.of(
+        sessions, request(session_id=session_id, epoch=2), 12, NAMES.get, is_follower=False
     )
 
     assert [a.topic_partition.partition for a in after.asked_for] == [1, 2, 0]
@@ -182,8 +183,8 @@ def test_a_session_by_name_does_not_go_on_by_id(sessions):
 
 def test_an_answer_overtaken_by_the_next_request_is_refused(sessions):
     session_id = ask(sessions, request(0)).session_id
-    slow = sessions.context(
-        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    slow = FetchContext.of(
+        sessions, request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
     )
     ask(sessions, request(session_id=session_id, epoch=2))
 
@@ -228,8 +229,8 @@ def test_a_session_may_begin_without_partitions(sessions):
 
 def test_an_overtaken_request_learns_the_sessions_id(sessions):
     session_id = ask(sessions, request(0)).session_id
-    slow = sessions.context(
-        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    slow = FetchContext.of(
+        sessions, request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
     )
     ask(sessions, request(session_id=session_id, epoch=2))
 
@@ -237,11 +238,15 @@ def test_an_overtaken_request_learns_the_sessions_id(sessions):
 
 
 def test_topics_by_id_are_named_once_they_are_known(sessions):
-    context = sessions.context(request(0, topic="u"), 13, {}.get, is_follower=False)
+    context = FetchContext.of(sessions, request(0, topic="u"), 13, {}.get, is_follower=False)
     session_id = context.response(answers(context, error_code=100)).session_id
 
-    later = sessions.context(
-        request(session_id=session_id, epoch=1, topic="u"), 13, NAMES.get, is_follower=False
+    later = FetchContext.of(
+        sessions,
+        request(session_id=session_id, epoch=1, topic="u"),
+        13,
+        NAMES.get,
+        is_follower=False,
     )
 
     assert context.asked_for[0] is later.asked_for[0]
@@ -369,8 +374,8 @@ def test_what_a_session_forgets_is_room_again(small_cache):
 def test_sessions_of_clients_that_have_gone_give_way(small_cache):
     gone, here = connection(), connection()
     for conn in (here, gone):
-        context = small_cache.context(
-            request(*range(5)), 12, NAMES.get, is_follower=False, connection=conn
+        context = FetchContext.of(
+            small_cache, request(*range(5)), 12, NAMES.get, is_follower=False, connection=conn
         )
         context.response(answers(context))
     early = ask(small_cache, request(*range(5))).session_id
@@ -398,7 +403,8 @@ def test_names_that_no_topic_can_have_take_more_room(small_cache):
 def test_a_partition_of_a_session_takes_few_bytes(time, version):
     sessions = FetchSessions(10, time)
     count = 2_000
-    context = sessions.context(
+    context = FetchContext.of(
+        sessions,
         request(*range(1_000, 1_000 + count), offset=1_000_000),
         version,
         NAMES.get,
@@ -410,7 +416,8 @@ def test_a_partition_of_a_session_takes_few_bytes(time, version):
 
     tracemalloc.start()
     try:
-        other = sessions.context(
+        other = FetchContext.of(
+            sessions,
             request(*range(1_000, 1_000 + count), offset=1_000_000),
             version,
             NAMES.get,
@@ -429,8 +436,8 @@ def test_a_partition_of_a_session_takes_few_bytes(time, version):
 
 def test_the_next_request_ends_the_wait_of_the_one_before(sessions):
     session_id = ask(sessions, request(0)).session_id
-    slow = sessions.context(
-        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    slow = FetchContext.of(
+        sessions, request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
     )
     ended = []
     assert slow.session is not None

@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.quiet_partitions import LOOK_AT_ALL_AFTER_MS
 from tests.fakes.brokers.fetch_follower import BROKER_ID, FetchFollower
 from tests.fakes.logs.memory_log import MemoryLog
@@ -304,8 +305,12 @@ def test_busy_partitions_do_not_starve_others(cluster, partitions, follower):
 
 
 def test_consumers_sessions_read_everything(cluster, partitions, reads):
-    context = cluster.replicas.fetch_sessions.context(
-        FetchFollower(cluster, SIZE).request(), 15, lambda _id: "t", is_follower=False
+    context = FetchContext.of(
+        cluster.replicas.fetch_sessions,
+        FetchFollower(cluster, SIZE).request(),
+        15,
+        lambda _id: "t",
+        is_follower=False,
     )
 
     assert context.quiet is None

@@ -8,6 +8,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.segments.fetch_data_info import FetchIsolation
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.replication.reads.fetch_context import FetchContext
 from kbroker.replication.reads.fetch_params import FetchParams, FetchPartition
 from tests.fakes.clusters.replication_cluster import (
     batch,
@@ -430,7 +431,7 @@ def test_a_negative_epoch_is_none(cluster, epoch):
             )
         ],
     )
-    context = session.context(request, 12, {}.get, is_follower=False)
+    context = FetchContext.of(session, request, 12, {}.get, is_follower=False)
 
     (data,) = cluster.replicas.fetches.fetch(params(), context.asked_for)
 

@@ -16,8 +16,7 @@ from kbroker.replication.replication_quota import (
     MOVING_RATE,
     ReplicationQuotas,
 )
-from kbroker.server.broker.broker_settings import BrokerSettings
-from kbroker.server.broker.settings_updates import SettingsUpdates
+from kbroker.server.broker.broker_settings import BrokerSettings, SettingsUpdates
 
 UNCLEAN = "unclean.leader.election.enable"
 

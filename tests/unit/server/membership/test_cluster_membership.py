@@ -15,7 +15,7 @@ from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.membership import cluster_membership
-from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -45,16 +45,14 @@ class Start:
         for topic in topics:
             await self.session.create(zk_paths.topic_path(topic), assignment())
         membership = ClusterMembership(
-            MembershipParts(
-                broker_id=OWN,
-                zk=self.zk,
-                controller=SimpleNamespace(startup=self._startup, controller_id=self.controller_id),  # type: ignore[arg-type]
-                metadata=self.metadata,
-                waiter=self.waiter,
-                register=self._register,
-                holds=self.held.__contains__,
-                failure=lambda: self.failure,
-            )
+            broker_id=OWN,
+            zk=self.zk,
+            controller=SimpleNamespace(startup=self._startup, controller_id=self.controller_id),  # type: ignore[arg-type]
+            metadata=self.metadata,
+            waiter=self.waiter,
+            register=self._register,
+            holds=self.held.__contains__,
+            failure=lambda: self.failure,
         )
         task = asyncio.create_task(membership.join())
         await rest()

@@ -17,7 +17,7 @@ from tests.fakes.trees.memory_tree_files import FixedClock
 
 
 class Unmade:
-    """Fulfils UnmadeLogs: `attempts` times there are logs to be made."""
+    """Logs of replicas: `attempts` times there are logs to be made."""
 
     def __init__(self, attempts: int = 0) -> None:
         self.attempts = attempts
@@ -35,7 +35,7 @@ def session() -> TreeSession:
 @asynccontextmanager
 async def events_of(session: TreeSession, unmade: Unmade) -> AsyncIterator[LogDirEvents]:
     """Of broker 7, which stops at the end."""
-    events = LogDirEvents(ZkUtils(session, FixedClock()), 7, unmade)
+    events = LogDirEvents(ZkUtils(session, FixedClock()), 7, unmade.retry_unmade)
     yield events
     await events.stop()
 

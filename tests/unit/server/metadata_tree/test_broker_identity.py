@@ -9,7 +9,7 @@ from kbroker.errors import ConfigError
 from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.server.metadata_tree.broker_identity import (
     BrokerIdentity,
-    check_cluster,
+    check_cluster_id,
     config_of_broker,
     settle_identity,
 )
@@ -82,7 +82,7 @@ async def check(meta: MetaProperties | None, cluster_id: str | None) -> None:
     zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
     if cluster_id is not None:
         await zk.get_or_create_cluster_id(cluster_id)
-    await check_cluster(zk, meta, "/data", "ZooKeeper at zk:2181")
+    await check_cluster_id(zk, meta, "/data", "ZooKeeper at zk:2181")
 
 
 async def test_the_directory_of_another_cluster_is_refused() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree, close_store, tree_of
+from kbroker.server.broker.tree_opening import tree_of
+from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree, close_store
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
 from tests.fakes.trees.memory_tree_files import FixedClock

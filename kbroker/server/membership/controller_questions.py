@@ -1,40 +1,42 @@
-"""Asks the controller for ISRs, wherever it is (AlterPartition, KIP-497).
+"""Asks the controller, whichever broker that is: for ISRs (AlterPartition, KIP-497), and to move
+leaderships away from a broker that stops.
 
-Law: whoever has missed what became of an earlier question learns it from the tree. A controller may
-write an ISR and end before it answers; the next one refuses all that builds on the version before
-it, and gives no order, for nothing has changed since.
+Law: a broker that missed the outcome of an earlier question about an ISR learns it from the tree. A
+controller may write an ISR and end before it answers; the next one refuses everything built on the
+version before it, and gives no order, because nothing has changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from uuid import UUID
 
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.state_machines.isr_change import AlterPartition, AlterPartitionResult
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, LeaderAndIsr, TopicPartition
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from kbroker.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
 from kbroker.replication.controller_requests.alter_partition_manager import IsrAnswer, Proposal
-from kbroker.zk.zk_paths import PartitionStateZnode
+from kbroker.zk.tree import SessionState, TreeUnavailableError
+from kbroker.zk.zk_utils import ZkUtils
 
-ANSWER_TIMEOUT_MS = 5_000.0
+ISR_TIMEOUT_MS = 5_000.0
+HANDOVER_TIMEOUT_MS = 2_000.0
 _LAST_VERSION_WITH_NAMES = 1
 _OUTDATED = ErrorCode.INVALID_UPDATE_VERSION
 
-ReadStates = Callable[
-    [Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, PartitionStateZnode]]
-]
-"""Reads what the tree has of partitions. Raises TreeUnavailableError."""
 
-
-class IsrQuestions:
-    """One broker's questions. Owned by the event loop."""
+class ControllerQuestions:
+    """The questions of one broker. Owned by the event loop."""
 
     def __init__(
         self,
@@ -42,32 +44,59 @@ class IsrQuestions:
         broker_epoch: Callable[[], int],
         controller: KafkaController,
         way: NodeToControllerChannel,
-        read_states: ReadStates,
+        zk: ZkUtils,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._controller = controller
         self._way = way
-        self._read_states = read_states
+        self._zk = zk
 
-    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
+    async def move_leaderships(self) -> Sequence[TopicPartition]:
+        """Return the partitions that this broker still leads although others have replicas of them.
+
+        Raises KafkaError, OSError or TreeUnavailableError if there was no answer.
+        """
+        if self._zk.tree.state is not SessionState.CONNECTED:
+            raise TreeUnavailableError("/controller")  # no broker can act as controller now
+        if not self._controller.is_active:
+            answer = await self._way.ask(self._ask_to_move, HANDOVER_TIMEOUT_MS)
+            if answer is not None:
+                return list(answer)
+        return await self._controller.controlled_shutdown(self._broker_id, self._broker_epoch())
+
+    async def alter_isrs(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         """Return the controller's verdicts, and what is in force if it knows a newer version.
 
-        Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
+        Raises KafkaError, OSError or TreeUnavailableError if there was no answer.
         """
-        outcome = await self._asked_controller(proposals)
+        outcome = await self._alter_isrs(proposals)
         outdated = [
             tp for tp, said in outcome.partitions.items() if said is _OUTDATED and tp in proposals
         ]
         if not outdated:
             return outcome
-        found = await self._read_states(outdated)
+        found = await self._zk.partition_states(outdated)
         in_force = {tp: state.leader_and_isr for tp, state in found.items()}
         return IsrAnswer(outcome.error, {**outcome.partitions, **in_force})
 
-    async def _asked_controller(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
+    async def _ask_to_move(self, client: PeerClient, timeout_ms: float) -> Sequence[TopicPartition]:
+        request = ControlledShutdownRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch()
+        )
+        answer: ControlledShutdownResponse = await client.send(request, timeout_ms=timeout_ms)
+        if answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:  # it is not the controller
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        return [
+            TopicPartition(left.topic_name, left.partition_index)
+            for left in answer.remaining_partitions
+        ]
+
+    async def _alter_isrs(self, proposals: Mapping[TopicPartition, Proposal]) -> IsrAnswer:
         if not self._controller.is_active:
-            answer = await self._way.ask(partial(self._question, proposals), ANSWER_TIMEOUT_MS)
+            answer = await self._way.ask(partial(self._ask_for_isrs, proposals), ISR_TIMEOUT_MS)
             if answer is not None:
                 return IsrAnswer(answer.error, answer.partitions)
         changes = {tp: proposal.wanted for tp, proposal in proposals.items()}
@@ -76,7 +105,7 @@ class IsrQuestions:
         result: AlterPartitionResult = await self._controller.ask(event)
         return IsrAnswer(result.error, result.partitions)
 
-    async def _question(
+    async def _ask_for_isrs(
         self, proposals: Mapping[TopicPartition, Proposal], client: PeerClient, timeout_ms: float
     ) -> IsrAnswer:
         topics: dict[str, AlterPartitionRequest.TopicData] = {}

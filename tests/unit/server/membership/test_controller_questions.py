@@ -15,9 +15,10 @@ from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
 )
 from kbroker.protocol.schema import Message
-from kbroker.server.membership.leadership_handover import LeadershipHandover
+from kbroker.server.membership.controller_questions import ControllerQuestions
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.trees.memory_tree_files import FixedClock
 
 LEFT = TopicPartition("t", 3)
@@ -74,41 +75,41 @@ def session() -> TreeSession:
     return EmbeddedTree(FixedClock()).session()
 
 
-HandoverTo = Callable[[Client | None], LeadershipHandover]
+QuestionsTo = Callable[[Client | None], ControllerQuestions]
 
 
 @pytest.fixture
-def handover_to(controller: Controller, session: TreeSession) -> HandoverTo:
+def questions_to(controller: Controller, session: TreeSession) -> QuestionsTo:
     """Makes that of broker 1, with the client of another controller."""
-    return lambda client: LeadershipHandover(
-        1, lambda: 70, controller, Way(client), session  # type: ignore[arg-type]
+    return lambda client: ControllerQuestions(
+        1, lambda: 70, controller, Way(client), ZkUtils(session, FixedClock())  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 async def test_the_own_controller_is_called(
-    handover_to: HandoverTo, controller: Controller
+    questions_to: QuestionsTo, controller: Controller
 ) -> None:
     controller.is_active = True
 
-    assert await handover_to(Client(ControlledShutdownResponse())).ask() == [LEFT]
+    assert await questions_to(Client(ControlledShutdownResponse())).move_leaderships() == [LEFT]
     assert controller.asked == [(1, 70)]
 
 
 async def test_another_controller_is_sent_the_broker_epoch(
-    handover_to: HandoverTo, controller: Controller
+    questions_to: QuestionsTo, controller: Controller
 ) -> None:
     partition = ControlledShutdownResponse.RemainingPartition(topic_name="t", partition_index=3)
     client = Client(ControlledShutdownResponse(remaining_partitions=[partition]))
 
-    assert await handover_to(client).ask() == [LEFT]
+    assert await questions_to(client).move_leaderships() == [LEFT]
     assert controller.asked == []
     assert client.requests == [ControlledShutdownRequest(broker_id=1, broker_epoch=70)]
 
 
 async def test_a_broker_that_becomes_controller_meanwhile_asks_itself(
-    handover_to: HandoverTo, controller: Controller
+    questions_to: QuestionsTo, controller: Controller
 ) -> None:
-    assert await handover_to(None).ask() == [LEFT]
+    assert await questions_to(None).move_leaderships() == [LEFT]
     assert controller.asked == [(1, 70)]
 
 
@@ -121,19 +122,21 @@ async def test_a_broker_that_becomes_controller_meanwhile_asks_itself(
     ],
 )
 async def test_a_refusal_is_no_answer(
-    answered: ErrorCode, raised: ErrorCode, handover_to: HandoverTo
+    answered: ErrorCode, raised: ErrorCode, questions_to: QuestionsTo
 ) -> None:
     with pytest.raises(KafkaError) as error:
-        await handover_to(Client(ControlledShutdownResponse(error_code=answered))).ask()
+        await questions_to(
+            Client(ControlledShutdownResponse(error_code=answered))
+        ).move_leaderships()
     assert error.value.code is raised
 
 
 async def test_nobody_is_asked_while_the_tree_cannot_be_reached(
-    handover_to: HandoverTo, controller: Controller, session: TreeSession
+    questions_to: QuestionsTo, controller: Controller, session: TreeSession
 ) -> None:
     controller.is_active = True
     session.suspend()
 
     with pytest.raises(TreeUnavailableError):
-        await handover_to(None).ask()
+        await questions_to(None).move_leaderships()
     assert controller.asked == []
