@@ -34,6 +34,7 @@ SECURITY_PROTOCOL_IDS = {name: number for number, name in enumerate(SECURITY_PRO
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # of KRaft: the log of its controllers
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.batch_check import Problem, Unpacked, record_problems
+from kbroker.inspection.data_directory import PartitionView
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, SERVED_UNREAD, CheckOptions
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
 from kbroker.log.disk.file_system import FileSystem

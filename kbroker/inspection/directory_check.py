@@ -5,51 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from errno import ENOENT
 from itertools import chain, repeat
-from typing import NamedTuple
 from uuid import UUID
 
+from kbroker.inspection.checkpoint_check import emptied_checkpoints, unreadable_files
+from kbroker.inspection.data_directory import (
+    TEMPORARY_SUFFIX,
+    DataDirectory,
+    PartitionDirectory,
+    is_broker_file,
+    partition_directory,
+    read_data_directory,
+)
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.inspection.log_directory_view import (
-    CHECKPOINT_FILES,
-    LogDirectoryView,
-    PartitionView,
-    emptied_checkpoints,
-    view_log_directory,
-)
 from kbroker.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
 from kbroker.inspection.partition_check import CheckedLog, PartitionCheck
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import (
-    CLEAN_SHUTDOWN_FILE,
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
-    LOCK_FILE,
-    META_PROPERTIES_FILE,
     PARTITION_METADATA_FILE,
     REPLACED_DIRECTORY_SUFFIX,
-    parse_directory_name,
 )
 
-_KNOWN_FILES = frozenset(
-    {
-        LOCK_FILE,
-        META_PROPERTIES_FILE,
-        CLEAN_SHUTDOWN_FILE,
-        "bootstrap.checkpoint",  # a KRaft cluster's first records
-        *CHECKPOINT_FILES,
-    }
-)
 TopicIds = dict[str, dict[UUID, str]]  # topic -> id -> the first partition's directory that has it
 _PASSING_DIRECTORIES = (
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
     REPLACED_DIRECTORY_SUFFIX,
 )
-_TEMPORARY = ".tmp"
+_KRAFT_BEGINNING = "bootstrap.checkpoint"  # the first records of a KRaft cluster
 _LEFT_ALONE = "it is left alone"
-_OWN_PREFIX = "kbroker-"  # the tree of a broker without ZooKeeper
 
 
 def check_data_directory(
@@ -59,47 +46,42 @@ def check_data_directory(
     findings: Findings,
     begin: Callable[[str], None] = lambda _: None,
 ) -> CheckTotals:
-    """Check everything below `path`; `begin` is told each partition. Raises StorageError."""
-    view = view_log_directory(file_system, path)
-    check_names(view, findings, is_at_work=options.is_at_work)
-    totals = CheckTotals(files=len(view.offsets) + (view.meta is not None))
+    """Check everything below `path`; calls `begin` with the name of each partition. Raises
+    StorageError.
+    """
+    home = read_data_directory(file_system, path)
+    check_names(home, findings, is_at_work=options.is_at_work)
+    totals = CheckTotals(files=len(home.offsets) + (home.meta is not None))
     topic_ids: TopicIds = {}
-    for name in view.partitions:
-        topic_partition = parse_directory_name(name)
-        assert topic_partition is not None, name
-        begin(name)
-        partition = CheckedPartition(path, name, view.of(topic_partition))
+    for partition in home.directories():
+        begin(partition.name)
         checked = check_partition(file_system, partition, options, findings)
         totals.add(checked.totals)
         if checked.topic_id is not None:
-            topic_ids.setdefault(topic_partition.topic, {}).setdefault(checked.topic_id, name)
+            ids = topic_ids.setdefault(partition.topic_partition.topic, {})
+            ids.setdefault(checked.topic_id, partition.name)
     check_topic_ids(path, topic_ids, findings)
     return totals
 
 
-class CheckedPartition(NamedTuple):
-    """A partition of a data directory, and what that said of it at first."""
-
-    data_directory: str
-    name: str
-    view: PartitionView
-
-
 def check_partition(
-    file_system: FileSystem, partition: CheckedPartition, options: CheckOptions, findings: Findings
+    file_system: FileSystem,
+    partition: PartitionDirectory,
+    options: CheckOptions,
+    findings: Findings,
 ) -> CheckedLog:
-    """Check one partition, again where a running broker may have changed it under the check. A disk
+    """Check one partition, again if a running broker may have changed it under the check. A disk
     that refuses to read is a finding; a partition that was deleted meanwhile is but noted.
     """
-    path = f"{partition.data_directory}/{partition.name}"
-    views = chain([partition.view], repeat(None))
+    path = partition.path
+    seen = chain([partition], repeat(None))
 
     def attempt(found: Findings) -> CheckedLog:
-        view = next(views) or _view_of(file_system, path)
+        now = next(seen) or partition_directory(file_system, path)
         if options.watcher is not None:
             options.watcher.begin()
         try:
-            return PartitionCheck(file_system, path, view, options, found).run()
+            return PartitionCheck(file_system, now, options, found).run()
         except StorageError as error:
             if error.errno == ENOENT and not file_system.exists(path):
                 _gone(found, path, options)
@@ -119,27 +101,9 @@ def _gone(findings: Findings, path: str, options: CheckOptions) -> None:
         findings.add(Finding(Severity.INFO, FindingCode.GONE, path, what, advice))
 
 
-def check_partition_directory(
-    file_system: FileSystem, path: str, options: CheckOptions, findings: Findings
-) -> CheckTotals:
-    """Check one partition, with what the data directory around it says. Raises StorageError."""
-    parent, _, name = path.rpartition("/")
-    partition = CheckedPartition(parent or ".", name, _view_of(file_system, path))
-    return check_partition(file_system, partition, options, findings).totals
-
-
-def _view_of(file_system: FileSystem, path: str) -> PartitionView:
-    parent, _, name = path.rpartition("/")
-    topic_partition = parse_directory_name(name)
-    if topic_partition is None:
-        return PartitionView()
-    around = view_log_directory(file_system, parent or ("/" if path[:1] == "/" else "."))
-    return around.of(topic_partition)
-
-
-def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> None:
-    """Report what is wrong with data directories only because one broker has them all; their
-    meta.properties says which these are.
+def check_together(views: Sequence[DataDirectory], findings: Findings) -> None:
+    """Report partitions that one broker, as meta.properties names it, has in two of its data
+    directories.
     """
     homes: dict[tuple[object, ...], str] = {}
     for view in views:
@@ -155,29 +119,25 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
                 )
 
 
-def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool = False) -> None:
+def check_names(view: DataDirectory, findings: Findings, *, is_at_work: bool = False) -> None:
     """Report on the contents of the data directory itself, and on its files that could not be read.
 
-    Of a broker `is_at_work`, what it is about to remove, to move or to write is not told.
+    While a broker `is_at_work`, files that it is about to remove, move or write are passed over.
     """
-    for finding in view.findings:
+    passing = () if is_at_work else chain(emptied_checkpoints(view), _passing(view))
+    for finding in chain(unreadable_files(view), passing):
         findings.add(finding)
-    if not is_at_work:
-        for finding in chain(emptied_checkpoints(view), _passing(view)):
-            findings.add(finding)
     for name in view.moved:
         if not name.endswith(_PASSING_DIRECTORIES):
             what = "is a partition that the cluster does not know"
-            _tell(findings, view, name, FindingCode.MOVED_DIRECTORY, what)
+            _note(findings, view, name, FindingCode.MOVED_DIRECTORY, what)
     for name in view.others:
-        is_known = name in _KNOWN_FILES or name.startswith(_OWN_PREFIX)
-        if not is_known and not name.endswith(_TEMPORARY):
-            _tell(
-                findings, view, name, FindingCode.FOREIGN, "is not a file that a broker keeps here"
-            )
+        if not is_broker_file(name) and name != _KRAFT_BEGINNING:
+            what = "is not a file that a broker keeps here"
+            _note(findings, view, name, FindingCode.FOREIGN, what)
 
 
-def _passing(view: LogDirectoryView) -> Iterator[Finding]:
+def _passing(view: DataDirectory) -> Iterator[Finding]:
     """Yield findings on files that are about to come or go: a running broker always has some."""
     for name in view.moved:
         path = f"{view.path}/{name}"
@@ -193,15 +153,13 @@ def _passing(view: LogDirectoryView) -> Iterator[Finding]:
             advice = "the next start removes it when it has found the other one"
             yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
     for name in view.others:
-        if name.endswith(_TEMPORARY):
+        if name.endswith(TEMPORARY_SUFFIX):
             what = "is left over from an interrupted write"
             path = f"{view.path}/{name}"
             yield Finding(Severity.INFO, FindingCode.LEFTOVER, path, what, "it may be removed")
 
 
-def _tell(
-    findings: Findings, view: LogDirectoryView, name: str, code: FindingCode, what: str
-) -> None:
+def _note(findings: Findings, view: DataDirectory, name: str, code: FindingCode, what: str) -> None:
     findings.add(Finding(Severity.INFO, code, f"{view.path}/{name}", what, _LEFT_ALONE))
 
 

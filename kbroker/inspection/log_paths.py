@@ -6,46 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
-from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
+from kbroker.inspection.data_directory import (
+    DataDirectory,
+    PartitionDirectory,
+    read_data_directory,
+)
 from kbroker.inspection.partition_files import sort_files
 from kbroker.log.directories.unfinished_restore import unfinished_restore
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
-from kbroker.model import TopicPartition
 
 
 class NotALogError(Exception):
     """Raised if there is no log at a path; the message is one sentence that says so."""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDirectory:
-    """A directory with the segments of one partition."""
-
-    path: str
-    topic_partition: TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class DataDirectory:
-    """An entry of log.dirs."""
-
-    view: LogDirectoryView
-
-    @property
-    def path(self) -> str:
-        return self.view.path
-
-    def partitions(self) -> list[PartitionDirectory]:
-        """Return the partitions, by name."""
-        found = []
-        for name in self.view.partitions:
-            topic_partition = parse_directory_name(name)
-            assert topic_partition is not None, name
-            found.append(PartitionDirectory(f"{self.path}/{name}", topic_partition))
-        return found
 
 
 LogPath = DataDirectory | PartitionDirectory
@@ -67,7 +41,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     if sentence is not None:
         raise NotALogError(sentence)
     topic_partition = parse_directory_name(path.rpartition("/")[2])
-    if topic_partition is not None and _holds_a_log(names):
+    if topic_partition is not None and sort_files(names).has_log:
         return PartitionDirectory(path, topic_partition)
     brokers = [
         f"{path}/{name}"
@@ -79,14 +53,14 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
             f"{path} is not a data directory, but has those of brokers in it: give "
             + " ".join(brokers)
         )
-    view = view_log_directory(file_system, path)
-    is_by_name = view.partitions and not (view.moved or view.meta or view.offsets)
-    if not view.is_used or (is_by_name and not _has_logs(file_system, view)):
+    found = read_data_directory(file_system, path)
+    is_by_name = found.partitions and not (found.moved or found.meta or found.offsets)
+    if not found.is_used or (is_by_name and not _has_logs(file_system, found)):
         raise NotALogError(
             f"{path} is neither a data directory (with meta.properties or partitions in it) nor "
             "a partition directory (named TOPIC-PARTITION, with segments in it)"
         )
-    return DataDirectory(view)
+    return found
 
 
 def partition_directories(
@@ -95,7 +69,7 @@ def partition_directories(
     """All partitions in these places, of one topic and number where they are given."""
     found: list[PartitionDirectory] = []
     for path in paths:
-        found.extend(path.partitions() if isinstance(path, DataDirectory) else [path])
+        found.extend(path.directories() if isinstance(path, DataDirectory) else [path])
     return [
         directory
         for directory in found
@@ -116,14 +90,9 @@ def topics_below(file_system: FileSystem, paths: Iterable[str]) -> set[str]:
     return {directory.topic_partition.topic for directory in partition_directories(places)}
 
 
-def _has_logs(file_system: FileSystem, view: LogDirectoryView) -> bool:
+def _has_logs(file_system: FileSystem, found: DataDirectory) -> bool:
     """Whether what is named as a partition is one: so is many a directory that has no log."""
-    paths = (f"{view.path}/{name}" for name in view.partitions)
-    return any(file_system.is_directory(p) and _holds_a_log(file_system.list(p)) for p in paths)
-
-
-def _holds_a_log(names: list[str]) -> bool:
-    files = sort_files(names)
-    return bool(files.base_offsets or files.snapshot_offsets or files.orphans) or bool(
-        files.names - set(files.foreign)
+    paths = (f"{found.path}/{name}" for name in found.partitions)
+    return any(
+        file_system.is_directory(p) and sort_files(file_system.list(p)).has_log for p in paths
     )

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
+from kbroker.inspection.data_directory import PartitionView
 from kbroker.inspection.epoch_check import EpochCheck
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.sequence_check import SequenceCheck
 from kbroker.inspection.timestamp_check import TimestampCheck
 from kbroker.inspection.transaction_check import TransactionCheck

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from errno import ENOENT
 from uuid import UUID
 
+from kbroker.inspection.data_directory import PartitionDirectory
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.inspection.epoch_check import EpochCheck
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, CheckOptions, CheckTotals, Gaps, LogWalk
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.inspection.segment_check import SegmentCheck
@@ -33,7 +33,6 @@ from kbroker.log.disk.format import (
     PARTITION_METADATA_FILE,
     PRODUCER_SNAPSHOT_SUFFIX,
     file_name,
-    parse_directory_name,
 )
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.model import GROUP_METADATA_TOPIC
@@ -61,14 +60,14 @@ class PartitionCheck:
     def __init__(
         self,
         file_system: FileSystem,
-        directory: str,
-        view: PartitionView,
+        partition: PartitionDirectory,
         options: CheckOptions,
         findings: Findings,
     ) -> None:
         self._file_system = file_system
-        self._directory = directory
-        self._view = view
+        self._partition = partition
+        self._directory = partition.path
+        self._view = partition.view
         self._options = options
         self._findings = findings
         self._topic_id: UUID | None = None
@@ -85,7 +84,9 @@ class PartitionCheck:
             self._findings,
             EpochCheck(self._epochs(files), self._view.log_start_offset or 0),
             TimestampCheck(self._options.now_ms),
-            SequenceCheck(is_of_coordinator=self._is_of_coordinator()),
+            SequenceCheck(
+                is_of_coordinator=self._partition.topic_partition.topic == GROUP_METADATA_TOPIC
+            ),
         )
         walk.totals.partitions = 1
         walk.totals.files = len(files.names & {LEADER_EPOCH_CHECKPOINT_FILE})
@@ -107,10 +108,6 @@ class PartitionCheck:
             walk.end_offset if has_segments else None,
             is_compacted=self._is_cleaned() or walk.was_compacted,
         )
-
-    def _is_of_coordinator(self) -> bool:
-        topic_partition = parse_directory_name(self._directory.rpartition("/")[2])
-        return topic_partition is not None and topic_partition.topic == GROUP_METADATA_TOPIC
 
     def _is_cleaned(self) -> bool:
         return self._view.cleaner_offset is not None

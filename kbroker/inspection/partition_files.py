@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kbroker.inspection.data_directory import TEMPORARY_SUFFIX
 from kbroker.log.disk.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -23,8 +24,7 @@ from kbroker.log.disk.format import (
 LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT_FILE, PARTITION_METADATA_FILE, "quorum-state"})
-_RAFT_SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")  # of KRaft's own log
-_TEMPORARY = ".tmp"
+_RAFT_SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")  # end offset and epoch
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class PartitionFiles:
 
     base_offsets: list[int] = field(default_factory=list)
     snapshot_offsets: list[int] = field(default_factory=list)
+    raft_snapshots: list[str] = field(default_factory=list)  # of KRaft's own log, the newest last
     names: frozenset[str] = frozenset()
     leftovers: list[str] = field(default_factory=list)  # .deleted, .cleaned, .swap
     orphans: list[str] = field(default_factory=list)  # indexes without their segment
@@ -41,8 +42,12 @@ class PartitionFiles:
 
     @property
     def has_segments(self) -> bool:
-        """True if there is any segment."""
         return bool(self.base_offsets)
+
+    @property
+    def has_log(self) -> bool:
+        """True if any of them is one of a log."""
+        return bool(self.names - set(self.foreign))
 
 
 def sort_files(names: Iterable[str]) -> PartitionFiles:
@@ -59,8 +64,10 @@ def sort_files(names: Iterable[str]) -> PartitionFiles:
         elif offset is not None and name.endswith(INDEX_SUFFIXES):
             if f"{name.partition('.')[0]}{LOG_SUFFIX}" not in files.names:
                 files.orphans.append(name)
-        elif name.endswith(_TEMPORARY):
+        elif name.endswith(TEMPORARY_SUFFIX):
             files.temporary.append(name)
-        elif name not in _KNOWN_FILES and not _RAFT_SNAPSHOT.fullmatch(name):
+        elif _RAFT_SNAPSHOT.fullmatch(name):
+            files.raft_snapshots.append(name)
+        elif name not in _KNOWN_FILES:
             files.foreign.append(name)
     return files

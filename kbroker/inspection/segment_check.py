@@ -11,12 +11,12 @@ from kbroker.inspection.batch_check import (
     header_problems,
     is_plain,
 )
-from kbroker.inspection.behind_damage import Damage, sound_after
 from kbroker.inspection.content_check import ContentCheck
 from kbroker.inspection.finding import Finding, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
+from kbroker.inspection.segment_audit import DamagedPlace, sound_after
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, Tail, TailKind
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import (
@@ -74,7 +74,7 @@ class SegmentCheck:
         self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
         self._told_bytes = 0
         self._position = 0  # where the last whole batch ended
-        self._damage: Damage | None = None  # no intact batch since
+        self._damage: DamagedPlace | None = None  # no intact batch since
         self._index = b""  # the entries of the offset index
         self._inside = ContentCheck(
             self._path, walk.view, walk.options, walk.findings, next_base_offset
@@ -163,8 +163,8 @@ class SegmentCheck:
         walk.sequences.disturbed(damage.expected_offset)
         return start
 
-    def _damage_at(self, position: int) -> Damage:
-        return Damage(position, max(self._walk.last_offset + 1, self._base_offset))
+    def _damage_at(self, position: int) -> DamagedPlace:
+        return DamagedPlace(position, max(self._walk.last_offset + 1, self._base_offset))
 
     def _tail(self, scan: SegmentScan) -> None:
         tail = scan.tail

@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbroker.inspection.directory_check import check_partition_directory
+from kbroker.inspection.data_directory import partition_directory
+from kbroker.inspection.directory_check import check_partition
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.log_walk import DEAD, CheckOptions
 from kbroker.log.disk.file_system import RealFileSystem
@@ -47,8 +48,11 @@ def injured(data: bytes, how: str, at: int, chance: random.Random) -> bytes:
 
 def is_found(partition: Path) -> bool:
     findings = Findings()
-    check_partition_directory(
-        RealFileSystem(), str(partition), CheckOptions(is_deep=True), findings
+    check_partition(
+        RealFileSystem(),
+        partition_directory(RealFileSystem(), str(partition)),
+        CheckOptions(is_deep=True),
+        findings,
     )
     return any(f.severity >= Severity.WARNING or f.advice == DEAD for f in findings.all())
 

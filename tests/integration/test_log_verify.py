@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.inspection.data_directory import partition_directory
 from kbroker.inspection.directory_check import (
     check_data_directory,
-    check_partition_directory,
+    check_partition,
 )
 from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.inspection.log_walk import SERVED_UNREAD, CheckOptions, CheckTotals
@@ -118,9 +119,12 @@ def test_a_partition_is_judged_with_what_its_data_directory_says(tmp_path: Path)
     directory = golden_logs.unpack(golden_logs.DAMAGED[0], tmp_path)
     findings = Findings()
 
-    totals = check_partition_directory(
-        RealFileSystem(), str(directory / "plain-0"), CheckOptions(), findings
-    )
+    totals = check_partition(
+        RealFileSystem(),
+        partition_directory(RealFileSystem(), str(directory / "plain-0")),
+        CheckOptions(),
+        findings,
+    ).totals
 
     codes = {finding.code for finding in findings.all()}
     assert {"batch-torn", "high-watermark"} <= codes

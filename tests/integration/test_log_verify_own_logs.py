@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.inspection.data_directory import PartitionDirectory, PartitionView
 from kbroker.inspection.finding import Finding, Findings, Severity
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.partition_check import PartitionCheck
 from kbroker.log.disk.file_system import RealFileSystem
@@ -27,7 +27,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.logs.log_cleaning import clean
-from tests.fakes.logs.log_maker import NOW_MS, batch, delete_old_segments, open_log
+from tests.fakes.logs.log_maker import NOW_MS, PARTITION, batch, delete_old_segments, open_log
 from tests.fakes.logs.verified_batches import verified
 
 SMALL = {"segment_bytes": 1_500, "index_interval_bytes": 200, "segment_index_bytes": 4_096}
@@ -39,8 +39,7 @@ def worse(directory: Path, **view: object) -> list[Finding]:
     findings = Findings()
     PartitionCheck(
         RealFileSystem(),
-        str(directory),
-        PartitionView(**view),
+        PartitionDirectory(str(directory), PARTITION, PartitionView(**view)),
         CheckOptions(is_deep=True),
         findings,
     ).run()

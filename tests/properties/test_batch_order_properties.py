@@ -16,10 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.inspection.directory_check import CheckedPartition, check_partition
+from kbroker.inspection.data_directory import PartitionDirectory, PartitionView
+from kbroker.inspection.directory_check import check_partition
 from kbroker.inspection.finding import Findings, Severity
-from kbroker.inspection.log_directory_view import PartitionView
-from kbroker.inspection.log_paths import PartitionDirectory
 from kbroker.inspection.log_walk import CheckOptions
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.cleaner.cleaning_job import SourceSegment
@@ -310,7 +309,7 @@ def test_who_takes_all_or_nothing_goes_by_the_rule_too(parts: list[Part]) -> Non
     findings = Findings()
     view = PartitionView(was_clean=True)
     options = CheckOptions(now_ms=NOW_MS, pause=lambda: None)
-    check_partition(disk, CheckedPartition("/data", "t-0", view), options, findings)
+    check_partition(disk, PartitionDirectory(DIRECTORY, PARTITION, view), options, findings)
     told = {
         finding.code
         for finding in findings.all()
@@ -357,8 +356,8 @@ def test_a_dead_brokers_log_ends_where_its_next_start_ends_it(
     view = PartitionView(
         was_clean=was_clean, recovery_point=recovery_point, gapless_from=gapless_from
     )
-    directory = PartitionDirectory(DIRECTORY, PARTITION)
-    found = find_log(Disk(disk), directory, view, is_live=False)
+    directory = PartitionDirectory(DIRECTORY, PARTITION, view)
+    found = find_log(Disk(disk), directory, is_live=False)
     request = LoadRequest(
         topic_partition=PARTITION,
         directory=DIRECTORY,

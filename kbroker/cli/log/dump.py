@@ -23,11 +23,8 @@ from kbroker.cli.log.segment_rows import (
 )
 from kbroker.cli.shown.output import output_option, say
 from kbroker.cli.shown.row_stream import stream_rows
-from kbroker.inspection.log_paths import (
-    DataDirectory,
-    PartitionDirectory,
-    partition_directories,
-)
+from kbroker.inspection.data_directory import DataDirectory, PartitionDirectory
+from kbroker.inspection.log_paths import partition_directories
 from kbroker.inspection.partition_files import sort_files
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem
 from kbroker.log.disk.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from kbroker.inspection.data_directory import CHECKPOINT_FILES
 from kbroker.inspection.index_check import used_entries
-from kbroker.inspection.log_directory_view import CHECKPOINT_FILES
 from kbroker.log.disk.checkpoint import (
     CheckpointError,
     format_uuid,

@@ -12,13 +12,14 @@ from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import log_directory, storage_errors
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.shown.progress import Progress
+from kbroker.inspection.data_directory import DataDirectory, partition_directory
 from kbroker.inspection.directory_check import (
     check_data_directory,
-    check_partition_directory,
+    check_partition,
     check_together,
 )
 from kbroker.inspection.finding import Finding, Findings, Severity
-from kbroker.inspection.log_paths import DataDirectory, LogPath
+from kbroker.inspection.log_paths import LogPath
 from kbroker.inspection.log_walk import CheckOptions, CheckTotals
 from kbroker.log.disk.file_system import RealFileSystem
 
@@ -49,7 +50,7 @@ def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, ou
         pause=lambda: time.sleep(_WRITE_PAUSE_S),
         progress=progress.add,
     )
-    check_together([path.view for path in paths if isinstance(path, DataDirectory)], findings)
+    check_together([path for path in paths if isinstance(path, DataDirectory)], findings)
     with storage_errors():
         for path in paths:
             totals.add(_check(file_system, path, options, findings, progress))
@@ -79,7 +80,8 @@ def _check(
     if isinstance(path, DataDirectory):
         return check_data_directory(file_system, path.path, options, findings, progress.begin)
     progress.begin(str(path.topic_partition))
-    return check_partition_directory(file_system, path.path, options, findings)
+    partition = partition_directory(file_system, path.path)
+    return check_partition(file_system, partition, options, findings).totals
 
 
 def _row(finding: Finding) -> dict[str, object]:

@@ -19,8 +19,7 @@ from kbroker.log.disk.format import (
     parse_directory_name,
 )
 from kbroker.log.recovery.load_request import LoadRequest
-
-_CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
+from kbroker.model import CLUSTER_METADATA_TOPIC
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ def scan(
         if topic_partition is None:
             foreign.append(name)
             continue
-        if topic_partition.topic == _CLUSTER_METADATA_TOPIC:
+        if topic_partition.topic == CLUSTER_METADATA_TOPIC:
             continue  # an adoption says once that it stays
         topic = topic_partition.topic
         if not is_known(topic):

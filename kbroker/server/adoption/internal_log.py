@@ -13,12 +13,12 @@ from itertools import islice
 from struct import Struct
 from struct import error as struct_error
 
-from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
+from kbroker.inspection.partition_files import sort_files
+from kbroker.inspection.segment_audit import opened_audit
 from kbroker.java_hash import java_hash
 from kbroker.log.disk.file_system import FileSystem
-from kbroker.log.disk.format import LOG_SUFFIX, offset_of
-from kbroker.log.segments.batch_audit import BatchAudit
+from kbroker.log.disk.format import MAX_OFFSET, log_file
 from kbroker.record.default_record import Record
 from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import BatchHeader
@@ -72,32 +72,16 @@ def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
     return at_least
 
 
-class _Mapped:
-    """A mapped file, as an audit reads it."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-
-    def read(self, position: int, size: int) -> memoryview:
-        return self._data[position : position + size]
-
-
 def _records(file_system: FileSystem, directory: str) -> Iterator[Record]:
-    for name in file_system.list(directory):
-        if not name.endswith(LOG_SUFFIX):
-            continue
-        with file_system.map(f"{directory}/{name}") as data:
-            yield from _sound_records(data, offset_of(name) or 0)
+    for base_offset in sort_files(file_system.list(directory)).base_offsets:
+        path = log_file(directory, base_offset)
+        with opened_audit(file_system, path, MAX_OFFSET) as (audit, file):
+            for position, header in audit.sound_headers(base_offset):
+                if not header.is_control:
+                    yield from _records_of(header, file.pread(header.size_bytes, position))
 
 
-def _sound_records(data: memoryview, base_offset: int) -> Iterator[Record]:
-    audit = BatchAudit(_Mapped(data), len(data), MAX_LONG)
-    for position, header in audit.sound_headers(base_offset):
-        if not header.is_control:
-            yield from _records_of(header, data[position : position + header.size_bytes])
-
-
-def _records_of(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+def _records_of(header: BatchHeader, batch: bytes) -> Iterator[Record]:
     try:
         for record in readable_records(header, batch):
             if isinstance(record, Record):

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kbroker.errors import KafkaError, ProtocolError
+from kbroker.inspection.partition_files import sort_files
+from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
 from kbroker.log.disk.file_system import FileSystem, StorageError
-from kbroker.log.disk.format import LOG_SUFFIX, offset_of
+from kbroker.log.disk.format import log_file
+from kbroker.model import CLUSTER_METADATA_TOPIC
 from kbroker.protocol.schema import Message
-from kbroker.record.record_batch import BatchHeader, crc_matches, read_header, records
+from kbroker.record.record_batch import BatchHeader, records
 from kbroker.server.adoption import kraft_records as kinds
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
-_SNAPSHOT_SUFFIX = ".checkpoint"
-_OFFSET_DIGITS = 20
-_EPOCH_DIGITS = 10
+METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 
 class MetadataUnreadableError(Exception):
@@ -164,26 +164,19 @@ def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
 
 
 def _record_values(file_system: FileSystem, directory: str) -> Iterator[bytes]:
-    names = file_system.list(directory)
-    snapshots = [found for name in names if (found := _snapshot_end_offset(name)) is not None]
+    files = sort_files(file_system.list(directory))
     end_offset = 0
-    if snapshots:
-        end_offset, name = max(snapshots)
-        data = file_system.read_bytes(f"{directory}/{name}")
-        for header, position in _batches(data, f"{directory}/{name}", may_be_torn=False):
-            yield from _values(data, header, position)
-    segments = sorted(
-        (offset, name)
-        for name in names
-        if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None
-    )
+    if files.raft_snapshots:
+        newest = files.raft_snapshots[-1]
+        end_offset = int(newest.partition("-")[0])
+        for _, values in _batches(file_system, f"{directory}/{newest}", may_be_torn=False):
+            yield from values
     # The last segment that begins at or before the snapshot's end holds what comes next.
-    first = max((i for i, (offset, _) in enumerate(segments) if offset <= end_offset), default=0)
-    for index in range(first, len(segments)):
-        path = f"{directory}/{segments[index][1]}"
-        data = file_system.read_bytes(path)
-        is_last = index == len(segments) - 1
-        for header, position in _batches(data, path, may_be_torn=is_last):
+    bases = files.base_offsets
+    first = max((i for i, offset in enumerate(bases) if offset <= end_offset), default=0)
+    for base_offset in bases[first:]:
+        path = log_file(directory, base_offset)
+        for header, values in _batches(file_system, path, may_be_torn=base_offset == bases[-1]):
             if header.next_offset <= end_offset:
                 continue
             if header.base_offset != end_offset:
@@ -191,42 +184,27 @@ def _record_values(file_system: FileSystem, directory: str) -> Iterator[bytes]:
                     f"{path} continues at offset {header.base_offset}, expected {end_offset}"
                 )
             end_offset = header.next_offset
-            yield from _values(data, header, position)
+            yield from values
 
 
-def _snapshot_end_offset(name: str) -> tuple[int, str] | None:
-    offset, dash, epoch = name.removesuffix(_SNAPSHOT_SUFFIX).partition("-")
-    is_snapshot = (
-        name.endswith(_SNAPSHOT_SUFFIX)
-        and bool(dash)
-        and len(offset) == _OFFSET_DIGITS
-        and len(epoch) == _EPOCH_DIGITS
-        and (offset + epoch).isdecimal()
-    )
-    return (int(offset), name) if is_snapshot else None
+def _batches(
+    file_system: FileSystem, path: str, *, may_be_torn: bool
+) -> Iterator[tuple[BatchHeader, list[bytes]]]:
+    """The batches of a file, each with the values of its records."""
+    scan = SegmentScan(file_system, path, checks_crc=True)
+    broken: int | None = None
+    for position, header, is_intact in scan.batches():
+        if not is_intact:
+            broken = position
+            break
+        yield header, _values(header, scan.read(ScannedBatch(position, header, is_intact)))
+    if scan.tail is not None:
+        broken = scan.tail.position
+    if broken is not None and not may_be_torn:
+        raise MetadataUnreadableError(f"{path} has a broken batch at byte {broken}")
 
 
-def _batches(data: bytes, path: str, *, may_be_torn: bool) -> Iterator[tuple[BatchHeader, int]]:
-    position = 0
-    while position < len(data):
-        try:
-            header = read_header(data, position)
-            is_whole = position + header.size_bytes <= len(data) and crc_matches(
-                data, position, header.size_bytes
-            )
-        except KafkaError:
-            is_whole = False
-        if not is_whole:
-            if may_be_torn:
-                return
-            raise MetadataUnreadableError(f"{path} has a broken batch at byte {position}")
-        yield header, position
-        position += header.size_bytes
-
-
-def _values(data: bytes, header: BatchHeader, position: int) -> Iterator[bytes]:
+def _values(header: BatchHeader, data: bytes | memoryview) -> list[bytes]:
     if header.is_control:  # elections, snapshot header and footer
-        return
-    for record in records(data, position):
-        if record.value is not None:
-            yield record.value
+        return []
+    return [record.value for record in records(data) if record.value is not None]

@@ -23,7 +23,7 @@ from kbroker.log.disk.checkpoint import MetaProperties
 from kbroker.log.disk.format import parse_directory_name
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
-from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
+from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY, ClusterMetadata, KraftTopic
 from kbroker.server.metadata_tree.topic_ops import TopicWithLogs
 
 _OFFSETS_RETENTION = "offsets.retention.minutes"
@@ -252,7 +252,7 @@ def _why_unknown(known_facts: Recorded, meta: MetaProperties | None) -> str | No
     if known_facts.problem is not None:
         return f"KRaft's metadata log cannot be read, {known_facts.problem}"
     if meta is not None and meta.version == 1:
-        return "there is no __cluster_metadata-0 here, set metadata.log.dir if it is elsewhere"
+        return f"there is no {METADATA_DIRECTORY} here, set metadata.log.dir if it is elsewhere"
     return "they are in ZooKeeper"
 
 
@@ -264,7 +264,7 @@ def _left_files(directories: Iterable[FoundDirectory], moved: Iterable[str]) -> 
     left = [name for name in moved if not name.endswith("-delete") and not _goes_on(name, found)]
     for directory in directories:
         if directory.has_kraft_metadata:
-            left.append("__cluster_metadata-0")
+            left.append(METADATA_DIRECTORY)
         left.extend(directory.foreign)
     return left
 

@@ -8,28 +8,35 @@ from pathlib import Path
 import pytest
 
 from kbroker.inspection.content_check import SegmentPlace, check_content
-from kbroker.inspection.directory_check import check_partition_directory
+from kbroker.inspection.data_directory import PartitionDirectory, PartitionView, partition_directory
+from kbroker.inspection.directory_check import check_partition
 from kbroker.inspection.disk_advice import OFFLINE, WHO_MAY_READ
 from kbroker.inspection.finding import Finding, Findings, Severity
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
 from kbroker.inspection.partition_check import PartitionCheck
 from kbroker.log.disk.file_system import RealFileSystem, StorageError
+from kbroker.model import TopicPartition
 from tests.unit.inspection.test_segment_scan import batch
 
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     """Two segments: offsets 0 to 3, and 4 to 5."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
     for base_offset, offsets in ((0, range(4)), (4, range(4, 6))):
-        stem = tmp_path / f"{base_offset:020d}"
+        stem = directory / f"{base_offset:020d}"
         stem.with_suffix(".log").write_bytes(b"".join(batch(offset) for offset in offsets))
         stem.with_suffix(".index").write_bytes(b"")
         time_entry = (1000).to_bytes(8, "big") + bytes(4)
         stem.with_suffix(".timeindex").write_bytes(time_entry)
     empty_snapshot = b"\x00\x01\x48\x67\x4b\xc7\x00\x00\x00\x00"
-    (tmp_path / f"{4:020d}.snapshot").write_bytes(empty_snapshot)
-    return tmp_path
+    (directory / f"{4:020d}.snapshot").write_bytes(empty_snapshot)
+    return directory
+
+
+def place(directory: Path, **view) -> PartitionDirectory:
+    return PartitionDirectory(str(directory), TopicPartition("t", 0), PartitionView(**view))
 
 
 PLAIN = CheckOptions()
@@ -37,8 +44,7 @@ PLAIN = CheckOptions()
 
 def check(directory: Path, options: CheckOptions = PLAIN, **view) -> list[Finding]:
     findings = Findings()
-    view = PartitionView(**view)
-    PartitionCheck(RealFileSystem(), str(directory), view, options, findings).run()
+    PartitionCheck(RealFileSystem(), place(directory, **view), options, findings).run()
     return findings.all()
 
 
@@ -262,9 +268,9 @@ def test_what_changed_under_the_check_is_not_told(directory: Path) -> None:
     (directory / f"{4:020d}.log").write_bytes(sound[:-1] + b"\xff")
     findings = Findings()
 
-    check_partition_directory(
+    check_partition(
         RealFileSystem(),
-        str(directory),
+        partition_directory(RealFileSystem(), str(directory)),
         CheckOptions(pause=lambda: (directory / f"{4:020d}.log").write_bytes(sound) and None),
         findings,
     )
@@ -293,8 +299,7 @@ def test_an_index_that_is_getting_its_size_is_waited_for(directory: Path) -> Non
 
     PartitionCheck(
         RealFileSystem(),
-        str(directory),
-        PartitionView(),
+        place(directory),
         CheckOptions(pause=lambda: index.write_bytes(sound) and None),
         findings,
     ).run()
@@ -363,8 +368,7 @@ def test_indexes_of_a_running_broker_are_read_as_far_as_they_are_written(directo
     for suffix, entry_size in (("index", 8), ("timeindex", 12)):
         os.truncate(directory / f"{4:020d}.{suffix}", (10 << 20) // entry_size * entry_size)
 
-    view = PartitionView()
-    PartitionCheck(files, str(directory), view, PLAIN, findings).run()
+    PartitionCheck(files, place(directory), PLAIN, findings).run()
 
     assert [each.code for each in findings.all()] == []
     assert files.read < 1 << 18
@@ -380,9 +384,9 @@ def test_behind_a_batch_that_was_cut_the_check_goes_on_as_a_broker_does(
     data = b"".join(batch(each)[: kept if each == cut else None] for each in offsets)
     (directory / f"{segment:020d}.log").write_bytes(data)
     findings = Findings()
-    view = PartitionView(was_clean=True, recovery_point=6)
+    partition = place(directory, was_clean=True, recovery_point=6)
 
-    check = PartitionCheck(RealFileSystem(), str(directory), view, PLAIN, findings).run()
+    check = PartitionCheck(RealFileSystem(), partition, PLAIN, findings).run()
 
     errors = [each for each in findings.all() if each.severity is Severity.ERROR]
     damaged, *rest = [each for each in errors if each.code != "gap"]

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
-from kbroker.inspection.log_directory_view import view_log_directory
+from kbroker.inspection.data_directory import read_data_directory
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.disk.checkpoint import (
     CheckpointError,
@@ -139,7 +139,7 @@ class LogWitness:
         try:
             covers = self._covers(log, found.transactions, holes)
             data_directory = log.directory.rpartition("/")[0] or "/"
-            view = view_log_directory(self._disk.file_system, data_directory).of(partition)
+            view = read_data_directory(self._disk.file_system, data_directory).of(partition)
         except StorageError as error:
             raise PipelineError(f"cannot {error}") from error
         return Surroundings(

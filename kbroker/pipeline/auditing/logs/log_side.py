@@ -6,6 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kbroker.inspection.data_directory import (
+    DataDirectory,
+    PartitionDirectory,
+    partition_directory,
+)
 from kbroker.inspection.directory_check import (
     TopicIds,
     check_names,
@@ -13,12 +18,9 @@ from kbroker.inspection.directory_check import (
     check_topic_ids,
 )
 from kbroker.inspection.finding import Finding, Findings
-from kbroker.inspection.log_directory_view import PartitionView, view_log_directory
 from kbroker.inspection.log_paths import (
-    DataDirectory,
     LogPath,
     NotALogError,
-    PartitionDirectory,
     log_directory,
 )
 from kbroker.log.disk.file_system import RealFileSystem, StorageError
@@ -51,11 +53,11 @@ def plan_logs(request: AuditRequest) -> tuple[list[LogTask], list[AuditFinding]]
     """
     paths = [_path(directory) for directory in request.directories]
     findings = Findings()
-    check_together([path.view for path in paths if isinstance(path, DataDirectory)], findings)
+    check_together([path for path in paths if isinstance(path, DataDirectory)], findings)
     tasks: list[LogTask] = []
     for path in paths:
         if isinstance(path, DataDirectory):
-            check_names(path.view, findings, is_at_work=is_locked(path.path))
+            check_names(path, findings, is_at_work=is_locked(path.path))
         tasks += _tasks(path, request)
     tasks.sort(key=lambda task: (-task.size_bytes, task.path))
     return tasks, placed(Side.LOG, None, findings.all())
@@ -141,38 +143,31 @@ def _path(directory: str) -> LogPath:
 
 def _tasks(path: LogPath, request: AuditRequest) -> list[LogTask]:
     if isinstance(path, PartitionDirectory):
-        parent = path.path.rpartition("/")[0] or "."
-        view = view_log_directory(RealFileSystem(), parent).of(path.topic_partition)
-        return _task(path, parent, view, request)
-    found: list[LogTask] = []
-    for partition in path.partitions():
-        if request.wants(partition.topic_partition.topic):
-            view = path.view.of(partition.topic_partition)
-            found += _task(partition, path.path, view, request)
-    return found
+        return [_task(partition_directory(RealFileSystem(), path.path), request)]
+    return [
+        _task(partition, request)
+        for partition in path.directories()
+        if request.wants(partition.topic_partition.topic)
+    ]
 
 
-def _task(
-    partition: PartitionDirectory, parent: str, view: PartitionView, request: AuditRequest
-) -> list[LogTask]:
+def _task(partition: PartitionDirectory, request: AuditRequest) -> LogTask:
     try:
         base_offsets, size = segments_of(partition.path)
     except StorageError:
         base_offsets, size = (), 0  # the task reports the trouble
-    return [
-        LogTask(
-            data_directory=parent,
-            name=partition.path.rpartition("/")[2],
-            topic_partition=partition.topic_partition,
-            view=view,
-            size_bytes=size,
-            base_offsets=base_offsets,
-            is_deep=request.is_deep,
-            now_ms=request.now_ms,
-            window_ms=request.window_ms,
-            is_at_work=is_locked(parent),
-        )
-    ]
+    return LogTask(
+        data_directory=partition.data_directory,
+        name=partition.name,
+        topic_partition=partition.topic_partition,
+        view=partition.view,
+        size_bytes=size,
+        base_offsets=base_offsets,
+        is_deep=request.is_deep,
+        now_ms=request.now_ms,
+        window_ms=request.window_ms,
+        is_at_work=is_locked(partition.data_directory),
+    )
 
 
 def _broken(contents: Iterable[ContentResult]) -> dict[str, frozenset[int]]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kbroker.inspection.content_check import SegmentPlace, check_content
-from kbroker.inspection.directory_check import CheckedPartition, check_partition
+from kbroker.inspection.data_directory import PartitionDirectory, PartitionView
+from kbroker.inspection.directory_check import check_partition
 from kbroker.inspection.finding import Finding, Findings
-from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CheckOptions, check_until_settled
 from kbroker.inspection.partition_check import CheckedLog
 from kbroker.inspection.partition_files import sort_files
@@ -127,7 +127,7 @@ def check_log(task: LogTask) -> LogResult:
     begun_s = time.process_time()
     findings, archive_findings = Findings(), Findings()
     watcher = _Watcher(task)
-    partition = CheckedPartition(task.data_directory, task.name, task.view)
+    partition = PartitionDirectory(task.path, task.topic_partition, task.view)
     file_system = RealFileSystem()
     checked = check_partition(file_system, partition, task.options(watcher), findings)
     if task.archived is not None and watcher.gatherer is not None:

@@ -6,12 +6,12 @@ those of the broker (`BatchAudit`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager
 
-from kbroker.log.disk.file_system import FileSystem
+from kbroker.inspection.segment_audit import opened_audit
+from kbroker.log.disk.file_system import File, FileSystem
 from kbroker.log.disk.format import MAX_RELATIVE_OFFSET
-from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
+from kbroker.log.segments.batch_audit import BatchAudit
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.batch_order import Span, can_stand
@@ -49,18 +49,14 @@ class BatchJudge:
         """The damage with where batches that count go on in the task's stretch."""
         end_position = damage.end_position
         if end_position is None:
-            with self._audit() as (audit, size_bytes):
-                if damage.position < size_bytes:
+            with self._audit() as (audit, file):
+                if damage.position < file.size():
                     end_position = audit.next_sound(damage.position, expected, ())
-                if end_position == size_bytes:
+                if end_position == file.size():
                     end_position = None
         return DamagedBatchError(
             damage.path, damage.position, damage.offset, damage.reason, end_position, expected
         )
 
-    @contextmanager
-    def _audit(self) -> Iterator[tuple[BatchAudit, int]]:
-        """An audit, and the size of the file."""
-        with closing(self._file_system.open(self._task.path, read_only=True)) as file:
-            size_bytes = file.size()
-            yield BatchAudit(ReadableFile(file), size_bytes, self.end_offset), size_bytes
+    def _audit(self) -> AbstractContextManager[tuple[BatchAudit, File]]:
+        return opened_audit(self._file_system, self._task.path, self.end_offset)

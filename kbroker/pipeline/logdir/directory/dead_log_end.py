@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from itertools import chain, islice
 
-from kbroker.inspection.log_directory_view import PartitionView
+from kbroker.inspection.data_directory import PartitionDirectory
+from kbroker.inspection.segment_audit import opened_audit
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import MAX_OFFSET, MAX_RELATIVE_OFFSET, log_file
 from kbroker.log.producers.producer_snapshot import snapshot_offsets
-from kbroker.log.segments.batch_audit import BatchAudit, ReadableFile
+from kbroker.log.segments.batch_audit import BatchAudit
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from kbroker.record.batch_order import (
     end_after_clean_stop,
@@ -32,7 +32,7 @@ from kbroker.record.record_batch import BatchHeader
 
 
 def clean_end(
-    file_system: FileSystem, directory: str, view: PartitionView, base_offsets: Sequence[int]
+    file_system: FileSystem, directory: PartitionDirectory, base_offsets: Sequence[int]
 ) -> int:
     """The end of a log that was stopped cleanly, as its broker finds it at the next start: headers
     are trusted where they come to the recovery point, else what counts is looked for.
@@ -41,24 +41,22 @@ def clean_end(
     Where the last batch is broken, the recovery point tells how far the log went: whoever reads so
     far shall meet the damage.
     """
-    base_offset, noted = base_offsets[-1], view.recovery_point or 0
-    lookup = SegmentLookup(file_system, directory, base_offset)
+    base_offset, noted = base_offsets[-1], directory.view.recovery_point or 0
+    lookup = SegmentLookup(file_system, directory.path, base_offset)
     scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
     end_offset = base_offset
     for batch in scan.batches():
         end_offset = batch.header.next_offset
     if scan.tail is None and end_offset == noted:
         return end_offset
-    with closing(file_system.open(lookup.path, read_only=True)) as file:
-        size_bytes = file.size()
-        highest_end = base_offset + MAX_RELATIVE_OFFSET + 1
-        audit = BatchAudit(ReadableFile(file), size_bytes, highest_end)
+    highest_end = base_offset + MAX_RELATIVE_OFFSET + 1
+    with opened_audit(file_system, lookup.path, highest_end) as (audit, file):
         return end_after_clean_stop(
             _last_sound(audit, lookup),
             base_offset,
-            size_bytes,
+            file.size(),
             noted,
-            is_noted_twice=noted in snapshot_offsets(file_system.list(directory)),
+            is_noted_twice=noted in snapshot_offsets(file_system.list(directory.path)),
         )
 
 
@@ -77,12 +75,12 @@ def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int,
 
 
 def recovered_end(
-    file_system: FileSystem, directory: str, view: PartitionView, base_offsets: Sequence[int]
+    file_system: FileSystem, directory: PartitionDirectory, base_offsets: Sequence[int]
 ) -> int:
     """The end of a log whose broker was killed, as recovery would find it. Raises StorageError."""
-    recovery_point = view.recovery_point or 0
+    recovery_point = directory.view.recovery_point or 0
     first = max((i for i, base in enumerate(base_offsets) if base <= recovery_point), default=0)
-    recovery = _Recovery(file_system, directory, view)
+    recovery = _Recovery(file_system, directory)
     end_offset = recovery.end_of(base_offsets[first:])
     if end_offset < recovery_point:
         end_offset = recovery.end_of(base_offsets)
@@ -92,9 +90,10 @@ def recovered_end(
 class _Recovery:
     """Finds where `LogLoader` would cut a log; what was found to be cut stays so."""
 
-    def __init__(self, file_system: FileSystem, directory: str, view: PartitionView) -> None:
+    def __init__(self, file_system: FileSystem, directory: PartitionDirectory) -> None:
         self._file_system = file_system
-        self._directory = directory
+        self._directory = directory.path
+        view = directory.view
         self._gapless_from = MAX_OFFSET if view.gaps_up_to is None else view.gaps_up_to
         self._gaps_up_to = max(self._gapless_from, view.log_start_offset or 0)
         self._cut: tuple[int, int] | None = None  # base offset of the last segment, bytes kept

@@ -13,25 +13,19 @@ from dataclasses import dataclass
 from errno import ENOENT
 from typing import TypeVar
 
-from kbroker.inspection.finding_codes import FindingCode
-from kbroker.inspection.log_directory_view import (
-    LogDirectoryView,
-    PartitionView,
-    view_log_directory,
-)
-from kbroker.inspection.log_paths import (
+from kbroker.inspection.data_directory import (
     DataDirectory,
-    NotALogError,
     PartitionDirectory,
-    log_directory,
+    directory_around,
 )
+from kbroker.inspection.log_paths import NotALogError, log_directory
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.disk.format import (
     LOG_START_OFFSET_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     is_moved_directory,
 )
-from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.model import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.partition_log import (
@@ -45,7 +39,7 @@ from kbroker.pipeline.logdir.directory.transaction_scan import TransactionState,
 _T = TypeVar("_T")
 
 _BOUNDS = (REPLICATION_OFFSET_CHECKPOINT_FILE, LOG_START_OFFSET_CHECKPOINT_FILE)
-_HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}  # KRaft's own log
+_HIDDEN_TOPICS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +79,9 @@ class ReadableLog:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A partition directory and what the data directory around it says."""
+    """A partition directory, and whether a broker runs on it."""
 
     directory: PartitionDirectory
-    view: PartitionView
     is_live: bool
 
 
@@ -144,27 +137,24 @@ class LogCatalog:
         try:
             found = log_directory(self._disk.file_system, path)
             if isinstance(found, DataDirectory):
-                view, directories = found.view, found.partitions()
+                home, directories = found, found.directories()
+            elif is_moved_directory(path):
+                raise PipelineError(
+                    f"{path} is a partition that is being deleted or moved: it is not read"
+                )
             else:
-                view, directories = self._around(path), [found]
+                home = directory_around(self._disk.file_system, path)
+                directories = [home.directory(found.name)]
         except NotALogError as error:
             raise PipelineError(str(error), ExitCode.USAGE) from error
         except StorageError as error:
             raise refused_by_disk(error) from error
-        is_live = self._disk.is_locked(view.path)
+        is_live = self._disk.is_locked(home.path)
         if is_live:
-            _check_bounds(view)
+            _check_bounds(home)
         for directory in directories:
             if self._wants(directory.topic_partition):
-                yield _Place(directory, view.of(directory.topic_partition), is_live)
-
-    def _around(self, path: str) -> LogDirectoryView:
-        """Return the view of the data directory that contains a partition directory."""
-        if is_moved_directory(path):
-            raise PipelineError(
-                f"{path} is a partition that is being deleted or moved: it is not read"
-            )
-        return view_log_directory(self._disk.file_system, path.rpartition("/")[0] or "/")
+                yield _Place(directory, is_live)
 
     def _readable(self, place: _Place, *, is_committed: bool) -> ReadableLog | None:
         def look() -> ReadableLog | None:
@@ -182,7 +172,7 @@ class LogCatalog:
             segments = find_segments(self._disk.file_system, path)
             if segments == known.segments:
                 return known
-        log = find_log(self._disk, place.directory, place.view, is_live=place.is_live)
+        log = find_log(self._disk, place.directory, is_live=place.is_live)
         if log is not None:
             self._seen[path] = (place, log)
         return log
@@ -211,16 +201,15 @@ def look_again(look: Callable[[], _T]) -> _T:
     raise AssertionError
 
 
-def _check_bounds(view: LogDirectoryView) -> None:
-    """PipelineError if the files are there that tell what a running broker lets be read, and
-    cannot be read: without them its logs would look empty, or begin with deleted records.
+def _check_bounds(home: DataDirectory) -> None:
+    """PipelineError if a file cannot be read that says how far a running broker lets its logs be
+    read: without it they would look empty, or begin with deleted records.
     """
-    bounds = {f"{view.path}/{file}" for file in _BOUNDS}
-    for finding in view.findings:
-        if finding.path in bounds and finding.code is FindingCode.CHECKPOINT_UNREADABLE:
+    for file, error in home.errors.items():
+        if file in _BOUNDS:
             raise PipelineError(
-                f"{finding.path} {finding.what}; a broker runs on {view.path}, and only this file "
-                "says how far its logs may be read"
+                f"{home.path}/{file} cannot be read: {error}; a broker runs on {home.path}, and "
+                "only this file says how far its logs may be read"
             )
 
 

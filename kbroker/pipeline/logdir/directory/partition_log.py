@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from errno import ENOENT
 from uuid import UUID
 
-from kbroker.inspection.log_directory_view import PartitionView
-from kbroker.inspection.log_paths import PartitionDirectory
+from kbroker.inspection.data_directory import PartitionDirectory
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
@@ -81,9 +80,7 @@ class PartitionLog:
     is_live: bool
 
 
-def find_log(
-    disk: Disk, directory: PartitionDirectory, view: PartitionView, *, is_live: bool
-) -> PartitionLog | None:
+def find_log(disk: Disk, directory: PartitionDirectory, *, is_live: bool) -> PartitionLog | None:
     """The log in a partition directory; None if the directory went meanwhile."""
     for _ in range(_LISTINGS):
         try:
@@ -92,7 +89,7 @@ def find_log(
                 disk.pause()
                 continue
             files, segments = listed
-            return _bounded(disk, directory, view, files, segments, is_live=is_live)
+            return _bounded(disk, directory, files, segments, is_live=is_live)
         except StorageError as error:
             if error.errno != ENOENT:
                 raise refused_by_disk(error) from error
@@ -171,13 +168,13 @@ def _are_sources_going(names: list[str]) -> bool:
 def _bounded(
     disk: Disk,
     directory: PartitionDirectory,
-    view: PartitionView,
     files: PartitionFiles,
     segments: tuple[SegmentFile, ...],
     *,
     is_live: bool,
 ) -> PartitionLog:
-    file_system, bases = disk.file_system, [segment.base_offset for segment in segments]
+    file_system, view = disk.file_system, directory.view
+    bases = [segment.base_offset for segment in segments]
     start_offset = max(view.log_start_offset or 0, bases[0] if bases else 0)
     if is_live:
         end_offset = view.high_watermark or 0
@@ -185,9 +182,9 @@ def _bounded(
     elif not segments:
         end_offset = trusted_offset = start_offset
     elif view.was_clean:
-        end_offset = trusted_offset = clean_end(file_system, directory.path, view, bases)
+        end_offset = trusted_offset = clean_end(file_system, directory, bases)
     else:
-        end_offset = recovered_end(file_system, directory.path, view, bases)
+        end_offset = recovered_end(file_system, directory, bases)
         trusted_offset = view.recovery_point or 0
     if start_offset > end_offset and not is_live and any(s.size_bytes for s in segments):
         start_offset = bases[0]  # no record goes because a number says so

@@ -13,10 +13,8 @@ from typing import cast
 
 import pyarrow as pa
 
-from kbroker.inspection.log_directory_view import view_log_directory
-from kbroker.inspection.log_paths import PartitionDirectory
+from kbroker.inspection.data_directory import partition_directory
 from kbroker.log.disk.file_system import FileSystem, StorageError
-from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
@@ -112,14 +110,8 @@ def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> li
 
 def _log_now(disk: Disk, task: SegmentTask) -> PartitionLog | None:
     """Return the present log in the partition's directory; None if that is gone."""
-    topic_partition = TopicPartition(task.topic, task.partition)
-    view = view_log_directory(disk.file_system, task.directory.rpartition("/")[0] or "/")
-    return find_log(
-        disk,
-        PartitionDirectory(task.directory, topic_partition),
-        view.of(topic_partition),
-        is_live=disk.is_locked(view.path),
-    )
+    directory = partition_directory(disk.file_system, task.directory)
+    return find_log(disk, directory, is_live=disk.is_locked(directory.data_directory))
 
 
 def _read(held: HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:
