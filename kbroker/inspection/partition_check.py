@@ -77,6 +77,7 @@ class PartitionCheck:
         files = sort_files(self._file_system.list(self._directory))
         self._names(files)
         self._metadata()
+        topic = self._partition.topic_partition.topic
         walk = LogWalk(
             self._directory,
             self._view,
