@@ -85,9 +85,7 @@ class PartitionCheck:
             self._findings,
             EpochCheck(self._epochs(files), self._view.log_start_offset or 0),
             TimestampCheck(self._options.now_ms),
-            SequenceCheck(
-                is_of_coordinator=self._partition.topic_partition.topic == GROUP_METADATA_TOPIC
-            ),
+            SequenceCheck(is_of_coordinator=topic == GROUP_METADATA_TOPIC),
         )
         walk.totals.partitions = 1
         walk.totals.files = len(files.names & {LEADER_EPOCH_CHECKPOINT_FILE})
