@@ -191,13 +191,6 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     return header
 
 
-def crc_matches(buffer: Bytes, position: int, size: int) -> bool:
-    """True if the stored CRC-32C is that of the `size` bytes of the batch at `position`."""
-    stored: int = _CRC.unpack_from(buffer, position + CRC_POSITION)[0]
-    view = memoryview(buffer)
-    return crc32c(view[position + ATTRIBUTES_POSITION : position + size]) == stored
-
-
 def assign_offset(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kbroker.record.legacy_record import is_intact
 from kbroker.record.record_batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -14,7 +15,6 @@ from kbroker.record.record_batch import (
     assign_offset,
     build,
     build_marker,
-    crc_matches,
     read_control,
     read_header,
     records,
@@ -35,7 +35,7 @@ def refusal(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
 def test_built_records_are_read_back(codec: int) -> None:
     batch = build(RECORDS, options=BatchOptions(compression=codec))
 
-    assert crc_matches(batch, 0, len(batch))
+    assert is_intact(read_header(batch), batch)
     assert list(records(batch)) == RECORDS
     assert read_header(batch).compression == codec
 
@@ -54,7 +54,7 @@ def test_offset_and_epoch_are_written_without_touching_the_checksum() -> None:
 
     assign_offset(memoryview(batch), 0, 42, 7)
 
-    assert crc_matches(batch, 0, len(batch))
+    assert is_intact(read_header(batch), batch)
     header = read_header(batch)
     assert (header.base_offset, header.partition_leader_epoch, header.last_offset) == (42, 7, 44)
     assert [record.offset for record in records(batch)] == [42, 43, 44]
@@ -65,7 +65,7 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
 
     assign_log_append_time(read_header(batch), batch, 0, 5555)
 
-    assert crc_matches(batch, 0, len(batch))
+    assert is_intact(read_header(batch), batch)
     header = read_header(batch)
     assert (header.timestamp_type, header.base_timestamp) == (LOG_APPEND_TIME, 1000)
     assert {record.timestamp for record in records(batch)} == {5555}
@@ -95,7 +95,7 @@ def test_a_flipped_bit_is_a_wrong_checksum() -> None:
     batch = bytearray(build(RECORDS))
     batch[-1] ^= 1
 
-    assert not crc_matches(batch, 0, len(batch))
+    assert not is_intact(read_header(batch), batch)
 
 
 @pytest.mark.parametrize(
