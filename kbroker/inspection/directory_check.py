@@ -122,7 +122,7 @@ def check_together(views: Sequence[DataDirectory], findings: Findings) -> None:
 def check_names(view: DataDirectory, findings: Findings, *, is_at_work: bool = False) -> None:
     """Report on the contents of the data directory itself, and on its files that could not be read.
 
-    While a broker `is_at_work`, files that it is about to remove, move or write are passed over.
+    While a broker `is_at_work`, files that it is about to remove, move or write are left out.
     """
     passing = () if is_at_work else chain(emptied_checkpoints(view), _passing(view))
     for finding in chain(unreadable_files(view), passing):
