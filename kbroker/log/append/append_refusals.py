@@ -26,7 +26,6 @@ _SHOWN_ERRORS = 3
 
 
 def too_large(size_bytes: int, topic_partition: TopicPartition, rules: AppendRules) -> KafkaError:
-    """The refusal of a batch above max.message.bytes."""
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"The record batch size in the append to {topic_partition} is {size_bytes} bytes "
@@ -46,7 +45,6 @@ def larger_than_segment(
 
 
 def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> KafkaError:
-    """The refusal of a batch or message with a wrong checksum."""
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
         f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
@@ -136,7 +134,6 @@ class UntimelyRecord(NamedTuple):
 def outside_bounds(
     outside: list[UntimelyRecord], earliest: int, latest: int
 ) -> InvalidRecordsError:
-    """The refusal of records for times that are not between these two."""
     return invalid_timestamps([_untimely(record, earliest, latest) for record in outside])
 
 
@@ -168,7 +165,6 @@ def _untimely(record: UntimelyRecord, earliest: int, latest: int) -> RecordError
 
 
 def invalid_timestamps(errors: list[RecordError]) -> InvalidRecordsError:
-    """The refusal of records for their times."""
     return InvalidRecordsError(
         ErrorCode.INVALID_TIMESTAMP,
         "One or more records have been rejected due to invalid timestamp",

@@ -29,7 +29,6 @@ class CheckedSet(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether its records have one header."""
         return self.header.compression > 0 or self.header.magic == MAGIC
 
 

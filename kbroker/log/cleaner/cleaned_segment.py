@@ -72,7 +72,6 @@ class CleanedSegment:
         segment.records.close()
 
     def abandon(self) -> None:
-        """Remove what was written."""
         self._segment.delete()
 
     def _write_out(self) -> None:

@@ -66,11 +66,9 @@ class CleanerRunner(Protocol):
         """Begin; the way to abort it comes back. `on_end` is called once, last, and later than
         this returns, with None for a job that was aborted.
         """
-        ...
 
     def rest(self) -> None:
         """There is nothing to do for a while."""
-        ...
 
 
 @dataclass(slots=True, eq=False, repr=False)

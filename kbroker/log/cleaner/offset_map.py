@@ -42,12 +42,10 @@ class OffsetMap:
 
     @property
     def used_bytes(self) -> int:
-        """Memory in use now; at most what the map was given."""
         return len(self._slots) * _SLOT_BYTES + (self._count + 1) * _ENTRY_BYTES
 
     @property
     def utilization(self) -> float:
-        """How full it is, 0 to 1."""
         return self._count / self.max_entries if self.max_entries else 1.0
 
     def clear(self) -> None:

@@ -7,6 +7,7 @@ be read must not decide which records go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Final
 
 from kbroker.errors import KafkaError
@@ -38,8 +39,7 @@ def read_batches(
 
     Raises DamagedSegmentError, StorageError.
     """
-    file = file_system.open(segment.path, read_only=True)
-    try:
+    with closing(file_system.open(segment.path, read_only=True)) as file:
         position, window, at = 0, memoryview(b""), 0
         last_offset = segment.base_offset - 1
         highest = segment.base_offset + MAX_RELATIVE_OFFSET
@@ -63,8 +63,6 @@ def read_batches(
             yield header, batch
             at += header.size_bytes
             position += header.size_bytes
-    finally:
-        file.close()
 
 
 def _header(

@@ -49,7 +49,6 @@ class CheckpointedOffsets:
 
     @property
     def gathered(self) -> int:
-        """How often offsets were gathered."""
         return self._gathered
 
     def noted_since(self, gathered: int) -> list[TopicPartition]:
@@ -58,7 +57,6 @@ class CheckpointedOffsets:
             return [tp for tp, (last, _) in self._replaced.items() if last >= gathered]
 
     def in_file(self, topic_partition: TopicPartition) -> int:
-        """Return the file's offset for a log; 0 if it has none."""
         return self._in_file.get(topic_partition, 0)
 
     def lower(self, topic_partition: TopicPartition, end_offset: int, offset: int) -> None:

@@ -16,24 +16,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 
 from kbroker.log.disk import checkpoint
 from kbroker.log.disk.checkpoint import CheckpointError
 from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import (
+    INDEX_SUFFIXES,
     LOCK_FILE,
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
     RECOVERY_POINT_CHECKPOINT_FILE,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     offset_of,
     parse_directory_name,
 )
 
 NOTE_FILE = "kbroker-failed-sync"
 
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 _PIECE_BYTES = 1024 * 1024
 
 _log = logging.getLogger(__name__)
@@ -87,19 +85,16 @@ def _unsure_names(names: list[str], recovery_point: int) -> Iterator[str]:
     first = max((base for base in bases if base <= recovery_point), default=0)
     for name in names:
         is_synced = name.endswith(LOG_SUFFIX) and (offset_of(name) or 0) < first
-        if not is_synced and not name.endswith(_INDEX_SUFFIXES):
+        if not is_synced and not name.endswith(INDEX_SUFFIXES):
             yield name
 
 
 def _write_again(file_system: FileSystem, path: str) -> None:
     modified_ms = file_system.modified_ms(path)
-    file = file_system.open(path)
-    try:
+    with closing(file_system.open(path)) as file:
         for position in range(0, file.size(), _PIECE_BYTES):
             data = file.pread(_PIECE_BYTES, position)
             if data.count(0) < len(data):  # else a hole, which stays one
                 file.pwrite(data, position)
         file.sync()
-    finally:
-        file.close()
     file_system.set_modified_ms(path, modified_ms)

@@ -52,7 +52,6 @@ class GaplessOffsets:
         return self._written_changes == self._changes
 
     def is_noted(self, topic_partition: TopicPartition) -> bool:
-        """Whether the file says what is known now of this log."""
         return self._in_file.get(topic_partition) == self._offsets.get(topic_partition)
 
     def read(self) -> Mapping[TopicPartition, int]:

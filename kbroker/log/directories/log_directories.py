@@ -27,6 +27,9 @@ from kbroker.log.disk.format import (
 from kbroker.log.disk.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 
+# (the data directory, why a file in it could not be written; None: it was)
+OnWritten = Callable[[LogDirectory, StorageError | None], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +39,6 @@ class LogDirectories:
     def __init__(
         self, file_system: FileSystem, directories: Sequence[LogDirectory], required: str | None
     ) -> None:
-        """`lock` makes them."""
         self._file_system = file_system
         self._directories = directories
         self._required = required
@@ -46,17 +48,14 @@ class LogDirectories:
         self.on_offline: Callable[[LogDirectory, StorageError], None] = lambda _, __: None
 
     def __iter__(self) -> Iterator[LogDirectory]:
-        """All directories, those that have failed included."""
         return iter(self._directories)
 
     @property
     def online(self) -> list[LogDirectory]:
-        """Those that work."""
         return [directory for directory in self._directories if directory.failure is None]
 
     @property
     def offline_paths(self) -> list[str]:
-        """Those that do not."""
         return [d.path for d in self._directories if d.failure is not None]
 
     @classmethod
@@ -165,38 +164,36 @@ class LogDirectories:
         directory: LogDirectory,
         file: str,
         offsets: Mapping[TopicPartition, int],
-        written: Callable[[LogDirectory, StorageError | None], None],
+        written: OnWritten,
     ) -> None:
         """Replace a checkpoint file, keeping what it says of unopened logs; `written` hears what
         came of it.
         """
-
-        def done(error: StorageError | None) -> None:
-            self._written(directory.path, error)
-            written(directory, error)
-
         noted = directory.noted.get(file)
         if noted is not None:
-            self.run_write(noted.gather(offsets), done)
+            write = noted.gather(offsets)
         else:
-            self.run_write(partial(directory.write_offsets, file, offsets), done)
+            write = partial(directory.write_offsets, file, offsets)
+        self.run_write(write, partial(self._offsets_written, directory, written))
 
     def forget_offsets(
         self,
         directory: LogDirectory,
         file: str,
         gone: frozenset[TopicPartition],
-        written: Callable[[LogDirectory, StorageError | None], None],
+        written: OnWritten,
     ) -> None:
         """See `LogDirectory`; `written` hears what came of it. What is known of gaps follows."""
-
-        def done(error: StorageError | None) -> None:
-            self._written(directory.path, error)
-            written(directory, error)
-
-        self.run_write(partial(directory.forget_offsets, file, gone), done)
+        forget = partial(directory.forget_offsets, file, gone)
+        self.run_write(forget, partial(self._offsets_written, directory, written))
         if not directory.gapless.is_written:
             self._write_gapless(directory)
+
+    def _offsets_written(
+        self, directory: LogDirectory, written: OnWritten, error: StorageError | None
+    ) -> None:
+        self._written(directory.path, error)
+        written(directory, error)
 
     def loaded(self) -> None:
         """All logs that can be opened are open."""

@@ -22,12 +22,10 @@ from kbroker.log.disk import checkpoint
 from kbroker.log.disk.checkpoint import CheckpointError, MetaProperties
 from kbroker.log.disk.file_system import FileLock, FileSystem, StorageError
 from kbroker.log.disk.format import (
-    CLEANER_OFFSET_CHECKPOINT_FILE,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
-    REPLICATION_OFFSET_CHECKPOINT_FILE,
 )
 from kbroker.model import TopicPartition
 
@@ -151,11 +149,25 @@ class LogDirectory:
         """A checkpoint file of this directory. Raises CheckpointError."""
         return checkpoint.read_offset_checkpoint(self.file_system, f"{self.path}/{file}")
 
+    def found_offsets(self, file: str) -> dict[TopicPartition, int]:
+        """The offsets in a checkpoint file of the broker before; one that cannot be read counts as
+        empty.
+        """
+        try:
+            found = self.read_offsets(file)
+        except CheckpointError as error:
+            _log.warning("Ignoring a checkpoint file that cannot be read: %s", error)
+            found = {}
+        self._kept.setdefault(file, found)
+        if file in self.noted:
+            self.noted[file].found(found)
+        return found
+
     def write_offsets(self, file: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace a checkpoint file of this directory; what it says of unopened logs stays."""
         if self.unopened:
             if file not in self._kept:
-                self._read_or_reset(file)
+                self.found_offsets(file)
             kept = self._kept[file]
             offsets = {tp: kept[tp] for tp in self.unopened if tp in kept} | dict(offsets)
         checkpoint.write_offset_checkpoint(self.file_system, f"{self.path}/{file}", offsets)
@@ -169,27 +181,6 @@ class LogDirectory:
             if not offsets.keys().isdisjoint(gone):
                 self.write_offsets(file, {tp: o for tp, o in offsets.items() if tp not in gone})
 
-    def recovery_points(self) -> dict[TopicPartition, int]:
-        """Up to where each log was on disk.
-
-        A file that cannot be read counts as empty: logs are checked whole.
-        """
-        return self._read_or_reset(RECOVERY_POINT_CHECKPOINT_FILE)
-
-    def log_start_offsets(self) -> dict[TopicPartition, int]:
-        """Log starts inside a segment (DeleteRecords).
-
-        A file that cannot be read counts as empty.
-        """
-        return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
-
-    def cleaned_offsets(self) -> dict[TopicPartition, int]:
-        """Up to where each log was cleaned, by whatever broker.
-
-        A file that cannot be read counts as empty.
-        """
-        return self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
-
     def gapless_from(self, cleaned: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """From where on each log has no gap; a log of which that is not known is missing.
 
@@ -201,10 +192,6 @@ class LogDirectory:
         known = self.gapless.read()
         return {tp: max(offset, cleaned.get(tp, 0)) for tp, offset in known.items()}
 
-    def high_watermarks(self) -> dict[TopicPartition, int]:
-        """High watermarks at the last checkpoint. A file that cannot be read counts as empty."""
-        return self._read_or_reset(REPLICATION_OFFSET_CHECKPOINT_FILE)
-
     def write_clean_shutdown(self) -> None:
         """All logs here are whole on disk."""
         self.gapless.remove()
@@ -214,17 +201,6 @@ class LogDirectory:
         """The marker could not be brought to the disk: it must not be there in part either."""
         with suppress(StorageError):
             checkpoint.remove_clean_shutdown(self.file_system, self.path)
-
-    def _read_or_reset(self, file: str) -> dict[TopicPartition, int]:
-        try:
-            found = self.read_offsets(file)
-        except CheckpointError as error:
-            _log.warning("Ignoring a checkpoint file that cannot be read: %s", error)
-            found = {}
-        self._kept.setdefault(file, found)
-        if file in self.noted:
-            self.noted[file].found(found)
-        return found
 
 
 def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:

@@ -12,10 +12,9 @@ import errno
 import fcntl
 import mmap
 import os
+from contextlib import closing
 from types import TracebackType
 from typing import Protocol
-
-from kbroker.log.disk.sparse_files import written_end
 
 Bytes = bytes | bytearray | memoryview
 
@@ -60,39 +59,35 @@ class StorageError(Exception):
 class File(Protocol):
     """An open file. Positions and sizes are in bytes; nothing here moves a shared file position."""
 
+    __slots__ = ()
+
     path: str  # where it was opened; follows `FileSystem.rename` only if the owner sets it
 
     def fileno(self) -> int:
         """Descriptor, valid until `close`."""
-        ...
 
     def pread(self, size: int, position: int) -> bytes:
         """Up to `size` bytes from `position`; fewer only at the end of the file."""
-        ...
 
     def pwrite(self, data: Bytes, position: int) -> None:
         """Write all of `data` at `position`."""
-        ...
 
     def truncate(self, size: int) -> None:
         """Cut, or extend with a hole of zeros."""
-        ...
 
-    def size(self) -> int:
-        """Size of the file now."""
-        ...
+    def size(self) -> int: ...
 
     def sync(self) -> None:
         """fdatasync: data and size are on the disk when this returns."""
-        ...
 
     def close(self) -> None:
         """Give the descriptor back; closing twice does nothing."""
-        ...
 
 
 class MappedFile(Protocol):
-    """A read-only mapping of a whole file; `buffer` is valid inside the `with`."""
+    """A read-only mapping of a whole file; its view is valid inside the `with`."""
+
+    __slots__ = ()
 
     def __enter__(self) -> memoryview: ...
 
@@ -107,9 +102,10 @@ class MappedFile(Protocol):
 class FileLock(Protocol):
     """A held lock file."""
 
+    __slots__ = ()
+
     def release(self) -> None:
-        """Let others have it. The file stays."""
-        ...
+        """Let others have the lock; its file stays."""
 
 
 class FileSystem(Protocol):
@@ -117,87 +113,62 @@ class FileSystem(Protocol):
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         """Open for reading and writing; `create` makes a missing file."""
-        ...
 
     def map(self, path: str) -> MappedFile:
         """Map the file read-only as it is now; an empty file gives an empty view."""
-        ...
 
-    def read_bytes(self, path: str) -> bytes:
-        """The whole file."""
-        ...
+    def read_bytes(self, path: str) -> bytes: ...
 
     def read_written(self, path: str) -> bytes:
         """The file without the hole of zeros at its end, if it has one."""
-        ...
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
         """Create or replace the file's content in place, not atomically."""
-        ...
 
-    def exists(self, path: str) -> bool:
-        """True for a file or directory."""
-        ...
+    def exists(self, path: str) -> bool: ...
 
-    def is_directory(self, path: str) -> bool:
-        """True for a directory."""
-        ...
+    def is_directory(self, path: str) -> bool: ...
 
-    def size(self, path: str) -> int:
-        """Size in bytes."""
-        ...
+    def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
         """Time of the last change of the content, Unix milliseconds."""
-        ...
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
         """Let a file look as if its content had changed last at that time."""
-        ...
 
     def list(self, directory: str) -> list[str]:
         """Names in the directory, sorted, without their path."""
-        ...
 
     def make_directory(self, path: str) -> None:
-        """With missing parents; an existing directory is fine."""
-        ...
+        """Make a directory with its missing parents; an existing one is fine."""
 
     def truncate(self, path: str, size: int) -> None:
         """Cut or extend (sparse) a file; creates it when missing."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic; replaces a file at `target`."""
-        ...
+        """Rename atomically, in place of a file at `target`."""
 
     def unlink(self, path: str) -> bool:
         """Remove a file; False when there was none."""
-        ...
 
     def remove_tree(self, directory: str) -> None:
         """Remove a directory with all in it; a missing one is fine."""
-        ...
 
     def sync(self, path: str) -> None:
         """Bring a closed file to the disk (fdatasync)."""
-        ...
 
     def sync_directory(self, path: str) -> None:
-        """Fsync a directory: renames and new names in it survive a power loss after this."""
-        ...
+        """Fsync a directory: renames and new names in it survive a power loss from then on."""
 
     def free_bytes(self, path: str) -> int:
         """Space an ordinary user may still fill on the volume of `path`."""
-        ...
 
     def total_bytes(self, path: str) -> int:
         """Size of the volume of `path`."""
-        ...
 
     def lock(self, path: str) -> FileLock | None:
         """Create `path` and lock it for this process; None when another holder has it."""
-        ...
 
 
 def _error(path: str, operation: str, error: OSError | ValueError) -> StorageError:
@@ -205,7 +176,23 @@ def _error(path: str, operation: str, error: OSError | ValueError) -> StorageErr
     return StorageError(path, operation, number or 0, str(error) if not number else "")
 
 
-class RealFile:
+class _Refusals:
+    """Raises what the system refuses as a StorageError."""
+
+    __slots__ = ("_operation", "_path")
+
+    def __init__(self, path: str, operation: str) -> None:
+        self._path = path
+        self._operation = operation
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError | ValueError):
+            raise _error(self._path, self._operation, error) from error
+
+
+class RealFile(File):
     """A file of the operating system."""
 
     __slots__ = ("_fd", "path")
@@ -215,11 +202,9 @@ class RealFile:
         self._fd = fd
 
     def fileno(self) -> int:
-        """Descriptor, valid until `close`."""
         return self._fd
 
     def pread(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes from `position`; fewer only at the end of the file."""
         try:
             data = os.pread(self._fd, size, position)
             if len(data) == size or not data:
@@ -229,12 +214,11 @@ class RealFile:
             while missing and (data := os.pread(self._fd, missing, position + size - missing)):
                 pieces.append(data)
                 missing -= len(data)
-        except OSError as error:
+        except OSError as error:  # for reads and writes a context would cost too much
             raise _error(self.path, "read", error) from error
         return b"".join(pieces)
 
     def pwrite(self, data: Bytes, position: int) -> None:
-        """Write all of `data` at `position`, in as many calls as it takes."""
         try:
             written = os.pwrite(self._fd, data, position)
             if written == len(data):
@@ -246,42 +230,30 @@ class RealFile:
             raise _error(self.path, "write", error) from error
 
     def truncate(self, size: int) -> None:
-        """Cut, or extend with a hole."""
-        try:
+        with _Refusals(self.path, "truncate"):
             os.ftruncate(self._fd, size)
-        except OSError as error:
-            raise _error(self.path, "truncate", error) from error
 
     def size(self) -> int:
-        """Size in bytes."""
-        try:
+        with _Refusals(self.path, "stat"):
             return os.fstat(self._fd).st_size
-        except OSError as error:
-            raise _error(self.path, "stat", error) from error
 
     def sync(self) -> None:
-        """Bring data and size to the disk (fdatasync, a fifth cheaper than fsync)."""
-        try:
+        with _Refusals(self.path, SYNC):
             _sync_data(self._fd)
-        except OSError as error:
-            raise _error(self.path, SYNC, error) from error
 
     def close(self) -> None:
-        """Give the descriptor back; closing twice does nothing."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
-        try:
+        with _Refusals(self.path, "close"):
             os.close(fd)
-        except OSError as error:
-            raise _error(self.path, "close", error) from error
 
     def __del__(self) -> None:
         """A slice may open the file of a log that was closed before: it goes with the slice."""
         self.close()
 
 
-class RealMapping:
+class RealMapping(MappedFile):
     """A mapping that lives as long as its `with` block, and so does its descriptor."""
 
     __slots__ = ("_map", "_view")
@@ -304,7 +276,7 @@ class RealMapping:
             self._map.close()
 
 
-class RealFileLock:
+class RealFileLock(FileLock):
     """Both kinds of lock on an open file; the system lets go of them when the process dies."""
 
     __slots__ = ("_file",)
@@ -313,122 +285,75 @@ class RealFileLock:
         self._file = file
 
     def release(self) -> None:
-        """Close the file, which unlocks it."""
         self._file.close()
 
 
-class RealFileSystem:
+class RealFileSystem(FileSystem):
     """The operating system's files."""
 
     _file_type: type[RealFile] = RealFile
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
-        """Open for reading and writing, or only for reading."""
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
-        try:
+        with _Refusals(path, "open"):
             fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
-        except (OSError, ValueError) as error:
-            raise _error(path, "open", error) from error
         return self._file_type(path, fd)
 
     def map(self, path: str) -> RealMapping:
-        """Map the whole file read-only."""
-        file = self.open(path, read_only=True)
-        try:
+        with closing(self.open(path, read_only=True)) as file, _Refusals(path, "map"):
             return RealMapping(file.fileno(), file.size())
-        except (OSError, ValueError) as error:
-            raise _error(path, "map", error) from error
-        finally:
-            file.close()
 
     def read_bytes(self, path: str) -> bytes:
-        """The whole file."""
-        file = self.open(path, read_only=True)
-        try:
+        with closing(self.open(path, read_only=True)) as file:
             return file.pread(file.size(), 0)
-        finally:
-            file.close()
 
     def read_written(self, path: str) -> bytes:
-        """The file without the hole at its end."""
-        try:
-            with open(path, "rb", buffering=0) as file:
-                return os.pread(file.fileno(), written_end(file.fileno()), 0)
-        except OSError as error:
-            raise _error(path, "read", error) from error
+        with _Refusals(path, "read"), open(path, "rb", buffering=0) as file:
+            return os.pread(file.fileno(), _written_end(file.fileno()), 0)
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
-        """Create or replace the content in place."""
-        file = self.open(path, create=True)
-        try:
+        with closing(self.open(path, create=True)) as file:
             file.truncate(0)
             file.pwrite(data, 0)
             if sync:
                 file.sync()
-        finally:
-            file.close()
 
     def exists(self, path: str) -> bool:
-        """True for a file or directory."""
         return os.path.exists(path)
 
     def is_directory(self, path: str) -> bool:
-        """True for a directory."""
         return os.path.isdir(path)
 
     def size(self, path: str) -> int:
-        """Size in bytes."""
-        try:
+        with _Refusals(path, "stat"):
             return os.stat(path).st_size
-        except OSError as error:
-            raise _error(path, "stat", error) from error
 
     def modified_ms(self, path: str) -> int:
-        """Last change of the content, Unix milliseconds."""
-        try:
+        with _Refusals(path, "stat"):
             return os.stat(path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise _error(path, "stat", error) from error
 
     def set_modified_ms(self, path: str, modified_ms: int) -> None:
-        """Let a file look as if its content had changed last at that time."""
         time_ns = modified_ms * 1_000_000
-        try:
+        with _Refusals(path, "set time of"):
             os.utime(path, ns=(time_ns, time_ns))
-        except OSError as error:
-            raise _error(path, "set time of", error) from error
 
     def list(self, directory: str) -> list[str]:
-        """Names in the directory, sorted."""
-        try:
+        with _Refusals(directory, "list"):
             return sorted(os.listdir(directory))
-        except OSError as error:
-            raise _error(directory, "list", error) from error
 
     def make_directory(self, path: str) -> None:
-        """Create with missing parents."""
-        try:
+        with _Refusals(path, "create directory"):
             os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise _error(path, "create directory", error) from error
 
     def truncate(self, path: str, size: int) -> None:
-        """Cut, or extend with a hole."""
-        file = self.open(path, create=True)
-        try:
+        with closing(self.open(path, create=True)) as file:
             file.truncate(size)
-        finally:
-            file.close()
 
     def rename(self, source: str, target: str) -> None:
-        """Atomically, replacing a file at `target`."""
-        try:
+        with _Refusals(source, f"rename to {target}:"):
             os.replace(source, target)
-        except OSError as error:
-            raise _error(source, f"rename to {target}:", error) from error
 
     def unlink(self, path: str) -> bool:
-        """Remove a file; False when there was none."""
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -438,7 +363,6 @@ class RealFileSystem:
         return True
 
     def remove_tree(self, directory: str) -> None:
-        """Remove a directory with all in it."""
         import shutil  # half a megabyte, for what is rare
 
         try:
@@ -449,33 +373,20 @@ class RealFileSystem:
             raise _error(directory, "remove", error) from error
 
     def sync(self, path: str) -> None:
-        """Bring data and size to the disk."""
-        file = self.open(path)
-        try:
+        with closing(self.open(path)) as file:
             file.sync()
-        finally:
-            file.close()
 
     def sync_directory(self, path: str) -> None:
-        """Make renames and new names survive a power loss."""
-        file = self.open(path, read_only=True)
-        try:
+        with closing(self.open(path, read_only=True)) as file, _Refusals(path, SYNC):
             os.fsync(file.fileno())
-        except OSError as error:
-            raise _error(path, SYNC, error) from error
-        finally:
-            file.close()
 
     def free_bytes(self, path: str) -> int:
-        """Space an ordinary user may still fill."""
         return self._volume(path)[0]
 
     def total_bytes(self, path: str) -> int:
-        """Size of the volume."""
         return self._volume(path)[1]
 
     def lock(self, path: str) -> RealFileLock | None:
-        """Lock for this process; None when another holder has it."""
         file = self.open(path, create=True)
         try:
             # flock keeps out other brokers of this process; Java takes the other kind, and neither
@@ -491,8 +402,23 @@ class RealFileSystem:
 
     @staticmethod
     def _volume(path: str) -> tuple[int, int]:
-        try:
+        with _Refusals(path, "stat volume"):
             volume = os.statvfs(path)
-        except OSError as error:
-            raise _error(path, "stat volume", error) from error
         return volume.f_bavail * volume.f_frsize, volume.f_blocks * volume.f_frsize
+
+
+def _written_end(fd: int) -> int:
+    """Where the hole at the end of a file begins, as that of an active index; its size without one.
+    The disk may count in blocks, so zeros may come before it. Raises OSError.
+    """
+    size = os.fstat(fd).st_size
+    end = 0
+    try:
+        while end < size:
+            end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOTSUP):  # a disk that knows of no holes
+            return size
+        if error.errno != errno.ENXIO:  # nothing but the hole follows
+            raise
+    return min(end, size)

@@ -81,7 +81,6 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def log_file(directory: str, base_offset: int) -> str:
-    """Path of the file with the batches of a segment."""
     return f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
 
 

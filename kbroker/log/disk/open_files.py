@@ -25,7 +25,6 @@ class HoldsFile(Protocol):
 
     def let_go(self) -> None:
         """Drop the file; the next use opens it again."""
-        ...
 
 
 class OpenFiles:
@@ -47,7 +46,6 @@ class OpenFiles:
             self._let_go_of_oldest()
 
     def closed(self, holder: HoldsFile) -> None:
-        """It holds no file any more."""
         self._holders.pop(ref(holder), None)
 
     def make_room(self) -> bool:
@@ -67,7 +65,6 @@ class OpenFiles:
             holder.let_go()
 
     def _forget(self, holder: ref[HoldsFile]) -> None:
-        """It is gone, and its file with it."""
         self._holders.pop(holder, None)
 
 

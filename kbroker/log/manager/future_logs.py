@@ -60,11 +60,9 @@ class FutureLogs:
         return next((d for d in self._directories if os.path.abspath(d.path) == path), None)
 
     def holds_log(self, topic_partition: TopicPartition, directory: LogDirectory) -> bool:
-        """Whether the log of a partition lies there; no copy does."""
         return self._open.homes.get(topic_partition) is directory
 
     def holds(self, topic_partition: TopicPartition, directory: LogDirectory) -> bool:
-        """Whether a copy of a partition grows there."""
         return self._open.future_homes.get(topic_partition) is directory
 
     def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
-from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.directories.log_directories import LogDirectories, OnWritten
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.disk.file_system import StorageError
 from kbroker.log.disk.format import (
@@ -167,7 +167,7 @@ class LogCheckpoints:
         self,
         file: str,
         offset_of: Callable[[Log], int | None],
-        written: Callable[[LogDirectory, StorageError | None], None] = lambda _, __: None,
+        written: OnWritten = lambda _, __: None,
         only: Collection[str] | None = None,
     ) -> None:
         self._begun[file] += 1

@@ -23,6 +23,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.disk.file_system import FileSystem, StorageError
+from kbroker.log.disk.format import REPLICATION_OFFSET_CHECKPOINT_FILE
 from kbroker.log.disk.write_runner import InTurn, WriteRunner
 from kbroker.log.manager.dirty_logs import DirtyLogs
 from kbroker.log.manager.future_logs import FutureLogs
@@ -34,7 +35,7 @@ from kbroker.log.manager.partition_deletion import OnSettled, PartitionDeletion
 from kbroker.log.manager.replaced_directories import StrayDirectories
 from kbroker.log.manager.segment_deletion import ProducerExpiry, SegmentDeletion
 from kbroker.log.partition.log import Log
-from kbroker.log.partition.log_state import LogEnvironment
+from kbroker.log.partition.log_state import LogEnvironment, work_off
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import TopicPartition
 
@@ -131,28 +132,22 @@ class LogManager:
 
     @property
     def was_clean(self) -> bool:
-        """True when the last broker on these directories stopped cleanly, or there was none."""
         return self._directories.were_clean
 
     @property
     def online_directories(self) -> list[str]:
-        """Paths of the data directories that work."""
         return [d.path for d in self._directories.online]
 
     def directories(self) -> list[LogDirectory]:
-        """All data directories, those that have failed included."""
         return list(self._directories)
 
     def get_log(self, topic_partition: TopicPartition) -> Log | None:
-        """The log of a partition, None if this broker has none."""
         return self._open.logs.get(topic_partition)
 
     def all_logs(self) -> list[Log]:
-        """Every open log."""
         return list(self._open.logs.values())
 
     def all_futures(self) -> list[Log]:
-        """Every copy of a log that grows in another directory."""
         return list(self._open.futures.values())
 
     def highest_producer_id(self, at_most: int) -> int:
@@ -244,16 +239,14 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is on disk."""
-        _work_off(self.checkpoints.recovery_points())
+        work_off(self.checkpoints.recovery_points())
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write down where logs start."""
-        _work_off(self.checkpoints.log_starts())
+        work_off(self.checkpoints.log_starts())
 
     def write_log_starts(
         self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
     ) -> None:
-        """See `LogCheckpoints`."""
         self.checkpoints.write_log_starts(wanted, on_written)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
@@ -261,13 +254,13 @@ class LogManager:
         return {
             tp: mark
             for home in self._directories.online
-            for tp, mark in home.high_watermarks().items()
+            for tp, mark in home.found_offsets(REPLICATION_OFFSET_CHECKPOINT_FILE).items()
             if self._open.homes.get(tp, home) is home  # there may be a copy in another
         }
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write high watermarks, each in the directory of its log."""
-        _work_off(self.checkpoints.high_watermarks(high_watermarks.get))
+        work_off(self.checkpoints.high_watermarks(high_watermarks.get))
 
     def fail_directory(self, path: str, error: StorageError) -> None:
         """Something else than a log found out that the disk of a data directory fails."""
@@ -310,11 +303,6 @@ class LogManager:
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
         self._directories.release()
-
-
-def _work_off(steps: Iterator[None]) -> None:
-    for _ in steps:
-        pass
 
 
 @contextmanager

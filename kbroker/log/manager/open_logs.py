@@ -105,7 +105,6 @@ class OpenLogs:
         yield from futures
 
     def all(self) -> list[Log]:
-        """The logs and the copies."""
         return [*self.logs.values(), *self.futures.values()]
 
     def is_in(self, log: Log, directory: LogDirectory) -> bool:

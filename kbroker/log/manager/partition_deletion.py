@@ -77,7 +77,6 @@ class PartitionDeletion:
 
     @property
     def are_settled(self) -> bool:
-        """No rename waits for `settle`."""
         return not self._renamed
 
     def check(self, topic_partition: TopicPartition) -> None:

@@ -117,7 +117,6 @@ class StrayDirectories:
         self._paths: dict[str, list[str]] = {}
 
     def add(self, topic: str, path: str) -> None:
-        """A directory that was found."""
         self._paths.setdefault(topic, []).append(path)
 
     def set_aside(self, topic: str) -> None:

@@ -146,9 +146,6 @@ class SegmentDeletion:
         return remove, removed
 
 
-_LOGS_AT_ONCE = 50
-
-
 class ProducerExpiry:
     """Looks at logs, and lets them forget who is idle."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from kbroker.log.disk.checkpoint import EpochEntry
@@ -40,13 +41,7 @@ class LeaderEpochCache:
     point moves. While `is_kept` is False no epoch is noted: old message formats do not have them.
     """
 
-    __slots__ = (
-        "_entries",
-        "_store",
-        "changes",
-        "is_kept",
-        "latest_epoch",
-    )
+    __slots__ = ("_entries", "_store", "changes", "is_kept", "latest_epoch")
 
     def __init__(
         self, entries: Iterable[EpochEntry], store: Callable[[list[EpochEntry]], None]
@@ -120,7 +115,7 @@ class LeaderEpochCache:
             return UNDEFINED_EPOCH_END_OFFSET
         if epoch == self.latest_epoch:
             return EpochEndOffset(epoch, log_end_offset)
-        index = bisect_right(self._entries, epoch, key=_epoch_of)
+        index = bisect_right(self._entries, epoch, key=attrgetter("epoch"))
         if index == len(self._entries):
             return UNDEFINED_EPOCH_END_OFFSET
         floor_epoch = self._entries[index - 1].epoch if index else epoch
@@ -128,7 +123,7 @@ class LeaderEpochCache:
 
     def epoch_for_offset(self, offset: int) -> int | None:
         """The epoch that wrote `offset`, None when that is before the oldest entry."""
-        index = bisect_right(self._entries, offset, key=_start_offset_of)
+        index = bisect_right(self._entries, offset, key=attrgetter("start_offset"))
         return self._entries[index - 1].epoch if index else None
 
     def truncate_from_end(self, end_offset: int) -> None:
@@ -141,7 +136,7 @@ class LeaderEpochCache:
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop what is before `start_offset`; the epoch in force there now starts there."""
-        index = bisect_right(self._entries, start_offset, key=_start_offset_of)
+        index = bisect_right(self._entries, start_offset, key=attrgetter("start_offset"))
         if index == 0 or start_offset < 0:
             return
         floor = self._entries[index - 1]
@@ -193,11 +188,3 @@ class LeaderEpochCache:
             if not error.is_passing:
                 raise
         self.changes += 1
-
-
-def _epoch_of(entry: EpochEntry) -> int:
-    return entry.epoch
-
-
-def _start_offset_of(entry: EpochEntry) -> int:
-    return entry.start_offset

@@ -94,7 +94,6 @@ class LogOffsets:
         self._recover_from(self.recovery_point)
 
     def flushed_to(self, end_offset: int) -> None:
-        """All below that offset is on the disk."""
         self._recover_from(max(self.recovery_point, end_offset))
 
     def cleaned_to(self, end_offset: int | None) -> None:

@@ -72,9 +72,7 @@ class ReplayedLog(Protocol):
 
     def read(
         self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
-    ) -> FetchDataInfo:
-        """See `Log.read`."""
-        ...
+    ) -> FetchDataInfo: ...
 
 
 class LogReplay:

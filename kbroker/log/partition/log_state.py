@@ -23,7 +23,8 @@ from kbroker.log.segments.unsynced_files import FlushMarks
 from kbroker.model import TopicPartition
 
 
-def _at_once(steps: Iterator[None]) -> None:
+def work_off(steps: Iterator[None]) -> None:
+    """Take all steps now."""
     for _ in steps:
         pass
 
@@ -51,7 +52,7 @@ class LogEnvironment:
     # (as above): it is about to be cut; as `before_gap`
     before_cut: Callable[[str, TopicPartition, Cut], None] = lambda _, __, ___: None
     # (small steps of work that need not be done now)
-    in_turn: Callable[[Iterator[None]], None] = _at_once
+    in_turn: Callable[[Iterator[None]], None] = work_off
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

@@ -64,7 +64,6 @@ class PartitionDirectory:
         self.failure = self.failure or error
 
     def full(self, error: StorageError, size_bytes: int) -> None:
-        """Report that so much did not fit."""
         self.environment.on_full(self.path, error, size_bytes)
 
     def deleted(self) -> None:
@@ -72,7 +71,7 @@ class PartitionDirectory:
         self.is_deleted = True
 
     def moved_to(self, path: str) -> None:
-        """Follow a rename."""
+        """Follow a rename of the directory."""
         self.path = path
 
     def write_topic_id(self, topic_id: UUID) -> None:
@@ -94,5 +93,4 @@ class PartitionDirectory:
         self.environment.before_cut(self.path, self.topic_partition, cut)
 
     def before_roll(self) -> None:
-        """Report that a segment is about to begin."""
         self.environment.before_roll(self.path, self.topic_partition)

@@ -181,7 +181,6 @@ class SegmentStore:
         return any(s.records.path.endswith(SWAP_SUFFIX) for s in self.segments)
 
     def take_due(self, now_ms: int, delay_ms: int) -> list[str]:
-        """The files of segments taken out over `delay_ms` ago, for the caller to remove."""
         return self._doomed.take_due(now_ms, delay_ms)
 
     def planned_cut(self, offset: int, log_start_offset: int) -> Cut:
@@ -233,7 +232,6 @@ class SegmentStore:
                 self.is_active_open = False
 
     def is_empty_at(self, offset: int) -> bool:
-        """Whether nothing is left but an empty segment at `offset`."""
         return self.segments.base_offsets == [offset] and not self.segments.active.size_bytes
 
     def begin_flush(

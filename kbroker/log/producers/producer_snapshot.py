@@ -66,10 +66,7 @@ def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
 class ProducerSnapshots:
     """The snapshot files of one partition directory. Owned by its log; keeps no list in memory."""
 
-    __slots__ = (
-        "_file_system",
-        "directory",
-    )
+    __slots__ = ("_file_system", "directory")
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system
@@ -80,7 +77,6 @@ class ProducerSnapshots:
         self.directory = directory
 
     def offsets(self) -> list[int]:
-        """Offsets of all snapshots, ascending."""
         return snapshot_offsets(self._file_system.list(self.directory))
 
     def write(self, offset: int, entries: Collection[ProducerStateEntry]) -> str:
@@ -119,7 +115,6 @@ class ProducerSnapshots:
         return None
 
     def delete(self, offset: int) -> None:
-        """Remove the snapshot for `offset`, if there is one."""
         self._file_system.unlink(self._path(offset))
 
     def delete_outside(self, lowest: int, highest: int) -> None:

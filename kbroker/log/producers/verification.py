@@ -57,5 +57,4 @@ class VerificationState:
         self.begins_at_zero = begins_at_zero
 
     def is_verified(self, producer_epoch: int) -> bool:
-        """Whether a batch of that epoch may begin the transaction here."""
         return self._verified_epoch == producer_epoch

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.disk.format import (
+    CLEANER_OFFSET_CHECKPOINT_FILE,
     DELETE_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
+    LOG_START_OFFSET_CHECKPOINT_FILE,
+    RECOVERY_POINT_CHECKPOINT_FILE,
     is_moved_directory,
     parse_directory_name,
 )
@@ -41,9 +44,9 @@ def scan(
     now_ms: int,
 ) -> DirectoryContent:
     """Look through a data directory. Raises StorageError."""
-    recovery_points = directory.recovery_points()
-    start_offsets = directory.log_start_offsets()
-    cleaned_offsets = directory.cleaned_offsets()
+    recovery_points = directory.found_offsets(RECOVERY_POINT_CHECKPOINT_FILE)
+    start_offsets = directory.found_offsets(LOG_START_OFFSET_CHECKPOINT_FILE)
+    cleaned_offsets = directory.found_offsets(CLEANER_OFFSET_CHECKPOINT_FILE)
     gapless_from = directory.gapless_from(cleaned_offsets)
     configs: dict[str, TopicConfig] = {}
     content = DirectoryContent()

@@ -95,11 +95,9 @@ class EpochLoading:
             self._epochs.learn(run.epoch, run.first_offset, run.last_offset)
 
     def agree_with(self, tail: Sequence[BatchHeader], log_start_offset: int) -> bool:
-        """See `load_checks`."""
         return agree_with(self._epochs, tail, log_start_offset)
 
     def clear(self) -> None:
-        """The log has no batches."""
         self._epochs.clear()
 
     def finish(self, start_offset: int, end_offset: int) -> LeaderEpochCache:

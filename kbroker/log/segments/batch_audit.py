@@ -79,9 +79,7 @@ def _intact_batches(
 class Readable(Protocol):
     """Bytes of a data file."""
 
-    def read(self, position: int, size: int) -> bytes | memoryview:
-        """Up to `size` bytes from `position`."""
-        ...
+    def read(self, position: int, size: int) -> bytes | memoryview: ...
 
 
 class ReadableFile:
@@ -91,7 +89,6 @@ class ReadableFile:
         self._file = file
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`."""
         return self._file.pread(size, position)
 
 

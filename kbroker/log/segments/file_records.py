@@ -36,7 +36,6 @@ class FileRecords(SegmentPart):
     __slots__ = (
         "__weakref__",
         "_file",
-        "_file_system",
         "_is_deleted",
         "_takes_appends",
         "cuts",
@@ -44,9 +43,8 @@ class FileRecords(SegmentPart):
     )
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
-        super().__init__(path)
+        super().__init__(file_system, path)
         self.size_bytes = _size_of(file_system, path)
-        self._file_system = file_system
         self.cuts = 0  # how often the end was cut off: slices made before hold other bytes now
         self._file: File | None = None
         self._is_deleted = False
@@ -203,9 +201,8 @@ class FileRecords(SegmentPart):
         self._file = None
 
     def delete(self) -> None:
-        """Close and remove the file."""
         self.withdraw()
-        self._file_system.unlink(self.path)
+        super().delete()
 
     def withdraw(self) -> None:
         """It is about to be removed: slices of it fail, also when another one gets its name."""

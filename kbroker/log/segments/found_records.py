@@ -16,6 +16,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -305,7 +306,7 @@ class FoundRecords:
         return stretch
 
     def _stretch_holding(self, position: int) -> _Stretch | None:
-        index = bisect_right(self._stretches, position, key=_start_of_stretch) - 1
+        index = bisect_right(self._stretches, position, key=attrgetter("start")) - 1
         if index < 0 or position > self._stretches[index].end:
             return None
         return self._stretches[index]
@@ -316,14 +317,6 @@ class FoundRecords:
 
     def _add(self, stretch: _Stretch) -> None:
         if len(self._stretches) >= _MAX_STRETCHES:
-            self._stretches.remove(min(self._stretches, key=_size_of_stretch))
-        index = bisect_right(self._stretches, stretch.start, key=_start_of_stretch)
+            self._stretches.remove(min(self._stretches, key=lambda each: each.end - each.start))
+        index = bisect_right(self._stretches, stretch.start, key=attrgetter("start"))
         self._stretches.insert(index, stretch)
-
-
-def _start_of_stretch(stretch: _Stretch) -> int:
-    return stretch.start
-
-
-def _size_of_stretch(stretch: _Stretch) -> int:
-    return stretch.end - stretch.start

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from contextlib import closing
 from functools import cache
 from struct import Struct
-from typing import Final
+from typing import ClassVar, Final
 
 from kbroker.log.disk.file_system import Bytes, FileSystem, StorageError
 from kbroker.log.segments.segment_part import SegmentPart
@@ -47,9 +48,9 @@ def floor_slot(buffer: Bytes, entry: Struct, count: int, field: int, target: int
 
 
 @cache
-def _entries_within(max_size_bytes: int, entry_size: int) -> int:
+def _entries_within(max_size_bytes: int, entry_size: int, spare_entries: int = 0) -> int:
     """Asked for by all indexes of a topic, so they share the number."""
-    return max_size_bytes // entry_size
+    return max_size_bytes // entry_size - spare_entries
 
 
 class IndexFile(SegmentPart):
@@ -57,8 +58,7 @@ class IndexFile(SegmentPart):
 
     __slots__ = (
         "_count",
-        "_entry",
-        "_file_system",
+        "_full_at",
         "_last",
         "_loaded",
         "_page_starts",
@@ -69,21 +69,18 @@ class IndexFile(SegmentPart):
         "max_entries",
         "max_size_bytes",
     )
+    _entry: ClassVar[Struct]
+    _offset_field: ClassVar[int]  # of an entry
+    _spare_entries: ClassVar[int]  # kept free until the segment is closed
 
     def __init__(
-        self,
-        file_system: FileSystem,
-        path: str,
-        entry: Struct,
-        base_offset: int,
-        max_size_bytes: int,
+        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
     ) -> None:
-        super().__init__(path)
+        super().__init__(file_system, path)
         self.base_offset = base_offset
         self.max_size_bytes = max_size_bytes
-        self.max_entries = _entries_within(max_size_bytes, entry.size)
-        self._file_system = file_system
-        self._entry = entry
+        self.max_entries = _entries_within(max_size_bytes, self._entry.size)
+        self._full_at = _entries_within(max_size_bytes, self._entry.size, self._spare_entries)
         self._loaded = False
         self._count = self._written = self._tail_first = 0
         self._tail = _NO_TAIL
@@ -92,10 +89,14 @@ class IndexFile(SegmentPart):
 
     @property
     def entry_count(self) -> int:
-        """Number of entries, written or not."""
         if not self._loaded:
             self._load()
         return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another entry but those kept for the end: the segment rolls."""
+        return (self._count if self._loaded else self.entry_count) >= self._full_at
 
     def entry(self, slot: int) -> tuple[int, ...]:
         """The entry at `slot`, as it is in the file."""
@@ -126,17 +127,9 @@ class IndexFile(SegmentPart):
             return
         size = self._entry.size
         data = self._tail[(self._written - self._tail_first) * size :]
-        file = self._file_system.open(self.path, create=True)
-        try:
+        with closing(self._file_system.open(self.path, create=True)) as file:
             file.pwrite(data, self._written * size)
-        finally:
-            file.close()
         self._written = self._count
-
-    def sync(self) -> None:
-        """Bring what was written out to the disk; may run on a worker thread."""
-        if self._file_system.exists(self.path):
-            self._file_system.sync(self.path)
 
     def reset(self) -> None:
         """Drop all entries, whatever the file holds."""
@@ -144,14 +137,15 @@ class IndexFile(SegmentPart):
         self._forget()
         self._loaded = True
 
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries for `offset` and all after it."""
+        relative_offset = offset - self.base_offset
+        self._truncate_entries(self._count_up_to(self._offset_field, relative_offset - 1))
+
     def close(self) -> None:
         """Trim, unless nobody has used the index; it can still be read."""
         if self._loaded:
             self.trim()
-
-    def delete(self) -> None:
-        """Remove the file if there is one."""
-        self._file_system.unlink(self.path)
 
     def _append(self, *values: int) -> None:
         if self._tail is _NO_TAIL:
@@ -202,11 +196,8 @@ class IndexFile(SegmentPart):
         return known
 
     def _read(self, first: int, count: int) -> bytes:
-        file = self._file_system.open(self.path, read_only=True)
-        try:
+        with closing(self._file_system.open(self.path, read_only=True)) as file:
             return file.pread(count * self._entry.size, first * self._entry.size)
-        finally:
-            file.close()
 
     def _count_up_to(self, field: int, target: int) -> int:
         """How many entries have a `field` <= target."""

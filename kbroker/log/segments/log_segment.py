@@ -107,7 +107,6 @@ class LogSegment(SegmentFiles):
 
     @property
     def damages(self) -> list[Damage]:
-        """List the damage found so far."""
         return self._check.damages if self._check is not None else []
 
     def append(

@@ -33,7 +33,6 @@ class LogSegments:
 
     @property
     def base_offsets(self) -> list[int]:
-        """A copy of the base offsets, ascending."""
         return list(self._base_offsets)
 
     @property

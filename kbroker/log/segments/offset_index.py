@@ -5,7 +5,6 @@ Entry: int32 relative offset, int32 position.
 
 from __future__ import annotations
 
-from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import OFFSET_INDEX_ENTRY
 from kbroker.log.segments.index_file import CorruptIndexError, IndexFile
 
@@ -14,21 +13,14 @@ class OffsetIndex(IndexFile):
     """The `.index` file of a segment."""
 
     __slots__ = ()
-
-    def __init__(
-        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
-    ) -> None:
-        super().__init__(file_system, path, OFFSET_INDEX_ENTRY, base_offset, max_size_bytes)
+    _entry = OFFSET_INDEX_ENTRY
+    _offset_field = 0
+    _spare_entries = 0
 
     @property
     def last_offset(self) -> int:
         """Offset of the newest entry; the base offset when there is none."""
         return self.base_offset + self._last[0] if self.entry_count else self.base_offset
-
-    @property
-    def is_full(self) -> bool:
-        """No room for another entry: the segment rolls."""
-        return (self._count if self._loaded else self.entry_count) >= self.max_entries
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch whose last offset is `offset` starts at `position`."""
@@ -45,11 +37,6 @@ class OffsetIndex(IndexFile):
             return self.base_offset, 0
         relative_offset, position = found
         return self.base_offset + relative_offset, position
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop entries for `offset` and all after it."""
-        relative_offset = offset - self.base_offset
-        self._truncate_entries(self._count_up_to(0, relative_offset - 1))
 
     def sanity_check(self) -> None:
         """CorruptIndexError if size or last entry cannot be; other entries are not read."""

@@ -87,12 +87,10 @@ class SegmentFiles:
 
     @property
     def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
-        """The parts that have files of their own."""
         return self.records, self.offset_index, self.time_index, self.transaction_index
 
     @property
     def size_bytes(self) -> int:
-        """Size of the data file's batches."""
         return self.records.size_bytes
 
     @property

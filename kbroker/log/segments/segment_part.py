@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from sys import intern
 
+from kbroker.log.disk.file_system import FileSystem
+
 
 class SegmentPart:
     """What data file and indexes have in common."""
 
-    __slots__ = ("_ending", "_stem")
+    __slots__ = ("_ending", "_file_system", "_stem")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, file_system: FileSystem, path: str) -> None:
+        self._file_system = file_system
         self._stem = path
         self._ending = ""
 
     @property
     def path(self) -> str:
-        """Where the file is, or will be."""
         return self._stem + self._ending
+
+    def sync(self) -> None:
+        """Bring what was written to the disk, if there is a file; may run on a worker thread."""
+        if self._file_system.exists(self.path):
+            self._file_system.sync(self.path)
+
+    def delete(self) -> None:
+        """Remove the file if there is one."""
+        self._file_system.unlink(self.path)
 
     def renamed(self, path: str) -> None:
         """Be elsewhere from now on."""

@@ -29,9 +29,9 @@ class SwappedStore(Protocol):
     segments: LogSegments
     swaps: list[SegmentSwap]
 
-    def replace(self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int) -> None:
-        """Let `cleaned` stand for `sources`, whose files go later."""
-        ...
+    def replace(
+        self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int
+    ) -> None: ...
 
 
 class SegmentSwap:
@@ -51,7 +51,6 @@ class SegmentSwap:
 
     @property
     def directory(self) -> str:
-        """The directory to sync after each step."""
         return self._store.directory
 
     def stage(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import TIME_INDEX_ENTRY
 from kbroker.log.segments.index_file import CorruptIndexError, IndexFile
 from kbroker.model import NO_TIMESTAMP
@@ -25,11 +24,9 @@ class TimeIndex(IndexFile):
     """The `.timeindex` file of a segment."""
 
     __slots__ = ()
-
-    def __init__(
-        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
-    ) -> None:
-        super().__init__(file_system, path, TIME_INDEX_ENTRY, base_offset, max_size_bytes)
+    _entry = TIME_INDEX_ENTRY
+    _offset_field = 1
+    _spare_entries = 1  # for the roll
 
     @property
     def last_entry(self) -> TimestampOffset:
@@ -39,13 +36,8 @@ class TimeIndex(IndexFile):
         timestamp, relative_offset = self._last
         return TimestampOffset(timestamp, self.base_offset + relative_offset)
 
-    @property
-    def is_full(self) -> bool:
-        """Room for one entry only, which is kept for the roll."""
-        return (self._count if self._loaded else self.entry_count) >= self.max_entries - 1
-
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
-        """Note the largest timestamp, if it has grown; `closing` may use the reserved entry."""
+        """Note the largest timestamp, if it has grown; `closing` may use the spare entry."""
         count = self._count if self._loaded else self.entry_count
         assert closing or count < self.max_entries - 1, self.path
         relative_offset = offset - self.base_offset
@@ -63,11 +55,6 @@ class TimeIndex(IndexFile):
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamp, relative_offset = found
         return TimestampOffset(timestamp, self.base_offset + relative_offset)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop entries for `offset` and all after it."""
-        relative_offset = offset - self.base_offset
-        self._truncate_entries(self._count_up_to(1, relative_offset - 1))
 
     def sanity_check(self) -> None:
         """CorruptIndexError if size, first or last entry cannot be; others are not read."""

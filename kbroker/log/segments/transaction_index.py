@@ -7,6 +7,7 @@ The file exists only where a transaction was aborted.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import NamedTuple
 
 from kbroker.log.disk.file_system import FileSystem, StorageError
@@ -30,12 +31,11 @@ class TransactionIndex(SegmentPart):
     Loaded whole at first use; owned by the event loop, except `sync`.
     """
 
-    __slots__ = ("_entries", "_file_system", "_found", "_written", "base_offset")
+    __slots__ = ("_entries", "_found", "_written", "base_offset")
 
     def __init__(self, file_system: FileSystem, path: str, base_offset: int) -> None:
-        super().__init__(path)
+        super().__init__(file_system, path)
         self.base_offset = base_offset
-        self._file_system = file_system
         self._entries: list[AbortedTxn] | None = None
         self._written = 0  # so many of them are in the file
         self._found = b""  # what the file held at `reset`, until `trim`
@@ -70,11 +70,8 @@ class TransactionIndex(SegmentPart):
         data = [pack(TRANSACTION_INDEX_VERSION, *entry) for entry in entries[self._written :]]
         position = self._written * TRANSACTION_INDEX_ENTRY.size
         if not self._found or not self._found.startswith(b"".join(data), position):
-            file = self._file_system.open(self.path, create=True)
-            try:
+            with closing(self._file_system.open(self.path, create=True)) as file:
                 file.pwrite(b"".join(data), position)
-            finally:
-                file.close()
         self._written = len(entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
@@ -133,15 +130,6 @@ class TransactionIndex(SegmentPart):
                     f"{last_offset}"
                 )
             last_offset = aborted.last_offset
-
-    def sync(self) -> None:
-        """Bring the file to the disk, where there is one; may run on a worker thread."""
-        if self._file_system.exists(self.path):
-            self._file_system.sync(self.path)
-
-    def delete(self) -> None:
-        """Remove the file if there is one."""
-        self._file_system.unlink(self.path)
 
     def _load(self) -> list[AbortedTxn]:
         if not self._file_system.exists(self.path):
