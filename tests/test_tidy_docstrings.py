@@ -39,6 +39,7 @@ SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/controller/",
     "kbroker/coordinator/",
     "kbroker/inspection/",
+    "kbroker/log/",
     "kbroker/network/",
     "kbroker/peers/",
     "kbroker/pipeline/auditing/",

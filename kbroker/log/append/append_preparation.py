@@ -41,7 +41,7 @@ class Preparation:
 
     @property
     def least_bytes(self) -> int:
-        """How many bytes the records unpack to, at least, if the header tells the truth."""
+        """How many bytes the records unpack to, at least, if the header is right."""
         try:
             count = read_header(self.records).record_count
         except KafkaError:  # of an old format, or broken

@@ -88,8 +88,8 @@ AT_ONCE_COST = BYTE_COSTS[GZIP] * 64 * 1024
 
 
 class WorkLimit:
-    """How much of the batches of one request may be opened where it is asked for. What was opened
-    is taken off, so that a request takes no longer for its many partitions.
+    """How much of a request's batches may be opened on the event loop. What was opened is taken
+    off, so that a request takes no longer for having many partitions.
     """
 
     __slots__ = ("byte_cost", "records")
@@ -105,7 +105,7 @@ class WorkLimit:
 
 
 class WorkerThread(WorkLimit):
-    """No limit; `pace` is told of each piece that was unpacked."""
+    """No limit; `pace` hears of each piece that was unpacked."""
 
     __slots__ = ("pace",)
 

@@ -37,11 +37,11 @@ def checked_set(
 ) -> CheckedSet:
     """Look at all messages; `pace` hears of their bytes.
 
-    KafkaError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE; INVALID_RECORD where they are of several
-    formats, or several where one is compressed.
+    KafkaError: MESSAGE_TOO_LARGE, CORRUPT_MESSAGE; INVALID_RECORD if formats are mixed, or if one
+    of several messages is compressed.
     """
     first = read_any_header(view)
-    position = told = count = 0
+    position = paced = count = 0
     is_single = False
     other: int | None = None  # the first other format
     stamps_error: KafkaError | None = None
@@ -58,9 +58,9 @@ def checked_set(
             stamps_error = _stamps_error(header, rules, count)
         count += 1
         position += header.size_bytes
-        if pace is not None and position - told >= PIECE_BYTES:
-            pace(position - told)
-            told = position
+        if pace is not None and position - paced >= PIECE_BYTES:
+            pace(position - paced)
+            paced = position
     if count > 1 and (is_single or first.magic == MAGIC):
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "Compressed outer record has more than one batch"

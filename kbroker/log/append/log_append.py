@@ -1,10 +1,10 @@
-"""What a produced batch must be before a log takes it, and what the topic's settings change in it.
+"""Checks a produced batch before a log takes it, and applies the topic's settings to it.
 
 Law: what is stored can be read by everyone. `check_produced_batch` reads the header and the CRC.
 `open_batch` unpacks and walks all records, corrects what the header says of their times, and
 renumbers those of an uncompressed batch whose offsets do not follow each other; on the event loop
-it does so only within a `WorkLimit`. With `kbroker.record.validation=header` it runs where a
-setting needs it, or where `looks_right` doubts the batch. Codes and texts are Kafka's, except that
+it does so only within a `WorkLimit`. With `kbroker.record.validation=header` it runs only if a
+setting needs it, or if `looks_right` doubts the batch. Codes and texts are Kafka's, except that
 an unknown codec and a broken payload get codes a client can act on, where Kafka answers
 UNKNOWN_SERVER_ERROR.
 """
@@ -154,7 +154,7 @@ def _no_batch(error: KafkaError, data: WritableBatch) -> KafkaError:
 
 
 def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
-    """Whether a batch may be stored unopened: what can be told for the price of a few bytes.
+    """Whether a batch may be stored unopened, as far as a few of its bytes show.
 
     Uncompressed, it ends with the record that its header mentions. Compressed, it has no more
     records than bytes, times that belong together, and begins as its codec does.
@@ -259,7 +259,7 @@ def _made_again(
 def check_stamps(
     header: BatchHeader, rules: AppendRules, record_count: int, first_index: int = 0
 ) -> None:
-    """INVALID_TIMESTAMP where a client says that the broker set the time, and that would count."""
+    """INVALID_TIMESTAMP if a client claims that the broker set the time, and that would count."""
     if header.attributes & TIMESTAMP_TYPE_BIT and (
         rules.stamps_append_time or header.max_timestamp == NO_TIMESTAMP
     ):
@@ -279,8 +279,8 @@ def _keyless_refusal(
     place: tuple[TopicPartition, int],
     pace: Pace | None,
 ) -> KafkaError:
-    """The refusal of records without key. As in Kafka it is one for times where another record has
-    a wrong one, in numbers of Java, which wrap around. `place`: the partition, and the time of now.
+    """The refusal of records without key. As in Kafka it is one for times if another record has a
+    wrong time, in Java's numbers, which wrap around. `place`: the partition, and the present time.
     """
     topic_partition, now_ms = place
     before_ms, after_ms = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms

@@ -1,5 +1,5 @@
-"""What is seen of messages and batches before they are opened: where each ends, and how long a
-conversion would take.
+"""Looks at messages and batches before they are opened: where each ends, and how long a conversion
+would take.
 """
 
 from __future__ import annotations

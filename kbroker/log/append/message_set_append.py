@@ -65,7 +65,7 @@ _EVER = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a client sent, walked: offsets and times are those that it means."""
+    """The walked records of a client, with the offsets and times that it means."""
 
     first: CheckedSet
     walked: WalkedMessages
@@ -96,7 +96,7 @@ def prepare_set(
     if len(stored) > rules.segment_bytes:
         raise larger_than_segment(len(stored), place.topic_partition, rules)
     stamp = place.now_ms if rules.stamps_append_time else -1
-    return TrustedBatches(memoryview(stored), _telling_headers(stored, rules, place, pace), stamp)
+    return TrustedBatches(memoryview(stored), _reported_headers(stored, rules, place, pace), stamp)
 
 
 def as_one_batch(
@@ -287,12 +287,12 @@ def _placed(
         yield Record(offset, timestamp, key, value)
 
 
-def _telling_headers(
+def _reported_headers(
     stored: bytes, rules: AppendRules, place: Place, pace: Pace | None
 ) -> list[BatchHeader]:
-    """Those that an append tells of: the first with the largest time, and the last."""
+    """The headers that an append reports: the first with the largest time, and the last."""
     newest = last = read_any_header(stored)
-    position = told = 0
+    position = paced = 0
     while position < len(stored):
         last = read_any_header(stored, position)
         if last.size_bytes > rules.max_message_bytes:
@@ -300,7 +300,7 @@ def _telling_headers(
         if last.max_timestamp > newest.max_timestamp:
             newest = last
         position += last.size_bytes
-        if pace is not None and position - told >= PIECE_BYTES:
-            pace(position - told)
-            told = position
+        if pace is not None and position - paced >= PIECE_BYTES:
+            pace(position - paced)
+            paced = position
     return [last] if newest is last or newest == last else [newest, last]

@@ -33,7 +33,7 @@ class TrustedBatches:
     """Whole batches in one buffer, with their headers; of messages that were converted to an old
     format, which may be many, with the one of the largest time and the last.
 
-    `log_append_time` is told to who asked for the append; -1 if records keep their own time.
+    `log_append_time` is reported to the producer; -1 if records keep their own time.
     """
 
     __slots__ = ("headers", "log_append_time", "records")
@@ -53,7 +53,7 @@ class TrustedBatches:
         if not headers:
             return LogAppendInfo(-1, -1, -1, -1, -1, log_start_offset, 0)
         largest = max(headers, key=lambda header: header.max_timestamp)
-        # Where a compressed message of an old format begins is not told by its header.
+        # The header of a compressed old message does not say where it begins.
         is_old = headers[0].magic < MAGIC
         return LogAppendInfo(
             log_end_offset if is_old else headers[0].base_offset,
@@ -68,7 +68,7 @@ class TrustedBatches:
     def assign_offsets(
         self, next_offset: int, leader_epoch: int, now_ms: int, rules: AppendRules
     ) -> None:
-        """Write offsets, leader epoch and, where the topic wants it, the broker's time."""
+        """Write offsets, leader epoch and, if the topic wants it, the broker's time."""
         position = 0
         for index, header in enumerate(self.headers):
             header = header._replace(base_offset=next_offset, partition_leader_epoch=leader_epoch)
@@ -83,7 +83,7 @@ class TrustedBatches:
     def check_offsets(self, log_end_offset: int) -> bool:
         """True if the batches leave gaps after the log or one another.
 
-        Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE if they do not follow.
         """
         expected = log_end_offset
         is_gapless = True
@@ -128,7 +128,7 @@ def read_trusted(
 ) -> TrustedBatches:
     """The whole batches of a buffer; one that is cut off at its end is left out.
 
-    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE where an empty segment could not hold
+    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE if an empty segment could not hold
     them.
     """
     view = memoryview(records)
@@ -158,7 +158,7 @@ def read_trusted(
 def placed_batches(
     records: memoryview | bytearray, rules: AppendRules, place: Place
 ) -> TrustedBatches:
-    """A coordinator's batches with offsets, leader epoch and, where the topic asks for it, the
+    """A coordinator's batches with offsets, leader epoch and, if the topic asks for it, the
     broker's time. They are held to the limits of a producer's: only batches that a leader has taken
     are exempt.
 

@@ -1,4 +1,4 @@
-"""Which part of a log may be cleaned, how dirty it is, and the job that cleans it (KIP-58,
+"""Finds the part of a log that may be cleaned, how dirty it is, and the job that cleans it (KIP-58,
 KIP-354).
 
 Law: nothing at or beyond the last stable offset, in the active segment, or younger than
@@ -55,7 +55,7 @@ class LogToClean:
 
 
 def first_dirty_offset(log: Log) -> int:
-    """Where the cleaner's checkpoint says that cleaning goes on; the log start where it cannot."""
+    """The offset from which the checkpoint says to go on cleaning; the log start if that cannot be."""
     start_offset = log.log_start_offset
     checkpoint = start_offset if log.cleaned_end_offset is None else log.cleaned_end_offset
     if checkpoint < start_offset:

@@ -28,7 +28,7 @@ class CleanedSegment:
         base_offset: int,
         before_write: Callable[[int], None],
     ) -> None:
-        """Start over where a cleaning before left files; `before_write` is told how many bytes go
+        """Start over if an earlier cleaning left files; `before_write` hears how many bytes go
         next.
         """
         self._file_system = file_system

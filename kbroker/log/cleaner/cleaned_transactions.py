@@ -31,7 +31,7 @@ class CleanedTransactions:
         aborted: Iterable[AbortedTxn],
         on_abort_kept: Callable[[AbortedTxn], None] = lambda _: None,
     ) -> None:
-        """`aborted` are all that touch the range to come; `on_abort_kept` is told of those whose
+        """`aborted` are all that touch the range to come; `on_abort_kept` hears of those whose
         marker stays.
         """
         self._waiting = [(txn.first_offset, txn) for txn in aborted]

@@ -61,7 +61,7 @@ class Cleaner:
         before_io: Callable[[int], None],
         report: Callable[[CleanedGroup], None],
     ) -> None:
-        """`before_io` is told how many bytes are read or written next: to wait, or to stop by
+        """`before_io` hears how many bytes are read or written next: to wait, or to stop by
         raising. `report` gets every group of segments as soon as it is on the disk.
         """
         self._file_system = file_system
@@ -246,7 +246,7 @@ class Cleaner:
     def _kept_beyond(
         self, header: BatchHeader, spans: list[RecordSpan], kept: list[RecordSpan]
     ) -> list[RecordSpan]:
-        """As `_kept`, if there are records without key, or some that the map does not cover."""
+        """The kept ones if there are records without key, or some that the map does not cover."""
         bound = self._map.latest_offset - header.base_offset
         chosen = {span.offset_delta for span in kept}
         self._stats.keyless_records += sum(

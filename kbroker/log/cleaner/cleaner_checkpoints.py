@@ -1,7 +1,7 @@
 """`cleaner-offset-checkpoint` of each data directory: how far the cleaner came in each log.
 
-Law: a log carries its own offset, which goes back where the log is cut; the files follow. An entry
-stays where a log is not compacted any more, or its settings are not known yet, because nothing else
+Law: a log carries its own offset, which goes back when the log is cut; the files follow. An entry
+stays if a log is not compacted any more, or its settings are not known yet, because nothing else
 says why offsets are missing.
 """
 

@@ -1,4 +1,4 @@
-"""What a cleaning is told and what it tells: values that go to another process and back.
+"""The job of a cleaning and its results: values that go to another process and back.
 
 Law of its groups, which are cleaned into one segment each: none is larger than a segment or an
 index may be, and none of its offsets is further from the first than an index entry can say,
@@ -27,7 +27,7 @@ class SourceSegment(NamedTuple):
 
 
 class CleanerLimits(NamedTuple):
-    """What one cleaner may use."""
+    """Memory and disk that one cleaner may use."""
 
     map_bytes: int = 128 * 1024 * 1024
     load_factor: float = 0.9
@@ -81,7 +81,7 @@ class CleanerStats:
         self.first_unreadable = self.first_unreadable or f"offset {offset}: {reason}"
 
     def note_damaged(self, reasons: Sequence[str]) -> None:
-        """Note the segments that are damaged, why and where each."""
+        """Note for each damaged segment where it is damaged, and how."""
         self.damaged_segments = len(reasons)
         self.first_damaged = next(iter(reasons), "")
 

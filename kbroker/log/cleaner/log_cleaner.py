@@ -2,7 +2,7 @@
 place.
 
 Law: one cleaning per log. A cleaning reads segments that nobody writes to any more and makes files
-that nobody else knows. Only this class changes the log itself, and only where it still is what was
+that nobody else knows. Only this class changes the log itself, and only while it still is what was
 cleaned, so that no change made meanwhile is lost. A log that cannot be understood is left alone
 until the broker starts again; one whose disk refuses takes its data directory offline as anywhere
 else.
@@ -68,7 +68,7 @@ class CleanerRunner(Protocol):
         """
 
     def rest(self) -> None:
-        """There is nothing to do for a while."""
+        """Give back what an idle runner need not hold."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -99,7 +99,7 @@ class LogCleaner:
         runner: CleanerRunner,
         run_write: WriteRunner,
     ) -> None:
-        """`settings` tells the settings in force at that moment."""
+        """`settings` gives those in force at the moment."""
         self._logs = logs
         self._settings = settings
         self._file_system = file_system

@@ -1,4 +1,4 @@
-"""Holds a cleaner to log.cleaner.io.max.bytes.per.second, and tells it to stop.
+"""Holds a cleaner to log.cleaner.io.max.bytes.per.second, and stops it.
 
 Law: no pause is longer than it takes to notice a stop, so that throttling never delays the end of
 the broker.

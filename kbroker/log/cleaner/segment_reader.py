@@ -34,8 +34,8 @@ def read_batches(
     read_bytes: int,
     before_read: Callable[[int], None],
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of a segment. `before_read` is told how many bytes are read next, about
-    `read_bytes` each time, more where a batch is larger.
+    """The batches of a segment. `before_read` hears how many bytes are read next, about
+    `read_bytes` each time, more if a batch is larger.
 
     Raises DamagedSegmentError, StorageError.
     """

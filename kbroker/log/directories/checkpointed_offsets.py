@@ -1,4 +1,4 @@
-"""What a checkpoint file of a data directory says of its logs, or is about to say: where they
+"""The offsets in a checkpoint file of a data directory, and those on their way to it: where logs
 start, or up to where they are on the disk.
 
 Law: no log is cut below an offset that such a file names, or that is on its way to it: the file is
@@ -19,8 +19,8 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class CheckpointedOffsets:
-    """Those of one file. What is gathered on the event loop is written in the background, in that
-    order; what is lowered, at once.
+    """The offsets of one file: those gathered on the event loop are written in the background, in
+    that order; one that is lowered, at once.
     """
 
     def __init__(self, write: Callable[[Offsets], None]) -> None:

@@ -43,9 +43,7 @@ def note(file_system: FileSystem, log_dir: str) -> None:
 
 
 def make_good(file_system: FileSystem, log_dir: str) -> bool:
-    """Where a sync failed, write again what it may have left out; True if there was anything to
-    do. Raises StorageError.
-    """
+    """If a sync failed, write again what it may have left out; True if it did. Raises StorageError."""
     path = f"{log_dir}/{NOTE_FILE}"
     if not file_system.exists(path):
         return False

@@ -7,10 +7,9 @@ the end of a segment and not the next one. Only who wrote the log can tell, so i
 Law: the file claims nothing that is not so at that moment: what leaves a gap first takes the claim
 back, durably. A log that is not in the file may have gaps anywhere; one that is deleted leaves it.
 The file is there only while this broker is at work, or was not stopped cleanly: others who use the
-directory know nothing of it. Where one of them cleans after a crash of this broker, and crashes
-too, the cleaner's checkpoint tells up to where. One that has dropped the log from that checkpoint
-meanwhile (its `cleanup.policy` was changed) leaves nothing that tells it: docs/storage.md has what
-to do.
+directory know nothing of it. If one of them cleans after a crash of this broker, and crashes too,
+the cleaner's checkpoint says up to where. If it has dropped the log from that checkpoint meanwhile
+(its `cleanup.policy` was changed), nothing says so: docs/storage.md has what to do.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ _log = logging.getLogger(__name__)
 
 
 class GaplessOffsets:
-    """Those of one data directory. Changed by whoever opens, cleans and appends to its logs, on any
-    thread; `write` writes what holds when it begins.
+    """The claims of one data directory. Whoever opens, cleans or appends to its logs changes them,
+    on any thread; `write` writes those that hold when it begins.
     """
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
@@ -65,7 +64,7 @@ class GaplessOffsets:
             return {}
 
     def claim(self, topic_partition: TopicPartition, offset: int) -> None:
-        """The log has no gap from `offset` on, nor from an earlier one where that is known."""
+        """The log has no gap from `offset` on, nor from an earlier one if that is known."""
         with self._change_lock:
             known = self._offsets.get(topic_partition)
             if known is None or offset < known:
@@ -73,7 +72,7 @@ class GaplessOffsets:
                 self._changes += 1
 
     def withdraw(self, topic_partition: TopicPartition, below: int | None = None) -> None:
-        """Gaps come into the log, all of them `below` an offset where that is given; to be followed
+        """Gaps come into the log, all of them `below` an offset if that is given; to be followed
         by `write`.
         """
         with self._change_lock:

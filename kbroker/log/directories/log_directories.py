@@ -183,7 +183,9 @@ class LogDirectories:
         gone: frozenset[TopicPartition],
         written: OnWritten,
     ) -> None:
-        """See `LogDirectory`; `written` hears what came of it. What is known of gaps follows."""
+        """Drop what a checkpoint file says of logs that are gone; `written` hears what came of it.
+        The note of gaps follows.
+        """
         forget = partial(directory.forget_offsets, file, gone)
         self.run_write(forget, partial(self._offsets_written, directory, written))
         if not directory.gapless.is_written:
@@ -238,7 +240,7 @@ class LogDirectories:
         directory = self.of(path)
         if directory is not None:
             starts = directory.noted[LOG_START_OFFSET_CHECKPOINT_FILE]
-            if cut.start_offset >= cut.end_offset:  # while it has no segment, nothing else tells it
+            if cut.start_offset >= cut.end_offset:  # while it has no segment, nothing else says so
                 starts.note(topic_partition, cut.start_offset)
             else:
                 starts.lower(topic_partition, cut.end_offset, cut.start_offset)
@@ -252,7 +254,7 @@ class LogDirectories:
         directory.gapless.withdraw(topic_partition)  # `forget_offsets` brings the file up to date
 
     def write_clean_shutdown(self) -> None:
-        """All logs are whole on the disk: say so where nothing speaks against it."""
+        """All logs are whole on the disk: say so unless something speaks against it."""
         for directory in self.online:
             if not directory.may_be_clean:
                 continue
@@ -273,7 +275,7 @@ class LogDirectories:
             self.fail(path, error)
 
     def _write_gapless(self, directory: LogDirectory) -> None:
-        """One write tells of all logs that were opened until it begins."""
+        """Write the note once for all logs that were opened until then."""
         if directory.is_noting_gapless:
             return
         directory.is_noting_gapless = True

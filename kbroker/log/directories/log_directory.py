@@ -71,7 +71,7 @@ class LogDirectory:
 
     @classmethod
     def unusable(cls, file_system: FileSystem, path: str, reason: str) -> LogDirectory:
-        """One that cannot be used, and why."""
+        """A directory that cannot be used, with the reason."""
         directory = cls(path, file_system, None, was_clean=False, meta=None)
         directory.failure = StorageError(path, "open", 0, reason)
         return directory
@@ -82,7 +82,7 @@ class LogDirectory:
         self.release()
 
     def fail(self, error: StorageError) -> None:
-        """Its disk has refused something: it is offline until the next start."""
+        """Be offline until the next start: the disk has refused something."""
         self.failure = error
         # Whatever it refused, the kernel may have tried in vain to write what it holds.
         with suppress(StorageError):  # then the next start cannot write there either
@@ -104,7 +104,7 @@ class LogDirectory:
     def could_not_open(self, topic_partition: TopicPartition) -> None:
         """A log here stays closed: its files are left alone and its checkpoints kept.
 
-        Where it was not stopped cleanly, it waits for its recovery until it can be opened.
+        If it was not stopped cleanly, it waits for its recovery until it can be opened.
         """
         self.unopened.add(topic_partition)
         self.may_be_clean = self.may_be_clean and self.was_clean

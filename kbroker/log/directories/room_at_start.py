@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def make_room(file_system: FileSystem, directory: str) -> None:
-    """Remove partitions that were deleted, at once, where a locked data directory has less room
+    """Remove partitions that were deleted, at once, if a locked data directory has less room
     than a start needs. A disk that refuses this is left to those who open its logs.
     """
     with suppress(StorageError):

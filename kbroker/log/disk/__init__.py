@@ -1,1 +1,1 @@
-"""What a log directory looks like on a disk, and the one door to it."""
+"""The files and formats of a log directory, and the one door to the disk."""

@@ -55,7 +55,7 @@ class CheckpointError(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is: version 0 with ZooKeeper (broker.id), 1 with KRaft (node.id)."""
+    """The owner of a log directory: version 0 with ZooKeeper (broker.id), 1 with KRaft (node.id)."""
 
     version: int
     cluster_id: str | None
@@ -145,7 +145,7 @@ def write_partition_metadata(file_system: FileSystem, directory: str, topic_id: 
 
 
 def read_meta_properties(file_system: FileSystem, log_dir: str) -> MetaProperties | None:
-    """Whose log directory this is; None when nobody has used it. Raises CheckpointError."""
+    """The owner of a log directory; None if nobody has used it. Raises CheckpointError."""
     path = f"{log_dir}/{META_PROPERTIES_FILE}"
     if not file_system.exists(path):
         return None

@@ -109,7 +109,7 @@ class FileLock(Protocol):
 
 
 class FileSystem(Protocol):
-    """What a log needs of a disk. Every method may raise StorageError."""
+    """The operations that a log needs of a disk. Every method may raise StorageError."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         """Open for reading and writing; `create` makes a missing file."""

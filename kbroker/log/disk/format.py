@@ -124,7 +124,7 @@ def unique_part(name: str) -> str:
 
 
 def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
-    """Name for a partition this broker was not told to hold: `orders-0.0af3...-stray`."""
+    """Name for a partition that is not this broker's: `orders-0.0af3...-stray`."""
     suffix = f"-{topic_partition.partition}.{unique.hex}{STRAY_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: _MAX_DIRECTORY_NAME - len(suffix)] + suffix
 

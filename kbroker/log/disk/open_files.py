@@ -21,7 +21,7 @@ DEFAULT_LIMIT = 100_000
 
 
 class HoldsFile(Protocol):
-    """What has a file open."""
+    """An owner of a file that may be open."""
 
     def let_go(self) -> None:
         """Drop the file; the next use opens it again."""
@@ -40,7 +40,7 @@ class OpenFiles:
         return len(self._holders)
 
     def opened(self, holder: HoldsFile) -> None:
-        """It holds a file from now on; others may have to let go of theirs."""
+        """Count the holder's file; others may have to let go of theirs."""
         self._holders[ref(holder, self._forget)] = None
         while len(self._holders) > max(self.limit, 1):
             self._let_go_of_oldest()

@@ -1,11 +1,11 @@
-"""Who does the slow part of periodic work: files written whole, fsyncs, removals of many files.
-They may take longer than a client waits.
+"""Runs the slow part of periodic work: files written whole, fsyncs, removals of many files. They
+may take longer than a client waits.
 
 What has to be written is gathered by the owner of the logs; a WriteRunner carries it out, here or
-on a worker thread, and tells the owner afterwards.
+on a worker thread, and reports to the owner.
 
-Law: `done` is told once of everything that was asked for, whatever came of it. Work that ends in an
-error of the program counts as a failed sync: nobody knows what of it is on the disk.
+Law: `done` is called once for everything that was asked for, whatever came of it. Work that ends in
+an error of the program counts as a failed sync: nobody knows what of it is on the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Done = Callable[[StorageError | None], None]
 
 WriteRunner = Callable[[Callable[[], None], Done], None]
-"""Called with the work, and with what is told its error, or None, in the owner's thread."""
+"""Called with the work, and with what gets its error, or None, in the owner's thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,11 +51,11 @@ def unexpected(error: BaseException | None) -> StorageError:
 
 
 Prepared = tuple[Callable[[], None], Done]
-"""A piece of work, and who is told of it."""
+"""A piece of work, and what is called when it is done."""
 
 _END = object()
 Step = Callable[[], Prepared | None]
-"""Prepares, in the owner's thread, a piece of work and who is told of it; None: there is none."""
+"""Prepares a piece of work in the owner's thread; None: there is none."""
 
 
 class InTurn:

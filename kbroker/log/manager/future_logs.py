@@ -89,7 +89,7 @@ class FutureLogs:
         return future
 
     def drop(self, topic_partition: TopicPartition) -> None:
-        """Give a copy up, where there is one; its files go later."""
+        """Give a copy up, if there is one; its files go later."""
         if topic_partition in self._open.futures:
             home = self._open.future_homes[topic_partition]
             future = self._open.remove_future(topic_partition)
@@ -222,7 +222,7 @@ class FutureLogs:
 
 
 def _note_start(home: LogDirectory, future: Log, start_offset: int) -> None:
-    """Where a log starts within a segment, only the checkpoint tells it. Raises StorageError."""
+    """Note a start within a segment, which only the checkpoint says. Raises StorageError."""
     starts, topic_partition = home.noted[LOG_START_OFFSET_CHECKPOINT_FILE], future.topic_partition
     is_inside = start_offset > future.segments[0].base_offset
     if is_inside and starts.in_file(topic_partition) != start_offset:

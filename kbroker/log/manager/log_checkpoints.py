@@ -2,7 +2,7 @@
 points, log starts, high watermarks.
 
 Law: what is written is gathered on the event loop, which owns this, and written in the background,
-in that order. Gathering goes in small steps: what it has come to is dropped where another write of
+in that order. Gathering goes in small steps: what it has come to is dropped if another write of
 the file was begun meanwhile, which knows more, and logs that were cut or moved are looked at again.
 A log start that somebody waits for is in every file from the moment it was asked for, and counts as
 written only with the records up to it: a log that ends before its start after a loss of power would
@@ -28,7 +28,7 @@ from kbroker.log.manager.open_logs import OpenLogs
 from kbroker.log.partition.log import Log
 from kbroker.model import TopicPartition
 
-# Told the partitions whose log start could not be written.
+# Gets the partitions whose log start could not be written.
 OnStartsWritten = Callable[[frozenset[TopicPartition]], None]
 
 
@@ -49,7 +49,7 @@ class LogCheckpoints:
         self._begun = Counter[str]()  # writes, by file
 
     def recovery_points(self) -> Iterator[None]:
-        """Up to where each log is on the disk."""
+        """Write up to where each log is on the disk."""
         return self._written_in_steps(RECOVERY_POINT_CHECKPOINT_FILE, _recovery_point_to_note)
 
     def high_watermarks(
@@ -67,14 +67,14 @@ class LogCheckpoints:
         return self._written_in_steps(REPLICATION_OFFSET_CHECKPOINT_FILE, mark_of)
 
     def log_starts(self) -> Iterator[None]:
-        """The log starts inside a segment; file names tell the others."""
+        """Write the log starts inside a segment; file names say the others."""
         return self._written_in_steps(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note)
 
     def write_log_starts(
         self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
     ) -> None:
-        """At once. Logs that are `wanted` to start at an offset may do so once `on_written` is
-        called, and not named in it.
+        """Write all log starts at once. Logs that are `wanted` to start at an offset may do so once
+        `on_written` is called, and not named in it.
         """
         for topic_partition, offset in wanted.items():
             self._wanted_starts.setdefault(topic_partition, []).append(offset)
@@ -90,7 +90,7 @@ class LogCheckpoints:
 
         def settle() -> None:
             refused = {tp for tp, at in wanted.items() if not self._is_safe(tp, at, failed)}
-            # Who is told moves the starts in memory: until then the files have them from here.
+            # `on_written` moves the starts in memory: until then the files have them from here.
             on_written(frozenset(refused))
             for topic_partition, offset in wanted.items():
                 self._want_no_more(topic_partition, offset)

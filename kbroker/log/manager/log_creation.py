@@ -1,7 +1,7 @@
 """Makes the log of a partition that this broker has none of yet.
 
 Law: nothing of an earlier log of the same name may show in it: deletions are on the disk before,
-checkpoints have forgotten it, directories of strangers are set aside. Where it cannot be made,
+checkpoints have forgotten it, directories of strangers are set aside. If it cannot be made,
 nothing of it stays.
 """
 
@@ -118,7 +118,7 @@ class LogCreation:
             )
 
     def _give_up(self, topic_partition: TopicPartition, path: str, error: StorageError) -> None:
-        """A log could not be made: where that passes, what was made of it goes."""
+        """A log could not be made: if that passes, what was made of it goes."""
         self._logs.directories.full(path, error, 0)
         if error.is_passing:
             try:

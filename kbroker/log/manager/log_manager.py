@@ -39,7 +39,7 @@ from kbroker.log.partition.log_state import LogEnvironment, work_off
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import TopicPartition
 
-# Told the path of a data directory that failed, the partitions lost with it, and the error.
+# (path of a data directory that failed, the partitions lost with it, the error)
 OnOffline = Callable[[str, list[TopicPartition], StorageError], None]
 
 
@@ -238,7 +238,7 @@ class LogManager:
         self._segment_deletion.stop()
 
     def checkpoint_recovery_points(self) -> None:
-        """Write down up to where each log is on disk."""
+        """Write up to where each log is on the disk."""
         work_off(self.checkpoints.recovery_points())
 
     def checkpoint_log_start_offsets(self) -> None:
@@ -263,7 +263,7 @@ class LogManager:
         work_off(self.checkpoints.high_watermarks(high_watermarks.get))
 
     def fail_directory(self, path: str, error: StorageError) -> None:
-        """Something else than a log found out that the disk of a data directory fails."""
+        """Take a data directory offline whose disk has failed for something else than a log."""
         self._directories.fail(path, error)
 
     def look_after_directories(self) -> None:

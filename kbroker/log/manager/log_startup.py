@@ -111,7 +111,7 @@ class LogStartup:
             future = load_log(request, self._logs.environment)
             if not request.was_clean:  # segments may be missing that were not on the disk
                 future.truncate_to(future.offsets.recovery_point)
-            # What the log has lost gets other records, under the same epoch where nobody else could
+            # What the log has lost gets other records, under the same epoch if nobody else could
             # lead: once they are appended, nothing tells them apart.
             future.truncate_to(log.log_end_offset)
             if not _is_still_a_copy(log, future):

@@ -1,4 +1,4 @@
-"""Which logs are open, in which data directory each of them lies, and why others stay closed.
+"""The logs that are open, the data directory of each, and why others stay closed.
 
 Law: a partition is in one directory. If it is found in two, neither is served, because nobody can
 tell which one has the acknowledged records. A log that could not be opened is not treated as
@@ -42,7 +42,7 @@ class OpenLogs:
         self.homes[log.topic_partition] = directory
 
     def adopt_found(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
-        """As `adopt`, for one that was found at the start; another one may lie elsewhere."""
+        """Serve a log that was found at the start, unless another one lies elsewhere."""
         topic_partition = log.topic_partition
         other = self.homes.get(topic_partition)
         if other is None and topic_partition not in self.closed:
@@ -63,14 +63,14 @@ class OpenLogs:
     def leave_closed(
         self, topic_partition: TopicPartition, path: str, home: LogDirectory, error: Exception
     ) -> None:
-        """It cannot be opened: nothing in it is changed."""
+        """Note why a log cannot be opened; nothing in it is changed."""
         home.could_not_open(topic_partition)
         reason = f"The log in {path} could not be opened: {error}"
         self.closed[topic_partition] = reason
         _log.error("%s. Partition %s stays closed, and its files are kept", reason, topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> Log:
-        """It is served no more."""
+        """Serve a log no more."""
         self.last_move = object()
         del self.homes[topic_partition]
         return self.logs.pop(topic_partition)
@@ -84,7 +84,7 @@ class OpenLogs:
         self.logs[topic_partition].offsets.copied_to(log.log_end_offset)
 
     def remove_future(self, topic_partition: TopicPartition) -> Log:
-        """The copy grows no more."""
+        """Let a copy grow no more."""
         self.last_move = object()
         if topic_partition in self.logs:
             self.logs[topic_partition].offsets.copied_to(None)

@@ -53,7 +53,7 @@ class PartitionDeletion:
         self._doomed: list[tuple[str, int | None]] = []
 
     def doom(self, path: str) -> None:
-        """Remove it a delay from the next `remove_due` on."""
+        """Remove a directory a delay from the next `remove_due` on."""
         self._doomed.append((path, None))
 
     def rename_away(self, log: Log, home: LogDirectory, now_ms: int) -> None:
@@ -80,8 +80,8 @@ class PartitionDeletion:
         return not self._renamed
 
     def check(self, topic_partition: TopicPartition) -> None:
-        """KafkaError(KAFKA_STORAGE_ERROR) where a disk failed before a deletion was on it: the log
-        may come back with the disk.
+        """KafkaError(KAFKA_STORAGE_ERROR) if a disk failed before a deletion was on it: the log may
+        come back with the disk.
         """
         renamed = self._renamed.get(topic_partition)
         if renamed is not None and renamed.home.failure is not None:
@@ -122,7 +122,7 @@ class PartitionDeletion:
         self.remove_unmade(topic_partition)
 
     def could_not_make(self, topic_partition: TopicPartition, path: str) -> None:
-        """There was no room for a log, or no descriptor: what was made of it is to go."""
+        """Let go what was made of a log for which there was no room, or no descriptor."""
         self._unmade[topic_partition] = path
         home = self._directories.of(path)
         if home is not None:

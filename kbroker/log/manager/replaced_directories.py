@@ -2,8 +2,8 @@
 `future_logs` for the names, and the order in which they came to the disk.
 
 Law: the copy has everything from the moment its log is named `-replaced`. Such a directory is let
-go only where the copy has the partition's name, durably; while a data directory is offline, which
-may hold it, nothing is decided; and where there is no copy at all, the log gets its name back.
+go only if the copy has the partition's name, durably; while a data directory is offline, which
+may hold it, nothing is decided; and if there is no copy at all, the log gets its name back.
 
 Directories of topics that the cluster does not have are left alone, until a new topic takes the
 name: nothing in them is read, changed or deleted; at most they are renamed. Their records may be
@@ -66,7 +66,7 @@ def _names(directories: LogDirectories, file_system: FileSystem) -> dict[str, li
 
 
 class _Replaced:
-    """One such directory."""
+    """A directory whose name ends in `-replaced`."""
 
     def __init__(
         self, logs: ManagedLogs, home: LogDirectory, name: str, topic_partition: TopicPartition

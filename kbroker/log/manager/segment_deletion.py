@@ -3,7 +3,7 @@ has come.
 
 Law: the log starts move first and are written down; what is before a start may then go in any
 order, as a start does not look there for missing records. The names of the segments that stay are
-on the disk before those of the others change. Where the starts could not be written, as on a full
+on the disk before those of the others change. If the starts could not be written, as on a full
 disk, segments go one by one, the oldest first, each on the disk before the next: loading must
 not find a gap between those that are back. Files are renamed and removed outside the event loop,
 which owns this: retention may meet hundreds of segments at once.

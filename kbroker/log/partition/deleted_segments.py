@@ -38,7 +38,7 @@ class DeletedSegments:
         self.add_unnamed(segment, remove_at_ms)
 
     def add_unnamed(self, segment: LogSegment, remove_at_ms: int | None) -> None:
-        """As `add`, for one whose files are renamed by the caller."""
+        """Wait for the removal of a segment whose files the caller renames."""
         self._waiting = (*self._waiting, (segment, remove_at_ms))
 
     def take_due(self, now_ms: int, delay_ms: int) -> list[str]:
@@ -66,7 +66,7 @@ class DeletedSegments:
 
 
 class SegmentRenaming:
-    """Of segments that were taken out together."""
+    """The renaming of segments that were taken out together."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class SegmentRenaming:
         segments: list[LogSegment],
         left: Callable[[SegmentRenaming], None],
     ) -> None:
-        """`left` is told when they are gone."""
+        """`left` is called when they are gone."""
         self._left = left
         self._lock = Lock()
         self._is_renamed = False
@@ -86,7 +86,7 @@ class SegmentRenaming:
         self._paths = [part.path for part in self._parts]  # of now: the directory may be renamed
 
     def rename(self) -> None:
-        """Away with the names, and with the producer snapshots. Raises StorageError."""
+        """Rename the files, and remove the producer snapshots. Raises StorageError."""
         with self._lock:
             if self._is_renamed:
                 return

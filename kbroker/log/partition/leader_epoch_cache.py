@@ -1,4 +1,4 @@
-"""Which leader epoch wrote from which offset on: what replicas compare to find where their logs
+"""The offset from which on each leader epoch wrote: replicas compare them to find where their logs
 part.
 
 Law: epochs and start offsets both rise from entry to entry, and an entry ends where the next one
@@ -61,8 +61,8 @@ class LeaderEpochCache:
 
     @property
     def oldest(self) -> EpochEntry | None:
-        """The first entry. It starts after the log where the records before it have been cleaned
-        away in the log that this one is a copy of: nobody here knows who wrote those.
+        """The first entry. It starts after the log if the records before it were cleaned away in
+        the log that this one is a copy of: nobody here knows who wrote those.
         """
         return self._entries[0] if self._entries else None
 
@@ -96,7 +96,7 @@ class LeaderEpochCache:
 
     def learn(self, epoch: int, first_offset: int, last_offset: int) -> None:
         """Batches of `epoch` were found: entries that contradict them are of records that had
-        replaced them and were lost, also where only later ones tell of that.
+        replaced them and were lost, even if only later ones show that.
         """
         if epoch >= 0 and (self.epoch_for_offset(last_offset) or 0) > epoch:
             self.truncate_from_end(next(e for e in self._entries if e.epoch > epoch).start_offset)
@@ -156,7 +156,7 @@ class LeaderEpochCache:
         self.changes += 1
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Forget the epochs of all records."""
         if self._entries:
             self._entries.clear()
             self._changed()

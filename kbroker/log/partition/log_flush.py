@@ -1,4 +1,4 @@
-"""What a log has to bring to the disk, and what to think of a sync that failed.
+"""The syncs of a log: what has to come to the disk, and what a failed one means.
 
 Law: nothing here waits for the disk; `PendingFlush.sync` does, on whatever thread it is given to.
 A failed sync is never repeated: the kernel may have dropped the pages and would report success.
@@ -23,7 +23,7 @@ class LogFlush:
         self._parts = parts
 
     def count_from(self, now_ms: int) -> None:
-        """Let `flush.ms` begin."""
+        """Let `flush.ms` begin now."""
         self.last_ms = now_ms
 
     def begin(

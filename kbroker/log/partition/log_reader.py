@@ -18,7 +18,7 @@ _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
 class LogReader:
-    """Reads one log."""
+    """Reads one log; keeps no state."""
 
     __slots__ = ("_directory", "_offsets", "_producers", "_segments")
 

@@ -54,7 +54,7 @@ class WholeBatch(NamedTuple):
 
 
 class ReplayedLog(Protocol):
-    """What a replay needs of a log; `segments` only where something is damaged."""
+    """The part of a log that a replay needs; `segments` only if something is damaged."""
 
     segments: LogSegments
 
@@ -152,8 +152,8 @@ class LogReplay:
         return records is not segment.records and self._has_unread_bytes(segment)
 
     def _gap_before(self, first_offset: int, records: FileRecords) -> Iterator[Gap]:
-        """Tell what is missing before a batch, unless the cleaner took it: records that the indexes
-        of a segment still name were cut off its file.
+        """Yield what is missing before a batch, unless the cleaner took it: records that the
+        indexes of a segment still name were cut off its file.
         """
         if self._offset >= (self._log.cleaned_end_offset or 0):
             yield Gap(self._offset, first_offset, records.path, MISSING)
@@ -167,14 +167,14 @@ class LogReplay:
                 yield Gap(begin, next_offset, segment.records.path, "cut off")
 
     def _has_unread_bytes(self, segment: LogSegment) -> bool:
-        """False also where it was checked: damage is told then."""
+        """False also if it was checked: then the damage is known."""
         known, read_to = self._read_to
         return self._doubted != segment.base_offset and segment.size_bytes > (
             read_to if known is segment.records else 0
         )
 
     def _first_offset(self, header: BatchHeader) -> int:
-        """Of a batch; that of its segment where an old header tells its last one alone."""
+        """The first offset of a batch; that of its segment if an old header has its last one alone."""
         if header.magic == MAGIC:
             return header.base_offset
         segments = self._log.segments

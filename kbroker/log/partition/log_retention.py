@@ -1,4 +1,4 @@
-"""Which of a log's oldest segments may go: by age, by size, by the log start offset.
+"""Finds the oldest segments of a log that may go: by age, by size, by the log start offset.
 
 Law: segments are deleted from the oldest on without a gap, only below the high watermark, and never
 an empty active one. The log start moves past them first, so that no reader is promised an offset

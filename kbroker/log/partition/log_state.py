@@ -1,5 +1,5 @@
-"""What a log is made of: what all logs of a broker share, what loading hands over, what a flush has
-to sync. Values only.
+"""Values of a log: what all logs of a broker share, what loading hands over, what a flush has to
+sync.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def work_off(steps: Iterator[None]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LogEnvironment:
-    """What all logs of a broker share."""
+    """The world around the logs of a broker, which all of them share."""
 
     file_system: FileSystem
     producer_id_expiration_ms: Callable[[], int] = lambda: 86_400_000
@@ -44,7 +44,7 @@ class LogEnvironment:
     on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: None
     # (partition directory, whose, the offset from which on it has no gap): opened, or led now
     on_gapless: Callable[[str, TopicPartition, int], None] = lambda _, __, ___: None
-    # (as above): gaps are about to come into it, all below an offset where that is given; returns
+    # (as above): gaps are about to come into it, all below an offset if that is given; returns
     # when that is written down, raises StorageError
     before_gap: Callable[[str, TopicPartition, int | None], None] = lambda _, __, ___: None
     # (as above): it is about to begin a segment
@@ -81,7 +81,7 @@ class LogState:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PendingFlush:
-    """What has to be synced to have all records below `end_offset` on the disk.
+    """The syncs that bring all records below `end_offset` to the disk.
 
     `sync` may run on a worker thread; its outcome goes to `LogFlush.complete` or `failed`.
     """
@@ -106,7 +106,7 @@ class PendingFlush:
             raise missing
 
     def sync_files(self) -> StorageError | None:
-        """All but the names; tells of a segment that is not there any more. Raises StorageError."""
+        """Sync all but the names; return the error for a segment that is gone. Raises StorageError."""
         missing: StorageError | None = None
         for path in self.files:
             # Not every segment has each kind of index; all have records.

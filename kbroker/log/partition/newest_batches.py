@@ -1,4 +1,4 @@
-"""NewestBatches: which batches of a log mention the newest times, told by all their headers.
+"""NewestBatches: the batches of a log that mention the newest times, by all their headers.
 
 Law: a pass over a log of any size is made in slices, between which the log may change; what is kept
 is bounded.

@@ -16,7 +16,7 @@ from kbroker.log.segments.log_segment import LogSegment
 
 
 class RollParams(NamedTuple):
-    """What is about to be appended, and the limits of now."""
+    """The records to append, and the limits of the segment."""
 
     max_segment_ms: int
     max_segment_bytes: int

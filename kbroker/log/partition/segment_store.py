@@ -162,8 +162,8 @@ class SegmentStore:
         return SegmentSwap(self._file_system, self, sources, cleaned)
 
     def replace(self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int) -> None:
-        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later; it does
-        also where the disk refuses to rename those.
+        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later, even if
+        the disk refuses to rename those.
         """
         self.unsynced.names_changed()
         for segment in sources:
@@ -212,7 +212,7 @@ class SegmentStore:
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
         """Drop everything, the newest first, and put an empty segment at `offset`, if one may
-        just have left. Its files are made by `activate`: it is there also where there is no room.
+        just have left. Its files are made by `activate`: it is there even if there is no room.
         """
         for renaming in self._leaving:
             renaming.settle()

@@ -1,1 +1,1 @@
-"""What a log remembers of producers, on the disk and from its batches."""
+"""The memory that a log has of its producers, on the disk and from its batches."""

@@ -1,6 +1,4 @@
-"""What goes into an append and what comes out of it: who writes, where the records landed, which
-were refused. Values only.
-"""
+"""Values of an append: who writes, where the records landed, which were refused."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from kbroker.errors import ErrorCode, KafkaError
 
 
 class AppendOrigin(IntEnum):
-    """Who writes to a log; a client is trusted least."""
+    """The writer of records; a client is trusted least."""
 
     REPLICATION = 0  # a follower storing what its leader sent: offsets and epochs stay
     COORDINATOR = 1  # group or transaction coordinator: may write control batches

@@ -2,7 +2,7 @@
 it.
 
 Law: a replayed batch was accepted once and is never refused. Replaying gives the state that
-appending gave, and the entries of a transaction index where one is passed in: otherwise a restart
+appending gave, and the entries of a transaction index if one is passed in: otherwise a restart
 would accept duplicates that the broker refused before.
 """
 
@@ -29,7 +29,7 @@ class Expiry(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as a control batch tells it, and the time of that record."""
+    """The end of a transaction, as in a control batch, and the time of that record."""
 
     control: ControlRecord
     timestamp: int

@@ -73,7 +73,7 @@ class ProducerSnapshots:
         self.directory = directory
 
     def move_to(self, directory: str) -> None:
-        """Follow a rename."""
+        """Follow a rename of the directory."""
         self.directory = directory
 
     def offsets(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a log remembers of each idempotent producer: duplicates, gaps and open transactions are
+"""The memory that a log has of each idempotent producer: duplicates, gaps and open transactions are
 decided here.
 
 Law: no file and no clock here; time comes in as `now_ms`. `validate` refuses before the write,
@@ -29,10 +29,7 @@ _new_tuple = tuple.__new__  # half the price of a constructor, for what runs for
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer.
-
-    Sequences and offsets are inclusive, timestamp in milliseconds.
-    """
+    """A recent batch of a producer. Sequences and offsets are inclusive, times in milliseconds."""
 
     first_sequence: int
     last_sequence: int
@@ -147,7 +144,7 @@ class ProducerStateManager:
         """Where to note what the coordinator says of a batch; None if its transaction is open
         here, so that nothing has to be asked.
 
-        KafkaError INVALID_PRODUCER_EPOCH where a newer one wrote here: no coordinator, not even
+        KafkaError INVALID_PRODUCER_EPOCH if a newer one wrote here: no coordinator, not even
         that of another transactional id, has a say in it.
         """
         if self.has_ongoing_transaction(batch.producer_id, batch.producer_epoch):
@@ -176,7 +173,7 @@ class ProducerStateManager:
     def _verified_state(self, header: BatchHeader) -> VerificationState | None:
         """The state of a batch that begins a transaction, None if it is open here.
 
-        KafkaError INVALID_TXN_STATE where it may not begin.
+        KafkaError INVALID_TXN_STATE if it may not begin.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.has_ongoing_transaction(producer_id, epoch):
@@ -233,7 +230,7 @@ class ProducerStateManager:
         return list(self.producers.values())
 
     def end_share(self) -> None:
-        """Who had shared them reads them no more."""
+        """End a `share`: its entries are not read any more."""
         self._shares -= 1
 
     def _own(self, producer_id: int) -> ProducerStateEntry:
@@ -453,7 +450,7 @@ class ProducerStateManager:
 def duplicate_append_info(batch: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
     """The answer to a batch that was sent again: where and when it landed the first time.
 
-    Kafka tells that time as log append time, whatever the topic's timestamp type is.
+    Kafka answers with that time as log append time, whatever the topic's timestamp type is.
     """
     return LogAppendInfo(
         batch.first_offset,

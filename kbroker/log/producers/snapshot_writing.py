@@ -2,7 +2,7 @@
 
 Law: what is written is the state of the moment in which it began: entries that change meanwhile are
 replaced by copies. Until the file is there the one before counts, as after a loss of power, for the
-log itself tells the rest. A log that is cut below the snapshot has nothing more to do with it.
+log itself has the rest. A log that is cut below the snapshot has nothing more to do with it.
 
 Owned by the event loop.
 """
@@ -16,7 +16,7 @@ AT_ONCE = 1000  # producers; two milliseconds
 
 
 class SnapshotWriting:
-    """Of one log, at `offset`."""
+    """The writing of one snapshot, of a log at `offset`."""
 
     def __init__(
         self, state: ProducerStateManager, snapshots: ProducerSnapshots, offset: int

@@ -40,7 +40,7 @@ class UnstableTransactions:
         self._unreplicated: deque[tuple[int, int]] = deque()  # last and first offset, by the last
 
     def begin(self, first_offset: int, producer_id: int) -> None:
-        """A transaction begins."""
+        """Hold the last stable offset back for a transaction from now on."""
         self._open.add(first_offset)
         self._producers[first_offset] = producer_id
         self._look_again()

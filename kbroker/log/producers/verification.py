@@ -1,4 +1,4 @@
-"""Which producers may begin a transaction in a partition: those whose coordinator was asked
+"""Decides which producers may begin a transaction in a partition: those whose coordinator was asked
 (KIP-890).
 
 Law: the coordinator's word holds until the next marker. A batch that came late, whose transaction
@@ -18,7 +18,7 @@ _NOT_VERIFIED = -2  # no epoch, and not the one of a producer without epoch
 
 
 class TransactionalBatch(NamedTuple):
-    """Who writes a batch of a transaction, and where it stands in the producer's row."""
+    """The writer of a batch of a transaction, and the batch's place in the producer's row."""
 
     producer_id: int
     producer_epoch: int
@@ -51,7 +51,7 @@ class VerificationState:
     def verify(self, producer_epoch: int, *, begins_at_zero: bool = False) -> None:
         """The coordinator says that the partition takes part in that producer's transaction.
 
-        `begins_at_zero`: where each transaction has an epoch of its own.
+        `begins_at_zero`: each transaction has an epoch of its own.
         """
         self._verified_epoch = producer_epoch
         self.begins_at_zero = begins_at_zero

@@ -1,4 +1,4 @@
-"""What is in a data directory: logs to open, logs being deleted, and what belongs to none.
+"""The content of a data directory: logs to open, logs being deleted, and what belongs to none.
 
 Law: reads only. What is not a log of this broker is left alone and named once: it may be a user's
 file, or a partition that the operator is moving.

@@ -1,4 +1,4 @@
-"""The leader epochs of a log that is being opened: from their file, and from the batches where that
+"""The leader epochs of a log that is being opened: from their file, and from the batches if that
 cannot be right.
 
 Law: a file that a power loss has spoiled is not trusted; what comes out agrees with the batches,
@@ -101,7 +101,7 @@ class EpochLoading:
         self._epochs.clear()
 
     def finish(self, start_offset: int, end_offset: int) -> LeaderEpochCache:
-        """The epochs within the log, written where they have changed.
+        """The epochs within the log, written if they have changed.
 
         A file that only says too much stays as it is: the next change writes it, and loading would
         cut again.

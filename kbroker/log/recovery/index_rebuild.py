@@ -69,8 +69,8 @@ def rebuild_beside(
 
 
 def index_sound_batches(segment: LogSegment, end_offset: int, on_batch: OnBatch) -> None:
-    """As `LogSegment.recover` for a segment that was on the disk for good, with offsets below
-    `end_offset`: nothing is cut. `on_batch` sees its intact batches.
+    """Rebuild as `LogSegment.recover` for a segment that was on the disk for good, with offsets
+    below `end_offset`: nothing is cut. `on_batch` sees its intact batches.
     """
     for index in segment.parts[1:]:
         index.reset()

@@ -1,4 +1,5 @@
-"""What an interrupted change of a partition directory has left: `.deleted`, `.cleaned` and `.swap`.
+"""Clears what an interrupted change of a partition directory has left: `.deleted`, `.cleaned` and
+`.swap`.
 
 Law: a change that got far enough is finished, any other is undone, so that a log has either its old
 segments or its new ones. `.deleted` and `.cleaned` files are removed, a `.swap` file replaces what

@@ -63,8 +63,8 @@ def sound_end_offset(segment: LogSegment, recovery_point: int, *, has_snapshot: 
 
 
 def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where fewer than two are after it: what is wrong
-    with the last one is seen beside the one before.
+    """Headers from the last index entry on; all of them if fewer than two are after it: what is
+    wrong with the last one shows beside the one before.
     """
     start_offset = segment.offset_index.last_offset
     if sum(1 for _ in islice(segment.sound_headers(start_offset), 2)) < 2:
@@ -86,15 +86,15 @@ def agree_with(
     """Whether the leader epochs say of any of the last batches what it says of itself. Below the
     log start they say nothing any more.
     """
-    told = [
+    with_epoch = [
         header
         for header in tail
         if header.partition_leader_epoch >= 0 and header.next_offset > log_start_offset
     ]
-    return not told or any(
+    return not with_epoch or any(
         epochs.epoch_for_offset(max(header.base_offset, log_start_offset))
         == header.partition_leader_epoch
-        for header in told
+        for header in with_epoch
     )
 
 

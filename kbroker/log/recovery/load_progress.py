@@ -20,7 +20,7 @@ class LoadCancelledError(Exception):
 
 @dataclass(slots=True, eq=False, repr=False)
 class DirectoryProgress:
-    """Of one data directory: logs that are open, bytes that recovery has read."""
+    """The progress in one data directory: logs that are open, bytes that recovery has read."""
 
     path: str
     logs_total: int
@@ -30,7 +30,7 @@ class DirectoryProgress:
 
 
 class LoadProgress:
-    """All data directories."""
+    """The progress in all data directories."""
 
     def __init__(self) -> None:
         self.directories: dict[str, DirectoryProgress] = {}

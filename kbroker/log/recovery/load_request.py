@@ -11,7 +11,7 @@ from kbroker.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class LoadRequest:
-    """Which log to open and what the checkpoints of its data directory say about it."""
+    """A log to open, and what the checkpoints of its data directory say about it."""
 
     topic_partition: TopicPartition
     directory: str

@@ -118,14 +118,14 @@ class LogLoader:
             leader_epoch_cache=self._epochs.finish(start_offset, end_offset),
             producer_state=self._producers.state,
             last_snapshot_offset=self._producers.last_snapshot_offset,
-            # Where nothing was known, nothing below the end is: appends to come leave no gap.
+            # If nothing was known, nothing below the end is: appends to come leave no gap.
             gapless_from=end_offset if gapless_from is None else min(gapless_from, end_offset),
             topic_id=topic_id,
             rebuilt=frozenset(self._recovery.recovered | self._recovery.rebuilt),
         )
 
     def _read_topic_id(self) -> UUID | None:
-        """None if there is none, or where a power loss has spoiled a file that was new: the
+        """None if there is none, or if a power loss has spoiled a file that was new: the
         controller knows the id. Raises CheckpointError for another content after a clean stop.
         """
         path = f"{self._directory}/{PARTITION_METADATA_FILE}"
@@ -186,8 +186,8 @@ class LogLoader:
         end_offset = tail[-1].next_offset if tail else active.base_offset
         if not self._was_clean:
             return end_offset
-        told = tail or tail_of(self._last_with_batches())
-        if not self._epochs.agree_with(told, self._request.log_start_offset):
+        headers = tail or tail_of(self._last_with_batches())
+        if not self._epochs.agree_with(headers, self._request.log_start_offset):
             self._epochs.find_in(self._believed())
         if end_offset != self._recovery_point or (active.size_bytes and not tail):
             return sound_end_offset(
@@ -200,7 +200,7 @@ class LogLoader:
         return next((s for s in segments if s.size_bytes), self._segments.active)
 
     def _keep_offsets(self, end_offset: int) -> int:
-        """The log end where the end of the last segment is missing although it was stopped cleanly:
+        """The log end if the end of the last segment is missing although it was stopped cleanly:
         no other records get the offsets of those that were there.
 
         A number alone may be wrong, so the stop must have noted the producers of that offset, too.

@@ -1,7 +1,7 @@
 """The producer state of a log that is being opened: from the newest snapshot that can be right, and
 the batches after it.
 
-Law: a snapshot is trusted only where no recovery contradicts what it was made from, because a wrong
+Law: a snapshot is trusted only if no recovery contradicts what it was made from, because a wrong
 one would let duplicates in. What comes out agrees with the batches up to the log end, and the
 snapshots that later loads need are there.
 """
@@ -78,7 +78,7 @@ class ProducerLoading:
     def removed(self, base_offset: int) -> None:
         """A segment is gone, with all after it."""
         self._snapshots.delete(base_offset)
-        # Where the log ends there now, it is written again.
+        # If the log ends there now, it is written again.
         self.last_snapshot_offset = min(self.last_snapshot_offset, base_offset - 1)
 
     def finish(

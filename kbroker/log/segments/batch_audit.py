@@ -1,4 +1,4 @@
-"""Tells intact batches of a data file from damaged bytes, and finds the next intact one after them.
+"""Separates intact batches of a data file from damaged bytes, and finds the next intact one.
 
 Which batches count is the rule in `record.batch_order`; here are the ways to ask for it of a file,
 a window at a time.
@@ -146,7 +146,7 @@ class BatchAudit:
         return self._sound_in(memoryview(self._records.read(position, size)), position)
 
     def next_sound(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
-        """Where intact batches go on after the damage at `position`; the limit where they do not.
+        """Where intact batches go on after the damage at `position`; the limit if they do not.
 
         `known` are (last offset, position) of an index, which may be wrong.
         """
@@ -225,7 +225,7 @@ class BatchAudit:
         return None
 
     def _behind_misplaced(self, own: BatchHeader, end: int, expected: int) -> int:
-        """After a whole batch that does not count, and after its follower where the fault may be
+        """After a whole batch that does not count, and after its follower if the fault may be
         that one's.
         """
         span, end_offset = span_of(own), self._end_offset
@@ -291,7 +291,7 @@ class BatchAudit:
             return None
 
     def _sound_in(self, view: memoryview, position: int) -> BatchHeader | None:
-        """As `sound`, with the bytes from `position` on as far as they were read already."""
+        """The sound batch at `position`; `view` has the bytes from there on that were read already."""
         try:
             header = read_any_header(view)
             size = header.size_bytes

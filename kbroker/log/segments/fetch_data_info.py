@@ -1,6 +1,4 @@
-"""What a read asks for and gets: isolation levels, the slice of a segment file, timestamp search
-results. Values only.
-"""
+"""Values of reads: isolation levels, the slice of a segment file, timestamp search results."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class SegmentRead(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """What a read found: a slice of one segment's file, from the batch that holds `fetch_offset`
+    """The result of a read: a slice of one segment's file, from the batch that holds `fetch_offset`
     on.
 
     `aborted_transactions` is a list for readers of committed data and None for all others. The

@@ -108,7 +108,9 @@ class FileRecords(SegmentPart):
     def batches(
         self, start: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """As `headers`, with the bytes of each batch; the view is the caller's to keep."""
+        """Yield headers as `headers` does, with each batch's bytes; the view is the caller's to
+        keep.
+        """
         position = start
         limit = self.size_bytes if end is None else min(end, self.size_bytes)
         window = memoryview(b"")
@@ -148,8 +150,8 @@ class FileRecords(SegmentPart):
         return None
 
     def largest_timestamp(self, start: int = 0) -> TimestampOffset:
-        """That of the batches from `start` on, with the last offset of the first batch that has it;
-        else (-1, -1).
+        """The largest timestamp of the batches from `start` on, with the last offset of the first
+        batch that has it; else (-1, -1).
         """
         largest, offset = -1, -1
         for _, header in self.headers(start):
@@ -164,7 +166,7 @@ class FileRecords(SegmentPart):
     def trim(self) -> None:
         """Cut what is after the last batch: a preallocated rest, or a failed write.
 
-        Nothing where nobody wrote.
+        Does nothing if nobody wrote.
         """
         if self._takes_appends:
             file = self.create()
@@ -205,7 +207,7 @@ class FileRecords(SegmentPart):
         super().delete()
 
     def withdraw(self) -> None:
-        """It is about to be removed: slices of it fail, also when another one gets its name."""
+        """Let slices fail: the file is about to be removed, and another one may get its name."""
         self.close()
         self._is_deleted = True
 
@@ -228,7 +230,7 @@ class FileRecords(SegmentPart):
 
 
 def _size_of(file_system: FileSystem, path: str) -> int:
-    """0 where there is no such file."""
+    """The size of a file, 0 if there is none."""
     try:
         return file_system.size(path)
     except StorageError as error:

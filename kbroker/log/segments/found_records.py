@@ -1,6 +1,5 @@
-"""What is known of the part of a segment that this process neither wrote nor recovered: which
-stretches were checked, which bytes are damaged, and lookups that trust an index only where the
-batches confirm it.
+"""The part of a segment that this process neither wrote nor recovered: which stretches were
+checked, which bytes are damaged, and lookups that trust an index only if the batches confirm it.
 
 Law: no batch from here is served before its checksum and its offsets were checked, once, so that
 damage never reaches a reader. An index entry is followed only to a batch that it describes. At the
@@ -68,7 +67,7 @@ class FoundRecords:
         end_offset: int,
         on_indexed_anew: Callable[[TimestampOffset], None],
     ) -> None:
-        """`on_indexed_anew` is told the largest timestamp of this part, once all of it was read."""
+        """`on_indexed_anew` gets the largest timestamp of this part, once all of it was read."""
         self._segment = segment
         self._records = segment.records
         self._limit = limit
@@ -119,7 +118,7 @@ class FoundRecords:
     def batch_at_time(
         self, timestamp: int, starting_offset: int
     ) -> tuple[BatchHeader, bytes] | None:
-        """As `FileRecords.batch_at_time`, within this part."""
+        """The batch that `FileRecords.batch_at_time` would find, within this part."""
         indexed, offset = self._segment.time_index.lookup(timestamp)
         if not self._is_witnessed(indexed, offset):
             self.salvage()
@@ -167,7 +166,7 @@ class FoundRecords:
                 position = end
             expected = after
         for damage in self.damages:
-            self._tell(damage)
+            self._log_damage(damage)
         self._index_anew()
 
     def _index_anew(self) -> None:
@@ -199,7 +198,7 @@ class FoundRecords:
         assert header is not None, position
         self.damages[-1] = self.damages[-1]._replace(next_offset=header.base_offset)
 
-    def _tell(self, damage: Damage) -> None:
+    def _log_damage(self, damage: Damage) -> None:
         if damage.next_offset > self._segment.base_offset + MAX_RELATIVE_OFFSET:
             # No record has this offset: it is the bound of a log that is being opened.
             _log.error(
@@ -244,8 +243,8 @@ class FoundRecords:
     def _is_described(self, position: int, header: BatchHeader, entry_offset: int) -> bool:
         """Whether an index entry fits the batch at its position.
 
-        Where several batches were appended at once, the entry tells the first one's position and
-        the last one's offset.
+        If several batches were appended at once, the entry has the first one's position and the
+        last one's offset.
         """
         if header.last_offset == entry_offset or entry_offset >= self._end_offset:
             return entry_offset < self._end_offset
@@ -267,7 +266,7 @@ class FoundRecords:
             return True
         if offset >= self._end_offset:  # appended since, so newer than all of this part
             return timestamp > self.largest_entry().timestamp
-        if timestamp == NO_TIMESTAMP:  # no entry: right where no record has a time
+        if timestamp == NO_TIMESTAMP:  # no entry: right if no record has a time
             return self._segment.time_index.entry_count > 0 or not self._has_time()
         for _, header in self.headers(self._start_of(offset)):
             if header.last_offset >= offset:

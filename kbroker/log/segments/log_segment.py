@@ -54,7 +54,6 @@ class LogSegment(SegmentFiles):
         created_ms: int,
         suffix: str = "",
     ) -> None:
-        """See `SegmentFiles`."""
         super().__init__(file_system, directory, base_offset, config, suffix=suffix)
         self.created_ms = created_ms
         self.roll_jitter_ms = 0
@@ -185,7 +184,7 @@ class LogSegment(SegmentFiles):
         """Bytes from the batch that holds `start_offset`, up to `max_position` of the file; None
         past the end.
 
-        With `min_one_message` the first batch comes whole, even where it is larger than `max_size`.
+        With `min_one_message` the first batch comes whole, even if it is larger than `max_size`.
         """
         wanted, position, batch_bytes = self._last_read
         if wanted != start_offset:
@@ -287,7 +286,7 @@ class LogSegment(SegmentFiles):
         self.trim()
 
     def close(self) -> None:
-        """As `become_inactive`, and give the descriptors back."""
+        """Become inactive, and give the descriptors back."""
         self.become_inactive()
         self.records.close()
 
@@ -332,8 +331,8 @@ class LogSegment(SegmentFiles):
         return TimestampOffset(self._largest_timestamp, self._offset_of_largest_timestamp)
 
     def _largest_behind_index(self) -> TimestampOffset:
-        """As `_largest_entry`, of a segment whose end was cut off: with an entry of the index the
-        largest time may be gone, and that of the batches before it is in no entry.
+        """The largest entry of a segment whose end was cut off: the largest time may be gone with
+        an entry of the index, and that of the batches before it is in no entry.
         """
         _, position = self.offset_index.lookup(self.time_index.last_entry.offset)
         try:

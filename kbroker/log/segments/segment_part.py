@@ -12,7 +12,7 @@ from kbroker.log.disk.file_system import FileSystem
 
 
 class SegmentPart:
-    """What data file and indexes have in common."""
+    """The common part of data file and indexes."""
 
     __slots__ = ("_ending", "_file_system", "_stem")
 

@@ -23,7 +23,7 @@ from kbroker.log.segments.log_segments import LogSegments
 
 
 class SwappedStore(Protocol):
-    """What a swap changes: the store of a log, which begins swaps and so cannot be imported."""
+    """The store of a log, which a swap changes; it begins swaps and so cannot be imported."""
 
     directory: str
     segments: LogSegments

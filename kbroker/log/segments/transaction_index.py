@@ -2,7 +2,7 @@
 them (KIP-98).
 
 Entry: int16 version, int64 producer id, first offset, last offset, last stable offset at that time.
-The file exists only where a transaction was aborted.
+The file exists only if a transaction was aborted.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class TransactionIndex(SegmentPart):
         return self._entries
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add a transaction that ends after all noted ones; written at once, or where the disk is
-        full with the next one.
+        """Add a transaction that ends after all noted ones; written at once, or with the next
+        one if the disk is full.
         """
         entries = self.entries
         assert not entries or aborted.last_offset > entries[-1].last_offset, (aborted, entries[-1])

@@ -85,11 +85,11 @@ class UnsyncedFiles:
         self._removed = self._names
 
     def segments_leave(self) -> None:
-        """Segments are being taken out, on another thread."""
+        """Another thread begins to take segments out."""
         self._leaving += 1
 
     def segments_left(self) -> None:
-        """They have been."""
+        """The other thread has taken them out."""
         self._leaving -= 1
         self.segments_removed()
 
