@@ -55,7 +55,7 @@ class LogToClean:
 
 
 def first_dirty_offset(log: Log) -> int:
-    """The offset from which the checkpoint says to go on cleaning; the log start if that cannot be."""
+    """The offset at which the checkpoint lets cleaning go on; the log start if that cannot be."""
     start_offset = log.log_start_offset
     checkpoint = start_offset if log.cleaned_end_offset is None else log.cleaned_end_offset
     if checkpoint < start_offset:

@@ -43,7 +43,7 @@ def note(file_system: FileSystem, log_dir: str) -> None:
 
 
 def make_good(file_system: FileSystem, log_dir: str) -> bool:
-    """If a sync failed, write again what it may have left out; True if it did. Raises StorageError."""
+    """Write again what a failed sync may have left out; True if one failed. Raises StorageError."""
     path = f"{log_dir}/{NOTE_FILE}"
     if not file_system.exists(path):
         return False

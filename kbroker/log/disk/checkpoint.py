@@ -55,7 +55,7 @@ class CheckpointError(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """The owner of a log directory: version 0 with ZooKeeper (broker.id), 1 with KRaft (node.id)."""
+    """The owner of a log directory: version 0 of ZooKeeper (broker.id), 1 of KRaft (node.id)."""
 
     version: int
     cluster_id: str | None

@@ -13,7 +13,6 @@ import fcntl
 import mmap
 import os
 from contextlib import closing
-from types import TracebackType
 from typing import Protocol
 
 Bytes = bytes | bytearray | memoryview
@@ -91,12 +90,7 @@ class MappedFile(Protocol):
 
     def __enter__(self) -> memoryview: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 class FileLock(Protocol):
@@ -265,12 +259,7 @@ class RealMapping(MappedFile):
     def __enter__(self) -> memoryview:
         return self._view
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._view.release()
         if self._map is not None:
             self._map.close()

@@ -106,7 +106,7 @@ class PendingFlush:
             raise missing
 
     def sync_files(self) -> StorageError | None:
-        """Sync all but the names; return the error for a segment that is gone. Raises StorageError."""
+        """Sync all but the names; the error for a segment that is gone. Raises StorageError."""
         missing: StorageError | None = None
         for path in self.files:
             # Not every segment has each kind of index; all have records.

@@ -291,7 +291,7 @@ class BatchAudit:
             return None
 
     def _sound_in(self, view: memoryview, position: int) -> BatchHeader | None:
-        """The sound batch at `position`; `view` has the bytes from there on that were read already."""
+        """The sound batch at `position`; `view` has the bytes from there on that were read."""
         try:
             header = read_any_header(view)
             size = header.size_bytes
