@@ -174,7 +174,7 @@ class LogReplay:
         )
 
     def _first_offset(self, header: BatchHeader) -> int:
-        """The first offset of a batch; that of its segment if an old header has only the last one."""
+        """The first offset of a batch; that of its segment if an old header has only the last."""
         if header.magic == MAGIC:
             return header.base_offset
         segments = self._log.segments
