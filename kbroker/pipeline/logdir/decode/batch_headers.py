@@ -5,16 +5,20 @@ Messages of formats 0 and 1 are shown as `read_any_header` shows them: batches o
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
 from kbroker.record.compression import COMPRESSION_MASK
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
     CONTROL_BIT,
     HEADER,
     HEADER_SIZE,
@@ -45,6 +49,7 @@ _LAYOUT: Final = np.dtype(  # as record_batch.HEADER
         ("record_count", ">i4"),
     ]
 )
+_OLD_CRC_COVERS_FROM: Final = 16
 assert _LAYOUT.itemsize == HEADER_SIZE
 
 
@@ -80,7 +85,6 @@ class BatchHeaders:
         return len(self._raw)
 
     def take(self, chosen: Bools | Int64s | slice) -> BatchHeaders:
-        """Some of them."""
         return BatchHeaders(self._raw[chosen], self.positions[chosen])
 
     def field(self, name: str) -> Int64s:
@@ -88,40 +92,36 @@ class BatchHeaders:
         return self._raw[name].astype(np.int64)
 
     def has_flag(self, bit: int) -> Bools:
-        """Whether this bit of the attributes is set."""
+        """True for each batch that has this bit in its attributes."""
         found: Bools = (self.field("attributes") & bit) != 0
         return found
 
     @property
     def size_bytes(self) -> Int64s:
-        """Size of the whole batch."""
         return self.field("batch_length") + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> Int64s:
-        """Offset of the last record."""
         return self.field("base_offset") + self.field("last_offset_delta")
 
     @property
     def compression(self) -> Int64s:
-        """Codec id."""
         return self.field("attributes") & COMPRESSION_MASK
 
     @property
     def is_old(self) -> Bools:
-        """Of format 0 or 1."""
         old: Bools = self._raw["magic"] != MAGIC
         return old
 
     @property
     def is_wrapper(self) -> Bools:
-        """A message that wraps others: what it says of offset and count is of the last alone."""
+        """True for a message that wraps others: offset and count are those of the last alone."""
         wrapper: Bools = self.is_old & (self.compression != 0)
         return wrapper
 
     @property
     def is_append_time(self) -> Bools:
-        """All records have the time at which the broker wrote the batch: its max timestamp."""
+        """True if all records have the max timestamp, at which the broker wrote the batch."""
         return self.has_flag(TIMESTAMP_TYPE_BIT)
 
     @property
@@ -131,10 +131,27 @@ class BatchHeaders:
 
     @property
     def is_transactional(self) -> Bools:
-        """Part of a transaction."""
         return self.has_flag(TRANSACTIONAL_BIT)
 
     @property
     def is_control(self) -> Bools:
-        """A transaction marker."""
         return self.has_flag(CONTROL_BIT)
+
+
+def crcs_match(headers: BatchHeaders, piece: Piece) -> Bools:
+    """Whether the checksum of each batch of a piece is right: CRC-32C, or CRC-32 of the old
+    formats.
+    """
+    view = memoryview(piece.buffer)
+    bounds = pairwise(piece.bounds)
+    if piece.is_old:
+        found = [
+            zlib.crc32(view[start + _OLD_CRC_COVERS_FROM : end])
+            if is_old
+            else crc32c(view[start + ATTRIBUTES_POSITION : end])
+            for (start, end), is_old in zip(bounds, headers.is_old, strict=True)
+        ]
+    else:
+        found = [crc32c(view[start + ATTRIBUTES_POSITION : end]) for start, end in bounds]
+    right: Bools = np.array(found, np.int64) == headers.field("crc")
+    return right

@@ -16,6 +16,7 @@ from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Int64s
 from kbroker.pipeline.logdir.exact_columns import HeaderColumns, timestamps, timestamps_ms
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.compression import CODEC_NAMES
+from kbroker.record.record_batch import DELETE_HORIZON_BIT
 
 _CODECS: Final = pa.array([CODEC_NAMES.get(codec) for codec in range(8)], pa.string())
 
@@ -25,15 +26,32 @@ TASK_COLUMNS: Final = {  # the same for all that a task reads; and how the task 
     "segment": "segment_base_offset",
     "directory": "directory",
 }
+_FIELDS: Final = {  # columns that are fields of a header, and how those are called
+    "leaderEpoch": "leader_epoch",
+    "producerId": "producer_id",
+    "producerEpoch": "producer_epoch",
+    "magic": "magic",
+    "baseSequence": "base_sequence",
+    "attributes": "attributes",
+    "crc": "crc",
+}
+_TIMES: Final = {"baseTimestamp": "base_timestamp", "maxTimestamp": "max_timestamp"}
+_NOT_OF_WRAPPERS: Final = {
+    "batchBaseOffset": "base_offset",
+    "baseOffset": "base_offset",
+    "recordCount": "record_count",
+}
 _BATCH_VALUES: Final[Mapping[str, Callable[[BatchHeaders], npt.NDArray[Any]]]] = {
-    "leaderEpoch": lambda headers: headers.field("leader_epoch"),
-    "producerId": lambda headers: headers.field("producer_id"),
-    "producerEpoch": lambda headers: headers.field("producer_epoch"),
     "isTransactional": lambda headers: headers.is_transactional,
     "isControl": lambda headers: headers.is_control,
-    "magic": lambda headers: headers.field("magic"),
+    "hasDeleteHorizon": lambda headers: headers.has_flag(DELETE_HORIZON_BIT),
     "position": lambda headers: headers.positions,
     "timestampType": lambda headers: headers.timestamp_type,
+    "sizeBytes": lambda headers: headers.size_bytes,
+    "lastOffset": lambda headers: headers.last_offset,
+    "lastSequence": lambda headers: _sequences(
+        headers.field("base_sequence"), headers.field("last_offset_delta")
+    ),
 }
 
 
@@ -77,13 +95,12 @@ class DecodedRecords:
 
     def _sequence(self) -> Int64s:
         assert self.offset is not None
-        base = self.headers.field("base_sequence")[self.batch]
         delta = self.offset - self.headers.field("base_offset")[self.batch]
-        return np.where(base == NO_SEQUENCE, NO_SEQUENCE, (base + delta) & 0x7FFF_FFFF)
+        return _sequences(self.headers.field("base_sequence")[self.batch], delta)
 
 
 def task_array(column: Column, task: SegmentTask, count: int) -> pa.Array:
-    """One of TASK_COLUMNS, `count` times."""
+    """A column of TASK_COLUMNS for `count` rows."""
     constant = getattr(task, TASK_COLUMNS[column.name])
     return pa.repeat(pa.scalar(constant, column.arrow_type), count)
 
@@ -92,6 +109,13 @@ def batch_array(name: str, kind: pa.DataType, headers: BatchHeaders) -> pa.Array
     """A column that is the same for all records of a batch; one entry for each batch."""
     if name == "compression":
         return _CODECS.take(pa.array(headers.compression))
-    if name == "batchBaseOffset":
-        return pa.array(headers.field("base_offset"), mask=headers.is_wrapper)
-    return pa.array(_BATCH_VALUES[name](headers)).cast(kind)
+    if name in _TIMES:
+        return timestamps(headers.field(_TIMES[name]))
+    if name in _NOT_OF_WRAPPERS:
+        return pa.array(headers.field(_NOT_OF_WRAPPERS[name]), mask=headers.is_wrapper).cast(kind)
+    values = headers.field(_FIELDS[name]) if name in _FIELDS else _BATCH_VALUES[name](headers)
+    return pa.array(values).cast(kind)
+
+
+def _sequences(base: Int64s, delta: Int64s) -> Int64s:
+    return np.where(base == NO_SEQUENCE, NO_SEQUENCE, (base + delta) & 0x7FFF_FFFF)

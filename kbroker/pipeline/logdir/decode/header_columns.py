@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.disk.file_system import FileSystem
-from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
-from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
-from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, crcs_match
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.decoded_records import (
     TASK_COLUMNS,
@@ -24,9 +20,7 @@ from kbroker.pipeline.logdir.decode.decoded_records import (
     task_array,
 )
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
-from kbroker.pipeline.logdir.exact_columns import timestamps
 from kbroker.pipeline.logdir.segment_task import SegmentTask
-from kbroker.record.record_batch import DELETE_HORIZON_BIT
 from kbroker.slices import slices
 
 _LARGE_BATCH_BYTES: Final = 64 * 1024  # on average: from here on headers are read alone
@@ -84,37 +78,7 @@ def _array(
     name = column.name
     if name in TASK_COLUMNS:
         return task_array(column, task, len(headers))
-    if name == "baseOffset":
-        return batch_array("batchBaseOffset", column.arrow_type, headers)
-    if name == "recordCount":
-        count = headers.field("record_count")
-        return pa.array(count, mask=headers.is_wrapper).cast(column.arrow_type)
-    if name == "baseTimestamp":
-        return timestamps(headers.field("base_timestamp"))
-    if name == "maxTimestamp":
-        return timestamps(headers.field("max_timestamp"))
     if name == "crcValid":
         assert piece is not None
         return pa.array(crcs_match(headers, piece))
-    values = _values(name, headers)
-    if values is None:
-        return batch_array(name, column.arrow_type, headers)
-    return pa.array(values).cast(column.arrow_type)
-
-
-def _values(name: str, headers: BatchHeaders) -> npt.NDArray[Any] | None:
-    if name == "sizeBytes":
-        return headers.size_bytes
-    if name == "lastOffset":
-        return headers.last_offset
-    if name == "baseSequence":
-        return headers.field("base_sequence")
-    if name == "lastSequence":
-        base = headers.field("base_sequence")
-        last = (base + headers.field("last_offset_delta")) & 0x7FFF_FFFF
-        return np.where(base == NO_SEQUENCE, NO_SEQUENCE, last)
-    if name == "hasDeleteHorizon":
-        return headers.has_flag(DELETE_HORIZON_BIT)
-    if name in ("attributes", "crc"):
-        return headers.field(name)
-    return None
+    return batch_array(name, column.arrow_type, headers)

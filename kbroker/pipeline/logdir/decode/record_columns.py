@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from kbroker.log.disk.file_system import FileSystem
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
-from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
-from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, crcs_match
 from kbroker.pipeline.logdir.decode.batch_judge import BatchJudge
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.record_batch_choice import doubtful_batches, wanted_batches

@@ -23,8 +23,6 @@ from kbroker.pipeline.logdir.decode.record_fields import (
     RecordFields,
     read_contents,
     read_deltas,
-    some_headers,
-    some_spans,
 )
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece
 from kbroker.pipeline.logdir.decode.span_arrays import binary_array, headers_arrays
@@ -129,14 +127,14 @@ class RecordDecoder:
     def _select(
         self, buffer: Bytes, headers: BatchHeaders, batch: Int64s, fields: RecordFields
     ) -> DecodedRecords:
-        """Those records that are inside the bounds."""
+        """Keep the records that are inside the bounds."""
         offset = headers.field("base_offset")[batch] + fields.offset_delta
         time = self._times(headers, batch, fields) if self._time else None
         chosen = self._chosen(offset, time)
         if chosen is not None:
             batch, offset = batch[chosen], offset[chosen]
             time = None if time is None else time[chosen]
-            fields = _some_fields(fields, chosen)
+            fields = fields.take(chosen)
         return DecodedRecords(
             batch=batch,
             headers=headers,
@@ -160,7 +158,7 @@ class RecordDecoder:
         return np.where(is_append_time[batch], most, own)
 
     def _chosen(self, offset: Int64s, time: Int64s | None) -> Bools | None:
-        """Which records are inside the bounds; None: all."""
+        """True for each record inside the bounds; None if all are."""
         task, options = self._task, self._options
         inside: Bools = (offset >= task.start_offset) & (offset < task.end_offset)
         if time is not None and options.min_timestamp_ms is not None:
@@ -168,13 +166,3 @@ class RecordDecoder:
         if time is not None and options.max_timestamp_ms is not None:
             inside &= time <= options.max_timestamp_ms
         return None if inside.all() else inside
-
-
-def _some_fields(fields: RecordFields, chosen: Bools) -> RecordFields:
-    return RecordFields(
-        fields.timestamp_delta[chosen],
-        fields.offset_delta[chosen],
-        None if fields.key is None else some_spans(fields.key, chosen),
-        None if fields.value is None else some_spans(fields.value, chosen),
-        None if fields.headers is None else some_headers(fields.headers, chosen),
-    )

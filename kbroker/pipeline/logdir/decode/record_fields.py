@@ -28,6 +28,9 @@ class Spans(NamedTuple):
     starts: Int64s
     lengths: Int64s
 
+    def take(self, chosen: Bools) -> Spans:
+        return Spans(self.starts[chosen], self.lengths[chosen])
+
 
 class HeaderFields(NamedTuple):
     """The headers of all records, flat, in order."""
@@ -35,6 +38,11 @@ class HeaderFields(NamedTuple):
     counts: Int64s  # of each record
     keys: Spans
     values: Spans
+
+    def take(self, chosen: Bools) -> HeaderFields:
+        """The headers of the chosen records."""
+        flat = np.repeat(chosen, self.counts)
+        return HeaderFields(self.counts[chosen], self.keys.take(flat), self.values.take(flat))
 
 
 class RecordFields(NamedTuple):
@@ -45,6 +53,16 @@ class RecordFields(NamedTuple):
     key: Spans | None
     value: Spans | None
     headers: HeaderFields | None  # None: no record has any
+
+    def take(self, chosen: Bools) -> RecordFields:
+        """The fields of the chosen records."""
+        return RecordFields(
+            self.timestamp_delta[chosen],
+            self.offset_delta[chosen],
+            self.key and self.key.take(chosen),
+            self.value and self.value.take(chosen),
+            self.headers and self.headers.take(chosen),
+        )
 
 
 def read_deltas(data: Uint8s, starts: Int64s, ends: Int64s) -> tuple[RecordFields, Int64s]:
@@ -98,16 +116,3 @@ def _read_headers(data: Uint8s, counts: Int64s, at: Int64s) -> tuple[HeaderField
     if total and int(keys.lengths.min()) < 0:
         raise UnprovenError
     return HeaderFields(counts, keys, values), at
-
-
-def some_spans(spans: Spans, chosen: Bools) -> Spans:
-    """Those of the chosen records."""
-    return Spans(spans.starts[chosen], spans.lengths[chosen])
-
-
-def some_headers(headers: HeaderFields, chosen: Bools) -> HeaderFields:
-    """Those of the chosen records."""
-    flat = np.repeat(chosen, headers.counts)
-    return HeaderFields(
-        headers.counts[chosen], some_spans(headers.keys, flat), some_spans(headers.values, flat)
-    )

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from kbroker.log.disk.format import LOG_SUFFIX, file_name
-from kbroker.pipeline.logdir.columns import EXACT_COLUMNS, LOG_COLUMNS, RECORD_COLUMNS
+from kbroker.pipeline.envelope import EXACT_COLUMNS, RECORD_COLUMNS
+from kbroker.pipeline.logdir.columns import LOG_COLUMNS
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.java_text import java_text
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask

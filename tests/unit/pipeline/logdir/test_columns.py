@@ -6,10 +6,8 @@ import pytest
 
 from kbroker.pipeline import envelope
 from kbroker.pipeline.logdir.columns import (
-    EXACT_COLUMNS,
     HEADER_COLUMNS,
     LOG_COLUMNS,
-    RECORD_COLUMNS,
     arrow_schema,
     header_columns,
     record_columns,
@@ -18,14 +16,14 @@ from kbroker.pipeline.logdir.columns import (
 
 
 def test_columns_of_a_record_are_those_of_the_envelope() -> None:
-    assert spark_schema(record_columns(RECORD_COLUMNS)) == envelope.RECORD_SCHEMA
+    assert spark_schema(record_columns(envelope.RECORD_COLUMNS)) == envelope.RECORD_SCHEMA
     assert spark_schema(record_columns(envelope.ARCHIVE_COLUMNS)) == envelope.ARCHIVE_SCHEMA
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        record_columns(RECORD_COLUMNS + EXACT_COLUMNS + LOG_COLUMNS),
+        record_columns(envelope.ARCHIVE_COLUMNS + LOG_COLUMNS),
         header_columns(HEADER_COLUMNS),
     ],
 )

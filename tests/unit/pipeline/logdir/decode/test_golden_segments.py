@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kbroker.log.disk.format import LOG_SUFFIX, TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_SUFFIX
-from kbroker.pipeline.logdir.columns import HEADER_COLUMNS, RECORD_COLUMNS
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.logdir.columns import HEADER_COLUMNS
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, ReadOptions, SegmentTask

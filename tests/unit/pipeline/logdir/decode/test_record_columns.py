@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from kbroker.log.disk.file_system import StorageError
-from kbroker.pipeline.logdir.columns import RECORD_COLUMNS, arrow_schema, record_columns
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
 from kbroker.pipeline.logdir.decode import batch_groups, record_decoder, segment_pieces
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches, record_batches
