@@ -17,32 +17,46 @@ from kbroker.log.disk.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.model import NO_TIMESTAMP
 
 _NEVER = 2**63
+_ZEROS = bytes(64 * 1024)
 
 
 def used_entries(data: bytes, entry: Struct) -> int:
-    """How many entries come before the zeros of an index that has its full size.
+    """How many entries come before the zeros of an index that has its full size, most often 10 MiB.
 
     No entry is all zero: the first batch of a segment is not indexed by position, and no timestamp
     of an entry is 0 with offset 0 but in a segment of 1970, where the entry is not missed.
     """
     end = len(data) - len(data) % entry.size
-    used = len(data[:end].rstrip(b"\0"))
+    while data.endswith(_ZEROS, 0, end):
+        end -= len(_ZEROS)
+    start = max(end - len(_ZEROS), 0)
+    used = start + len(data[start:end].rstrip(b"\0"))
     return -(-used // entry.size)
 
 
-class OffsetIndexCheck:
+class _IndexCheck:
+    """The entries of an index in turn, as far as the walk has come."""
+
+    def __init__(
+        self, data: bytes, entry: Struct, base_offset: int, size_bytes: int | None
+    ) -> None:
+        self.entry_count = used_entries(data, entry)
+        end = self.entry_count * entry.size
+        self.has_zero_tail = end < (len(data) if size_bytes is None else size_bytes)
+        self._base_offset = base_offset
+        self._entries = iter(entry.iter_unpack(data[:end]))
+        self._next = next(self._entries, None)
+
+    def _left(self) -> tuple[tuple[int, ...], ...]:
+        return () if self._next is None else (self._next, *self._entries)
+
+
+class OffsetIndexCheck(_IndexCheck):
     """The entries of an `.index` file: relative offset, position."""
 
     def __init__(self, data: bytes, base_offset: int, size_bytes: int | None = None) -> None:
-        """`size_bytes` of the file, where `data` is without the hole at its end."""
-        self.entry_count = used_entries(data, OFFSET_INDEX_ENTRY)
-        size = len(data) if size_bytes is None else size_bytes
-        self.has_zero_tail = self.entry_count * OFFSET_INDEX_ENTRY.size < size
-        self._base_offset = base_offset
-        self._entries = iter(
-            OFFSET_INDEX_ENTRY.iter_unpack(data[: self.entry_count * OFFSET_INDEX_ENTRY.size])
-        )
-        self._next = next(self._entries, None)
+        """`size_bytes` of the file, if `data` is without the hole at its end."""
+        super().__init__(data, OFFSET_INDEX_ENTRY, base_offset, size_bytes)
         self._awaited: int | None = None  # offset of an entry whose batches came in one append
         self._previous = (-1, -1)
         self.due_position = self._due()  # batches that begin before it need no look
@@ -93,8 +107,7 @@ class OffsetIndexCheck:
             yield Problem(
                 FindingCode.INDEX_BEYOND, f"the entry {self._awaited} is after the last batch"
             )
-        left = () if self._next is None else (self._next, *self._entries)
-        for relative_offset, entry_position in left:
+        for relative_offset, entry_position in self._left():
             yield from self._order(relative_offset, entry_position)
             yield Problem(
                 FindingCode.INDEX_BEYOND,
@@ -112,7 +125,7 @@ class OffsetIndexCheck:
             )
 
 
-class TimeIndexCheck:
+class TimeIndexCheck(_IndexCheck):
     """The entries of a `.timeindex` file: timestamp, relative offset."""
 
     def __init__(
@@ -123,16 +136,8 @@ class TimeIndexCheck:
         *,
         is_there: bool = True,
     ) -> None:
-        """`size_bytes` as for an offset index."""
+        super().__init__(data, TIME_INDEX_ENTRY, base_offset, size_bytes)
         self.is_there = is_there
-        self.entry_count = used_entries(data, TIME_INDEX_ENTRY)
-        size = len(data) if size_bytes is None else size_bytes
-        self.has_zero_tail = self.entry_count * TIME_INDEX_ENTRY.size < size
-        self._base_offset = base_offset
-        self._entries = iter(
-            TIME_INDEX_ENTRY.iter_unpack(data[: self.entry_count * TIME_INDEX_ENTRY.size])
-        )
-        self._next = next(self._entries, None)
         self._previous = (NO_TIMESTAMP, -1)
         self.newest = NO_TIMESTAMP  # of the batches so far
         self.due_offset = self._due()  # batches that end before it only move `newest`
@@ -164,7 +169,7 @@ class TimeIndexCheck:
 
     def end(self, last_offset: int, *, is_closed: bool) -> Iterator[Problem]:
         """The walk has ended; the index of a closed segment names its newest timestamp."""
-        left = () if self._next is None else (self._next, *self._entries)
+        left = self._left()
         for timestamp, relative_offset in left:
             yield from self._order(timestamp, relative_offset)
             yield Problem(

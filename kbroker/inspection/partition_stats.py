@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 
 from kbroker.inspection.partition_files import sort_files
-from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.inspection.segment_scan import SegmentScan, tells_first_offset
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import log_file
 from kbroker.model import NO_TIMESTAMP, TopicPartition
-from kbroker.record.compression import CODEC_NAMES, NONE
-from kbroker.record.record_batch import MAGIC, BatchHeader
+from kbroker.record.compression import CODEC_NAMES
+from kbroker.record.record_batch import BatchHeader
 
 
 @dataclass(slots=True)
@@ -63,8 +63,7 @@ class LogStats:
 
     def _count_missing(self, header: BatchHeader) -> None:
         self.missing_offsets += max(header.last_offset_delta + 1 - header.record_count, 0)
-        tells_first_offset = header.magic == MAGIC or header.compression == NONE
-        if self.last_offset >= 0 and tells_first_offset:
+        if self.last_offset >= 0 and tells_first_offset(header):
             self.missing_offsets += max(header.base_offset - self.last_offset - 1, 0)
 
     def merge(self, other: LogStats) -> None:

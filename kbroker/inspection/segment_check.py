@@ -17,7 +17,13 @@ from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
 from kbroker.inspection.segment_audit import DamagedPlace, sound_after
-from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, Tail, TailKind
+from kbroker.inspection.segment_scan import (
+    ScannedBatch,
+    SegmentScan,
+    Tail,
+    TailKind,
+    tells_first_offset,
+)
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
@@ -34,8 +40,7 @@ from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapsh
 from kbroker.log.segments.index_file import CorruptIndexError
 from kbroker.log.segments.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record import record_batch
-from kbroker.record.compression import NONE
-from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader
+from kbroker.record.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 
 _TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
 _TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
@@ -297,8 +302,7 @@ class SegmentCheck:
         expected = walk.last_offset + 1 if walk.last_offset >= 0 else self._base_offset
         if header.base_offset == expected:
             return
-        tells_first_offset = header.magic == MAGIC or header.compression == NONE
-        if tells_first_offset and header.base_offset > expected:
+        if tells_first_offset(header) and header.base_offset > expected:
             walk.gap(Gap(expected, header.base_offset - 1, self._path, batch.position))
 
     def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:

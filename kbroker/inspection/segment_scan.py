@@ -26,6 +26,11 @@ MAX_BATCH_BYTES = 256 * 1024 * 1024  # of a batch that is taken into memory whol
 _LEGACY_CRC_COVERS_FROM = 16
 
 
+def tells_first_offset(header: BatchHeader) -> bool:
+    """False for wrappers of the old formats, which carry the offset of their last message."""
+    return header.magic == MAGIC or not header.compression
+
+
 class TailKind(Enum):
     """Why the walk ended before the end of the file."""
 

@@ -43,11 +43,8 @@ def clean_end(
     """
     base_offset, noted = base_offsets[-1], directory.view.recovery_point or 0
     lookup = SegmentLookup(file_system, directory.path, base_offset)
-    scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
-    end_offset = base_offset
-    for batch in scan.batches():
-        end_offset = batch.header.next_offset
-    if scan.tail is None and end_offset == noted:
+    end_offset, tail = lookup.end()
+    if tail is None and end_offset == noted:
         return end_offset
     highest_end = base_offset + MAX_RELATIVE_OFFSET + 1
     with opened_audit(file_system, lookup.path, highest_end) as (audit, file):

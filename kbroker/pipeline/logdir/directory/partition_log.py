@@ -23,7 +23,6 @@ from uuid import UUID
 
 from kbroker.inspection.data_directory import PartitionDirectory
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
-from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.disk.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.disk.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.disk.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
@@ -140,13 +139,8 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
     """Where the last file ends, agreed upon by the replicas or not. Raises StorageError."""
     if not log.is_live or not log.segments:
         return log.end_offset
-    base_offset = log.segments[-1].base_offset
-    lookup = SegmentLookup(file_system, log.directory, base_offset)
-    end_offset = base_offset
-    scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
-    for batch in scan.batches():
-        end_offset = batch.header.next_offset
-    return max(end_offset, log.end_offset)
+    lookup = SegmentLookup(file_system, log.directory, log.segments[-1].base_offset)
+    return max(lookup.end()[0], log.end_offset)
 
 
 def reaching(file_system: FileSystem, log: PartitionLog, end_offset: int) -> PartitionLog:

@@ -8,10 +8,13 @@ Zeros after the last entry, as a running or killed broker leaves them, are not e
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from struct import Struct
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.inspection.index_check import used_entries
+from kbroker.inspection.segment_scan import SegmentScan, Tail, tells_first_offset
 from kbroker.log.disk.file_system import FileSystem, StorageError
 from kbroker.log.disk.format import (
     OFFSET_INDEX_ENTRY,
@@ -23,11 +26,8 @@ from kbroker.log.disk.format import (
 )
 from kbroker.log.segments.index_file import floor_slot
 from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
-from kbroker.record.compression import NONE
 from kbroker.record.legacy_record import read_any_header
-from kbroker.record.record_batch import HEADER_SIZE, MAGIC, BatchHeader
-
-_ZEROS = bytes(64 * 1024)
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 
 class Cut(NamedTuple):
@@ -35,11 +35,6 @@ class Cut(NamedTuple):
 
     position: int
     offset: int
-
-
-def tells_first_offset(header: BatchHeader) -> bool:
-    """False for wrappers of the old formats, which carry the offset of their last message."""
-    return header.magic == MAGIC or header.compression == NONE
 
 
 class SegmentLookup:
@@ -64,6 +59,16 @@ class SegmentLookup:
         """The position of the last batch that the index knows."""
         return self.floor(self.base_offset + 2**31)
 
+    def end(self) -> tuple[int, Tail | None]:
+        """The end offset by the headers of the batches, and what follows the last one. Raises
+        StorageError.
+        """
+        end_offset = self.base_offset
+        scan = self._scan(self.last())
+        for batch in scan.batches():
+            end_offset = batch.header.next_offset
+        return end_offset, scan.tail
+
     def cuts(self, start: int, end: int, step_bytes: int) -> Iterator[Cut]:
         """Places that part (start, end) into pieces of about `step_bytes`."""
         entries, count = self._entries()
@@ -84,7 +89,7 @@ class SegmentLookup:
         """
         position = self.floor(end_offset - 1)
         next_offset = self.base_offset
-        scan = SegmentScan(self._file_system, self.path, checks_crc=False, start=position)
+        scan = self._scan(position)
         for batch in scan.batches():
             header = batch.header
             if next_offset >= end_offset:
@@ -100,15 +105,12 @@ class SegmentLookup:
         """Of the records of a closed segment, as its time index says; None if it is not to be
         trusted.
         """
-        data = self._read_index(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
+        data = self._read_index(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY)
         if len(data) < TIME_INDEX_ENTRY.size:
             return None
         timestamp, relative = TIME_INDEX_ENTRY.unpack_from(data, len(data) - TIME_INDEX_ENTRY.size)
         offset = self.base_offset + relative
-        position = self.floor(offset)
-        for batch in SegmentScan(
-            self._file_system, self.path, checks_crc=False, start=position
-        ).batches():
+        for batch in self._scan(self.floor(offset)).batches():
             if batch.header.last_offset >= offset:
                 is_witnessed: bool = batch.header.max_timestamp == timestamp
                 return timestamp if is_witnessed else None
@@ -118,13 +120,13 @@ class SegmentLookup:
         """Return the header at a position; None if there is none. Raises StorageError."""
         if position < 0:
             return None
-        file = self._file_system.open(self.path, read_only=True)
         try:
-            return read_any_header(file.pread(HEADER_SIZE, position))
+            return read_any_header(header_bytes(self._file_system, self.path, position))
         except KafkaError:
             return None
-        finally:
-            file.close()
+
+    def _scan(self, position: int) -> SegmentScan:
+        return SegmentScan(self._file_system, self.path, checks_crc=False, start=position)
 
     def _witnessed(self, slot: int) -> Cut:
         """Return the entry's position if the batch there confirms it; else the start of the
@@ -143,14 +145,13 @@ class SegmentLookup:
 
     def _entries(self) -> tuple[bytes, int]:
         if self._index is None:
-            self._index = self._read_index(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
+            self._index = self._read_index(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY)
         return self._index, len(self._index) // OFFSET_INDEX_ENTRY.size
 
-    def _read_index(self, suffix: str, entry_size: int) -> bytes:
+    def _read_index(self, suffix: str, entry: Struct) -> bytes:
         path = f"{self._directory}/{file_name(self.base_offset, suffix)}"
         data = readable_bytes(self._file_system, path)
-        count = -(-_used_bytes(data) // entry_size)
-        return data[: count * entry_size]
+        return data[: used_entries(data, entry) * entry.size]
 
 
 def readable_bytes(file_system: FileSystem, path: str) -> bytes:
@@ -165,10 +166,7 @@ def readable_bytes(file_system: FileSystem, path: str) -> bytes:
         raise
 
 
-def _used_bytes(data: bytes) -> int:
-    """How much stands before the zeros at the end: of 10 MiB, most often, in an index in use."""
-    end = len(data)
-    while data.endswith(_ZEROS, 0, end):
-        end -= len(_ZEROS)
-    start = max(end - len(_ZEROS), 0)
-    return start + len(data[start:end].rstrip(b"\0"))
+def header_bytes(file_system: FileSystem, path: str, position: int) -> bytes:
+    """The bytes of the header at a position, fewer at the end of the file. Raises StorageError."""
+    with closing(file_system.open(path, read_only=True)) as file:
+        return file.pread(HEADER_SIZE, position)

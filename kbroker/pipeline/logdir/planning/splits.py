@@ -19,11 +19,10 @@ from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import MAX_OFFSET, log_file
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
-from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup
+from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup, header_bytes
 from kbroker.pipeline.logdir.directory.transaction_scan import aborted_transactions
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
 from kbroker.pipeline.spark_job.offsets import OffsetRange
-from kbroker.record.record_batch import HEADER_SIZE
 
 MAX_PARTITION_BYTES = 128 * 1024 * 1024  # as spark.sql.files.maxPartitionBytes
 _LEAST_SPLIT_BYTES = 4 * 1024 * 1024
@@ -70,7 +69,7 @@ class PlannedTask:
             return False
         if size < task.end_position:
             return False
-        return _head(file_system, path, task.start_position) == self.head
+        return header_bytes(file_system, path, task.start_position) == self.head
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,18 +170,10 @@ def _pieces(
             ),
             segment_end_offset=MAX_OFFSET if next_base is None else next_base,
         )
-        head = _head(file_system, path, first.position)
+        head = header_bytes(file_system, path, first.position)
         yield PlannedTask(
             task=task, topic_id=log.topic_id, segment=segment, is_closed=is_closed, head=head
         )
-
-
-def _head(file_system: FileSystem, path: str, position: int) -> bytes:
-    file = file_system.open(path, read_only=True)
-    try:
-        return file.pread(HEADER_SIZE, position)
-    finally:
-        file.close()
 
 
 def _is_too_old(lookup: SegmentLookup, min_timestamp_ms: int | None) -> bool:
