@@ -42,6 +42,7 @@ SAY_SOMETHING: tuple[str, ...] = (
     "kbroker/log/",
     "kbroker/network/",
     "kbroker/peers/",
+    "kbroker/pipeline/logdir/",
     "kbroker/pipeline/auditing/",
     "kbroker/pipeline/consumer_lag/",
     "kbroker/pipeline/mirroring/",

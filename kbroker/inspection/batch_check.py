@@ -27,7 +27,7 @@ class Problem(NamedTuple):
 
 
 def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
-    """True if `header_problems` has nothing to say: most batches, in one expression."""
+    """True if `header_problems` yields nothing: most batches, in one expression."""
     base_offset, delta, count = header.base_offset, header.last_offset_delta, header.record_count
     return (
         base_offset >= segment_base_offset
@@ -39,7 +39,7 @@ def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
 
 
 def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[Problem]:
-    """Yield what cannot be true in a header, whether its CRC is right or wrong."""
+    """Yield contradictions in a header, whether its CRC is right or wrong."""
     if header.base_offset < segment_base_offset:
         yield Problem(
             FindingCode.BATCH_BEFORE_SEGMENT,
@@ -64,7 +64,7 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
 
 
 class Unpacked:
-    """The findings of a walk over the records of a batch, as far as it came."""
+    """The records of a batch as far as a walk over them came."""
 
     def __init__(self) -> None:
         self.size_bytes = 0

@@ -30,8 +30,8 @@ class ContentCheck:
     """The batches of one segment file. `next_base_offset` is that of the segment after it; None: it
     is the last.
 
-    How bad a damaged batch is follows from the next intact one: where that begins at the log start
-    or before, nobody is served what was damaged.
+    The next intact batch decides how bad a damaged one is: if that batch begins at the log start or
+    before, nobody is served the damage.
     """
 
     def __init__(
@@ -48,22 +48,22 @@ class ContentCheck:
         self._findings = findings
         self._next_base_offset = next_base_offset
         self._damages: list[_Damage] = []
-        self.is_awaiting = False  # the next intact batch is to be told
+        self.is_awaiting = False  # damage waits for the next intact batch
 
     def wrong_crc(self, batch: ScannedBatch) -> None:
-        """A batch whose checksum is not that of its bytes."""
+        """Note a batch whose checksum does not match its bytes."""
         what = f"the CRC of a batch of {batch.header.size_bytes} bytes is wrong"
         self.damaged(Problem(FindingCode.BATCH_CRC, what), batch.position, batch.header.base_offset)
 
     def damaged(
         self, problem: Problem, position: int, offset: int | None, *, may_be_dead: bool = True
     ) -> None:
-        """Something at a position is not an intact batch."""
+        """Note bytes that are not an intact batch."""
         self._damages.append(_Damage(problem, position, offset, may_be_dead))
         self.is_awaiting = True
 
     def sound(self, base_offset: int) -> None:
-        """An intact batch after what was damaged."""
+        """Report the damage before an intact batch, now that one has come."""
         self.is_awaiting = False
         is_cut = self._view.is_recovered(self._next_base_offset)
         is_cleaned = self._view.cleaner_offset is not None  # a cleaner reads all there is
@@ -80,12 +80,12 @@ class ContentCheck:
         self._damages.clear()
 
     def end(self) -> None:
-        """The segment has ended."""
+        """Report the damage that the segment ends with."""
         if self.is_awaiting:
             self.sound(2**63 if self._next_base_offset is None else self._next_base_offset)
 
     def look(self, scan: SegmentScan, batch: ScannedBatch) -> None:
-        """Unpack an intact batch and walk its records; to be called before the scan goes on."""
+        """Unpack an intact batch and walk its records, before the scan goes on."""
         header = batch.header
         unpacked = Unpacked()
         try:
@@ -112,7 +112,7 @@ class ContentCheck:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
-    """A segment file, and where the next one begins; None: it is the last."""
+    """A segment file, and the base offset of the next one; None: it is the last."""
 
     path: str
     next_base_offset: int | None
@@ -125,8 +125,8 @@ def check_content(
     options: CheckOptions,
     findings: Findings,
 ) -> frozenset[int]:
-    """Look at the bytes of one segment; where the batches with wrong CRCs are, for the check of the
-    whole log, which then reads headers alone. Raises StorageError.
+    """Look at the bytes of one segment. Returns the positions of batches with wrong CRCs for the
+    check of the whole log, which then reads headers alone. Raises StorageError.
     """
     broken = []
     check = ContentCheck(segment.path, view, options, findings, segment.next_base_offset)

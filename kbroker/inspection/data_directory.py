@@ -56,9 +56,7 @@ class PartitionView:
 
     @property
     def gaps_up_to(self) -> int | None:
-        """Up to where gaps of offsets tell nothing, as `LogDirectory.gapless_from` has it; None:
-        anywhere.
-        """
+        """Gaps prove no loss up to this offset (`LogDirectory.gapless_from`); None: anywhere."""
         if self.was_clean or self.gapless_from is None:
             return None
         return max(self.gapless_from, self.cleaner_offset or 0)
@@ -112,7 +110,6 @@ class DataDirectory:
 
     @property
     def is_used(self) -> bool:
-        """True if a broker has been here."""
         return bool(self.partitions or self.moved or self.meta or self.offsets)
 
     def directories(self) -> list[PartitionDirectory]:
@@ -127,13 +124,15 @@ class DataDirectory:
         return PartitionDirectory(path, topic_partition, self.of(topic_partition))
 
     def of(self, topic_partition: TopicPartition) -> PartitionView:
-        """Return everything the checkpoints know about a partition."""
+        """Return the word of all checkpoints on a partition."""
         found = [self.offsets.get(file, {}).get(topic_partition) for file in CHECKPOINT_FILES]
         return PartitionView(self.was_clean, *found)  # in the order of its fields
 
 
 def read_data_directory(file_system: FileSystem, path: str) -> DataDirectory:
-    """Look at a data directory and its checkpoint files. Raises StorageError for the directory."""
+    """List a data directory and read its checkpoint files. Raises StorageError if it cannot be
+    listed.
+    """
     found = DataDirectory(path)
     names = file_system.list(path)
     for name in names:
@@ -173,9 +172,7 @@ def directory_around(file_system: FileSystem, path: str) -> DataDirectory:
 
 
 def partition_directory(file_system: FileSystem, path: str) -> PartitionDirectory:
-    """The partition at a path, with the word of the data directory around it. Raises StorageError
-    for that one.
-    """
+    """The partition at a path, with the word of its data directory. Raises StorageError."""
     return directory_around(file_system, path).directory(path.rpartition("/")[2])
 
 

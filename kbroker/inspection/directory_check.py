@@ -164,7 +164,7 @@ def _note(findings: Findings, view: DataDirectory, name: str, code: FindingCode,
 
 
 def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:
-    """Whether the partitions of each topic have one id."""
+    """Report topics whose partitions have different ids."""
     for topic, by_id in topic_ids.items():
         if len(by_id) > 1:
             what = f"partitions of {topic} have {len(by_id)} topic ids: {', '.join(by_id.values())}"

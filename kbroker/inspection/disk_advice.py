@@ -14,7 +14,7 @@ OFFLINE = "a broker takes the whole data directory offline when it meets this"
 
 
 def is_forbidden(error: Exception) -> bool:
-    """True if nothing is known of the file: this user may not read it."""
+    """True if this user may not read the file, which may be fine."""
     return isinstance(error, StorageError | OSError) and error.errno in (EACCES, EPERM)
 
 

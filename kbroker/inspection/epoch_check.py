@@ -21,10 +21,10 @@ class EpochCheck:
         self._log_start_offset = log_start_offset  # what is before it has lost its entries
         self._entries = entries or []
         self._starts = [entry.start_offset for entry in self._entries]
-        self._is_missing_told = False
+        self._is_missing_reported = False
         self._fine_epoch = _NO_EPOCH
         self._fine_until = -1  # exclusive
-        self._is_told = entries is not None
+        self._is_there = entries is not None
         self._is_sorted = all(
             a.epoch < b.epoch and a.start_offset < b.start_offset
             for a, b in zip(self._entries, self._entries[1:], strict=False)
@@ -42,7 +42,7 @@ class EpochCheck:
         return epoch == self._fine_epoch and last_offset < self._fine_until
 
     def batch(self, header: BatchHeader) -> Iterator[Problem]:
-        """Look whether the file gives the batch the epoch that it carries."""
+        """Compare the epoch of a batch with the one that the file gives its offsets."""
         epoch = header.partition_leader_epoch
         if epoch == _NO_EPOCH or not self._is_sorted or header.last_offset < self._log_start_offset:
             return
@@ -57,15 +57,15 @@ class EpochCheck:
                 FindingCode.EPOCHS_WRONG,
                 f"the batch at {header.base_offset} has epoch {epoch}, the file says {found}",
             )
-        elif slot < 0 and not self._is_missing_told:
-            self._is_missing_told = True
-            what = "has no entry" if self._is_told else "is missing or cannot be read"
+        elif slot < 0 and not self._is_missing_reported:
+            self._is_missing_reported = True
+            what = "has no entry" if self._is_there else "is missing or cannot be read"
             yield Problem(
                 FindingCode.EPOCHS_MISSING, f"{what}: epoch {epoch} from {header.base_offset} on"
             )
 
     def end(self, log_end_offset: int) -> Iterator[Problem]:
-        """Entries that begin after the log's end; one at the end is that of a leader without
+        """Yield entries that begin after the log's end; one at the end is of a leader without
         records.
         """
         for entry in self._entries:

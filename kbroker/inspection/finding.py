@@ -81,7 +81,7 @@ class Findings:
         self._last: dict[tuple[str, FindingKind], Finding] = {}
 
     def add(self, finding: Finding) -> None:
-        """Take a finding in."""
+        """Keep a finding, or count it if there are many alike."""
         kind = (finding.path, finding.code)
         self._counts[kind] += 1
         if self._counts[kind] <= _SHOWN_PER_KIND:
@@ -90,13 +90,13 @@ class Findings:
             self._last[kind] = finding
 
     def take(self, other: Findings) -> None:
-        """Take in what was found elsewhere, in other files."""
+        """Take in the findings on other files."""
         self._kept += other._kept
         self._counts += other._counts
         self._last |= other._last
 
     def all(self) -> list[Finding]:
-        """In the order in which they were found, the counts of what was left out at the end."""
+        """Return the findings in order, then how many alike were left out."""
         left_out = [
             Finding(
                 finding.severity,
@@ -114,5 +114,5 @@ class Findings:
 
     @property
     def worst(self) -> Severity | None:
-        """The worst severity found; None if nothing was."""
+        """None if nothing was found."""
         return max((finding.severity for finding in self._kept), default=None)

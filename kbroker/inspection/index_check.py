@@ -1,7 +1,7 @@
 """Compares index entries with the batches they mention, while a segment is walked once from its
 start. Bytes and headers in, problems out.
 
-Law: an entry is wrong when a look-up that follows it would skip records, or when no append can have
+Law: an entry is wrong if a look-up that follows it would skip records, or if no append can have
 written it. A coarse index is fine: entries may be missing between two others.
 """
 
@@ -21,10 +21,10 @@ _ZEROS = bytes(64 * 1024)
 
 
 def used_entries(data: bytes, entry: Struct) -> int:
-    """How many entries come before the zeros of an index that has its full size, most often 10 MiB.
+    """Count the entries before the zeros of an index that has its full size, most often 10 MiB.
 
-    No entry is all zero: the first batch of a segment is not indexed by position, and no timestamp
-    of an entry is 0 with offset 0 but in a segment of 1970, where the entry is not missed.
+    No entry is all zero: the first batch of a segment is not indexed by position, and an entry of
+    timestamp 0 and offset 0 comes only in a segment of 1970, which does not miss it.
     """
     end = len(data) - len(data) % entry.size
     while data.endswith(_ZEROS, 0, end):
@@ -67,7 +67,7 @@ class OffsetIndexCheck(_IndexCheck):
         return self._next[1] if self._next is not None else _NEVER
 
     def batch(self, batch: ScannedBatch, previous_last_offset: int) -> Iterator[Problem]:
-        """Look at the entries for this batch; `previous_last_offset` is that of the one before."""
+        """Check the entries for this batch; `previous_last_offset` is that of the batch before."""
         if self._awaited is not None and batch.header.last_offset >= self._awaited:
             if batch.header.last_offset != self._awaited:
                 yield Problem(
@@ -102,7 +102,7 @@ class OffsetIndexCheck(_IndexCheck):
         self.due_position = self._due()
 
     def end(self, position: int, last_offset: int) -> Iterator[Problem]:
-        """The walk has ended at `position`, after the batch with `last_offset`."""
+        """Check the entries left when the walk has ended at `position`, after `last_offset`."""
         if self._awaited is not None:
             yield Problem(
                 FindingCode.INDEX_BEYOND, f"the entry {self._awaited} is after the last batch"
@@ -146,7 +146,7 @@ class TimeIndexCheck(_IndexCheck):
         return self._base_offset + self._next[1] if self._next is not None else _NEVER
 
     def batch(self, batch: ScannedBatch) -> Iterator[Problem]:
-        """Look at the entries whose offset is reached with this batch."""
+        """Check the entries whose offset is reached with this batch."""
         header = batch.header
         before = self.newest
         self.newest = max(before, header.max_timestamp)
@@ -168,7 +168,9 @@ class TimeIndexCheck(_IndexCheck):
         self.due_offset = self._due()
 
     def end(self, last_offset: int, *, is_closed: bool) -> Iterator[Problem]:
-        """The walk has ended; the index of a closed segment names its newest timestamp."""
+        """Check the entries left at the end; the index of a closed segment names its newest
+        timestamp.
+        """
         left = self._left()
         for timestamp, relative_offset in left:
             yield from self._order(timestamp, relative_offset)

@@ -1,4 +1,4 @@
-"""Tells what a path is, for callers that only read: a data directory, the directory of one
+"""Says what a path is, for callers that only read: a data directory, the directory of one
 partition, or neither.
 """
 
@@ -26,7 +26,7 @@ LogPath = DataDirectory | PartitionDirectory
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:
-    """Tell which kind of directory this is. Raises NotALogError, StorageError."""
+    """Return what kind of directory this is. Raises NotALogError, StorageError."""
     path = path.rstrip("/") or "/"
     if not file_system.exists(path):
         raise NotALogError(f"{path} does not exist")
@@ -66,7 +66,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
 def partition_directories(
     paths: Iterable[LogPath], topic: str | None = None, partition: int | None = None
 ) -> list[PartitionDirectory]:
-    """All partitions in these places, of one topic and number where they are given."""
+    """Return the partitions in these places, of one topic and number if these are given."""
     found: list[PartitionDirectory] = []
     for path in paths:
         found.extend(path.directories() if isinstance(path, DataDirectory) else [path])
@@ -80,8 +80,8 @@ def partition_directories(
 
 
 def topics_below(file_system: FileSystem, paths: Iterable[str]) -> set[str]:
-    """The topics with a partition in these places, for hints: a place that cannot be looked at
-    counts for nothing.
+    """Return the topics with a partition in these places, for hints; places that cannot be read are
+    left out.
     """
     places = []
     for path in paths:
@@ -91,7 +91,7 @@ def topics_below(file_system: FileSystem, paths: Iterable[str]) -> set[str]:
 
 
 def _has_logs(file_system: FileSystem, found: DataDirectory) -> bool:
-    """Whether what is named as a partition is one: so is many a directory that has no log."""
+    """True if a directory named as a partition holds files of a log."""
     paths = (f"{found.path}/{name}" for name in found.partitions)
     return any(
         file_system.is_directory(p) and sort_files(file_system.list(p)).has_log for p in paths

@@ -1,6 +1,4 @@
-"""The knowledge of a check that walks over the segments of a log in order, and how it reports its
-findings.
-"""
+"""The state of a check that walks the segments of a log in order, and how it reports findings."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ class CheckTotals:
     records: int = 0
 
     def add(self, other: CheckTotals) -> None:
-        """Count another part in."""
+        """Add the counts of another part."""
         self.partitions += other.partitions
         self.segments += other.segments
         self.files += other.files
@@ -68,29 +66,29 @@ def _nothing(_size_bytes: int = 0) -> None:
 
 
 class BatchWatcher(Protocol):
-    """Is shown what a check walks over: one look at a file serves those who count, too."""
+    """Watches a check walk over batches, so that one look at a file serves those who count, too."""
 
     def begin(self) -> None:
-        """A look at a partition begins: the first one, or one that replaces it."""
+        """A look at a partition begins: the first, or one that replaces it."""
 
     def batch(self, header: BatchHeader) -> None: ...
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
-        """With a deep look, after `batch`: size of the unpacked records, and their times in ms."""
+        """Follows `batch` in a deep look: size of the unpacked records, and their times in ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
-    """The depth of a check, and who watches it."""
+    """How deep a check goes, and who watches it."""
 
     is_deep: bool = False  # unpack batches and walk their records
     now_ms: int | None = None  # None: no timestamp is in the future
     watcher: BatchWatcher | None = None
-    # Positions of batches by path, where others have looked at CRCs and records; None: look.
+    # Positions of broken batches by path, if CRCs and records were looked at before; None: look.
     broken: Mapping[str, frozenset[int]] | None = None
-    is_at_work: bool = False  # a broker is known to run: what comes and goes there is not told
+    is_at_work: bool = False  # a broker is known to run: what comes and goes is not reported
     pause: Callable[[], None] = _nothing  # lets a running broker finish what it is writing
-    progress: Callable[[int], None] = _nothing  # told the bytes read since the last time
+    progress: Callable[[int], None] = _nothing  # takes the bytes read since the last call
 
     @property
     def waits(self) -> bool:
@@ -101,8 +99,9 @@ class CheckOptions:
 def check_until_settled(
     attempt: Callable[[Findings], _T], pause: Callable[[], None] | None, findings: Findings
 ) -> _T:
-    """Check again where something was found that a running broker may have been changing: files
-    that are cleaned, deleted or rolled, epochs that begin. What stays, is. No pause: nobody writes.
+    """Check again if the findings may come from a running broker at work: files that are cleaned,
+    deleted or rolled, epochs that begin. Findings that stay are real. Without `pause` nobody
+    writes.
     """
     number = 0
     while True:
@@ -134,7 +133,7 @@ class Gaps:
     first: Gap | None = None
 
     def add(self, gap: Gap) -> None:
-        """Note a gap, or count it if there are many."""
+        """Keep the first gap, and count all."""
         self.count += 1
         self.offsets += gap.last_offset - gap.first_offset + 1
         if self.first is None:
@@ -163,7 +162,7 @@ class LogWalk:
     was_compacted: bool = False
 
     def gap(self, gap: Gap) -> None:
-        """Note missing offsets, and that nothing is known of what they held."""
+        """Note missing offsets, of whose records nothing is known."""
         self.sequences.disturbed(gap.last_offset + 1)
         if gap.last_offset < (self.view.log_start_offset or 0):
             return  # nobody is served what was there
@@ -180,7 +179,7 @@ class LogWalk:
         self.findings.add(finding)
 
     def index_problem(self, path: str, code: FindingCode, what: str, *, is_recovered: bool) -> None:
-        """A file that can be rebuilt from the segment is wrong."""
+        """Report a wrong file that can be rebuilt from its segment."""
         severity = Severity.WARNING if is_recovered else Severity.ERROR
         advice = REBUILT if is_recovered else NOT_REBUILT
         self.say(Finding(severity, code, path, what, advice))

@@ -49,7 +49,7 @@ class CheckedLog:
 
     totals: CheckTotals
     topic_id: UUID | None = None
-    start_offset: int | None = None  # of the first segment, or where DeleteRecords came to
+    start_offset: int | None = None  # of the first segment, or what DeleteRecords left
     end_offset: int | None = None
     is_compacted: bool = False
 
@@ -73,7 +73,7 @@ class PartitionCheck:
         self._topic_id: UUID | None = None
 
     def run(self) -> CheckedLog:
-        """Check everything. Raises StorageError if the directory cannot be read."""
+        """Check all files. Raises StorageError if the directory cannot be read."""
         files = sort_files(self._file_system.list(self._directory))
         self._names(files)
         self._metadata()
@@ -150,7 +150,7 @@ class PartitionCheck:
             self._say(Severity.INFO, FindingCode.FOREIGN, name, what, "it is left alone")
 
     def _passing_names(self, files: PartitionFiles) -> None:
-        """Files on their way in or out: a running broker always has some."""
+        """Report files that are about to come or go: a running broker always has some."""
         for name in files.leftovers:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._say(
@@ -220,7 +220,7 @@ class PartitionCheck:
         self._gap(walk.cut_gaps, Severity.ERROR, CUT)
 
     def _gap(self, gaps: Gaps, severity: Severity, advice: str) -> None:
-        """Tell of missing offsets; where they begin and end with segments, that one is gone."""
+        """Report missing offsets; if they begin and end with segments, a segment is gone."""
         if gaps.first is None:
             return
         first_offset, last_offset, path, position = gaps.first

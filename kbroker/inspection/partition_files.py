@@ -1,5 +1,5 @@
-"""The files of a partition directory by what they are: segments with what lies beside them, files
-on their way in or out, and files that are none of a log's.
+"""The files of a partition directory by kind: segments with their companions, files on their way in
+or out, and files that are none of a log's.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class PartitionFiles:
 
     @property
     def has_log(self) -> bool:
-        """True if any of them is one of a log."""
+        """True if any file is one of a log."""
         return bool(self.names - set(self.foreign))
 
 
 def sort_files(names: Iterable[str]) -> PartitionFiles:
-    """Tell the names in a partition directory apart."""
+    """Sort the names in a partition directory by kind."""
     files = PartitionFiles(names=frozenset(names))
     for name in sorted(files.names):
         offset = offset_of(name)

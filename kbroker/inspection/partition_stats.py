@@ -38,11 +38,11 @@ class LogStats:
 
     @property
     def average_batch_bytes(self) -> int:
-        """Size of a batch on average; 0 without any."""
+        """0 without any batch."""
         return (self.size_bytes - self.unreadable_bytes) // self.batches if self.batches else 0
 
     def add(self, header: BatchHeader) -> None:
-        """Count a batch in."""
+        """Count the batch of a header."""
         size = header.size_bytes
         self.batches += 1
         self.records += header.record_count
@@ -67,7 +67,7 @@ class LogStats:
             self.missing_offsets += max(header.base_offset - self.last_offset - 1, 0)
 
     def merge(self, other: LogStats) -> None:
-        """Count another partition of the topic in; offsets say nothing then."""
+        """Add another partition of the topic; offsets mean nothing then."""
         self.partitions += other.partitions
         self.segments += other.segments
         self.size_bytes += other.size_bytes
@@ -87,8 +87,8 @@ class LogStats:
 def partition_stats(
     file_system: FileSystem, directory: str, topic_partition: TopicPartition
 ) -> LogStats | None:
-    """Read the headers of all batches of a partition, again where a running broker deletes or
-    cleans segments meanwhile; None if it deletes the partition. Raises StorageError.
+    """Read the headers of all batches of a partition, again if a running broker deletes or cleans
+    segments meanwhile; None if it deletes the partition. Raises StorageError.
     """
     for skips_gone in (False, False, True):
         try:

@@ -1,6 +1,4 @@
-"""A segment file under the audit that tells batches which count from damage; for those who only
-read.
-"""
+"""A segment file under the audit that tells sound batches from damage; for those who only read."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ class DamagedPlace(NamedTuple):
 def opened_audit(
     file_system: FileSystem, path: str, end_offset: int
 ) -> Iterator[tuple[BatchAudit, File]]:
-    """An audit of a segment whose offsets are below `end_offset`, and its file, until the end of
-    the block. Raises StorageError.
+    """Open a segment whose offsets are below `end_offset`: its audit and its file, until the block
+    ends. Raises StorageError.
     """
     with closing(file_system.open(path, read_only=True)) as file:
         yield BatchAudit(ReadableFile(file), file.size(), end_offset), file
@@ -34,9 +32,9 @@ def opened_audit(
 def sound_after(
     file_system: FileSystem, path: str, base_offset: int, damage: DamagedPlace, index: bytes
 ) -> int | None:
-    """The position of the next intact batch after damage, from where a broker serves a segment that
-    no start mends; None if there is none. `index` is the content of the offset index, which may
-    be wrong. Raises StorageError.
+    """Find the next intact batch after damage, from where a broker serves a segment that no start
+    mends. Returns its position, or None. `index` holds the offset index, which may be wrong. Raises
+    StorageError.
     """
     whole = len(index) - len(index) % OFFSET_INDEX_ENTRY.size
     known = [(base_offset + o, at) for o, at in OFFSET_INDEX_ENTRY.iter_unpack(index[:whole])]

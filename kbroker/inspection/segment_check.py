@@ -77,7 +77,7 @@ class SegmentCheck:
         self._is_active = next_base_offset is None
         self._path = self._beside(LOG_SUFFIX)
         self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
-        self._told_bytes = 0
+        self._reported_bytes = 0
         self._position = 0  # where the last whole batch ended
         self._damage: DamagedPlace | None = None  # no intact batch since
         self._index = b""  # the entries of the offset index
@@ -155,8 +155,8 @@ class SegmentCheck:
         self._progress(scan.size_bytes)
 
     def _behind(self, tail: Tail) -> int | None:
-        """Where the walk goes on after bytes that are no batch, as a broker does that has no reason
-        to mend the segment. A size that a broken batch claims is not believed.
+        """Return the position after bytes that are no batch, as a broker does that has no reason to
+        mend the segment. A size that a broken batch claims is not believed.
         """
         walk = self._walk
         if tail.kind is TailKind.ZEROS or walk.view.is_recovered(self._next_base_offset):
@@ -190,7 +190,7 @@ class SegmentCheck:
         header = batch.header
         walk.totals.batches += 1
         self._position = batch.position + header.size_bytes
-        if self._position - self._told_bytes >= _PROGRESS_BYTES:
+        if self._position - self._reported_bytes >= _PROGRESS_BYTES:
             self._progress(self._position)
         if self._broken is not None and batch.position in self._broken:
             self._unknown(batch)  # who looked at it has reported it
@@ -221,7 +221,7 @@ class SegmentCheck:
         self._unknown(batch)
 
     def _unknown(self, batch: ScannedBatch) -> None:
-        """A broken batch: what its header says is not built upon."""
+        """Skip a broken batch without building on its header."""
         walk = self._walk
         self._damage = self._damage or self._damage_at(batch.position)
         walk.transactions.is_whole = False
@@ -232,9 +232,7 @@ class SegmentCheck:
         walk.sequences.disturbed(walk.last_offset + 1)
 
     def _good_batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
-        """The look at an index or the epochs is left out where nothing is due: most batches are
-        small.
-        """
+        """Check a batch, and its index entries and epoch only if they are due: most are small."""
         walk = self._walk
         header = batch.header
         last_offset = header.base_offset + header.last_offset_delta
@@ -262,7 +260,7 @@ class SegmentCheck:
         walk.last_offset = last_offset
 
     def _look_at_producer(self, batch: ScannedBatch) -> None:
-        """Look at the sequences of the batch's producer, and at its time."""
+        """Check the sequences of the batch's producer, and its time."""
         walk, header = self._walk, batch.header
         if header.producer_id >= 0:
             self._sequence_problem(batch, walk.sequences.batch(header))
@@ -339,8 +337,8 @@ class SegmentCheck:
         self._walk.say(Finding(severity, code, self._path, what, advice, position, offset))
 
     def _progress(self, position: int) -> None:
-        self._walk.options.progress(position - self._told_bytes)
-        self._told_bytes = position
+        self._walk.options.progress(position - self._reported_bytes)
+        self._reported_bytes = position
 
     # The files beside it
 
@@ -355,8 +353,8 @@ class SegmentCheck:
         return TimeIndexCheck(data, self._base_offset, size, is_there=is_there)
 
     def _index_bytes(self, suffix: str, entry_size: int) -> tuple[bytes, int]:
-        """The entries, without the hole that the file ends with while its segment is active, and
-        the size of the file; what a start finds by itself and repairs is said here.
+        """Return the entries, without the hole at the end of an active segment's file, and the size
+        of the file. Reports what a start finds and repairs by itself.
         """
         path = self._beside(suffix)
         if not self._file_system.exists(path):
@@ -397,12 +395,12 @@ class SegmentCheck:
             return []
 
     def _forget_producers(self) -> None:
-        """Of those that the broker had forgotten when it began the segment, no batch follows."""
+        """Forget the producers that the broker had forgotten when it began the segment."""
         path = self._beside(PRODUCER_SNAPSHOT_SUFFIX)
         if self._file_system.exists(path):
             try:
                 entries = decode_snapshot(self._file_system.read_bytes(path))
-            except SnapshotError:  # reported where all snapshots are looked at
+            except SnapshotError:  # the check of snapshots reports it
                 return
             self._walk.sequences.knows({entry.producer_id for entry in entries})
 

@@ -2,7 +2,7 @@
 file's size, and whatever size a broken batch claims.
 
 Law: reads with pread through the file system, never maps (a running broker may cut the file under a
-mapping), never writes. What cannot be read as a batch ends the walk and is left as the tail.
+mapping), never writes. Bytes that cannot be read as a batch end the walk and are left as the tail.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kbroker.log.disk.file_system import File, FileSystem
 from kbroker.record.legacy_record import first_offset, is_intact, read_any_header
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE, MAGIC, BatchHeader
 
-HEADERS_READ_BYTES = 4 * 1024  # at once, where only headers are looked at
-BATCHES_READ_BYTES = 1024 * 1024  # at once, where CRCs are checked
+HEADERS_READ_BYTES = 4 * 1024  # at once, if only headers are read
+BATCHES_READ_BYTES = 1024 * 1024  # at once, if CRCs are checked
 MAX_BATCH_BYTES = 256 * 1024 * 1024  # of a batch that is taken into memory whole
 
 _LEGACY_CRC_COVERS_FROM = 16
@@ -73,7 +73,7 @@ class SegmentScan:
         self._file: File = file_system.open(path, read_only=True)
 
     def batches(self) -> Iterator[ScannedBatch]:
-        """The batches in the order of the file. Raises StorageError."""
+        """Yield the batches in the order of the file. Raises StorageError."""
         try:
             self.size_bytes = self._file.size()
             position = self._start
@@ -88,7 +88,7 @@ class SegmentScan:
             self._file.close()
 
     def read(self, batch: ScannedBatch) -> bytes | memoryview:
-        """The bytes of a batch; to be called before the walk goes on.
+        """Return the bytes of a batch, before the walk goes on.
 
         Raises KafkaError(MESSAGE_TOO_LARGE) above 256 MiB.
         """
@@ -101,8 +101,8 @@ class SegmentScan:
         return self._file.pread(size, batch.position)
 
     def intact(self, limit: int | None = None) -> Iterator[tuple[int, BatchHeader, int, None]]:
-        """(first offset, header, position) of the batches before `limit`, up to the first with a
-        wrong checksum, as `batch_order.recoverable` takes them. Raises StorageError.
+        """Yield (first offset, header, position, None) of the batches before `limit`, up to the
+        first with a wrong checksum, as `batch_order.recoverable` takes them. Raises StorageError.
         """
         for position, header, is_right in self.batches():
             if not is_right or (limit is not None and position >= limit):
@@ -173,7 +173,7 @@ class SegmentScan:
         return crc == header.crc
 
     def _fill(self, position: int, size: int) -> None:
-        """See that `size` bytes from `position` are in the buffer, as far as the file has them."""
+        """Have `size` bytes from `position` in the buffer, as far as the file has them."""
         at = position - self._buffer_start
         if at < 0 or at + size > len(self._buffer):
             self._buffer = self._file.pread(max(self._read_bytes, size), position)

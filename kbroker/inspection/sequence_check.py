@@ -38,7 +38,7 @@ class _Producer:
 
 
 class SequenceCheck:
-    """One log; its batches are told in order."""
+    """Checks one log, whose batches come in order."""
 
     def __init__(self, *, is_of_coordinator: bool = False) -> None:
         self._is_of_coordinator = is_of_coordinator
@@ -46,11 +46,11 @@ class SequenceCheck:
         self._whole_from = 0  # from this offset on nothing was missing or broken
 
     def disturbed(self, next_offset: int) -> None:
-        """Something before `next_offset` is missing or cannot be trusted."""
+        """Forget all before `next_offset`: records are missing there, or cannot be trusted."""
         self._whole_from = next_offset
 
     def knows(self, producer_ids: Collection[int]) -> None:
-        """The broker knew these producers at this place of the log, and had forgotten others."""
+        """Keep only the producers that the broker knew at this place of the log."""
         for producer_id in self._producers.keys() - producer_ids:
             del self._producers[producer_id]
 
@@ -60,7 +60,7 @@ class SequenceCheck:
         return bool(self._producers)
 
     def marker(self, header: BatchHeader) -> Problem | None:
-        """The end of a transaction: it may bump the epoch, and has no sequence."""
+        """Check the end of a transaction: it may bump the epoch, and has no sequence."""
         known = self._producers.get(header.producer_id)
         if known is None:
             return None
@@ -74,7 +74,7 @@ class SequenceCheck:
         return None
 
     def batch(self, header: BatchHeader) -> Problem | None:
-        """Records of a producer with an id."""
+        """Check records of a producer with an id."""
         known = self._producers.get(header.producer_id)
         sequence = header.base_sequence
         if (

@@ -24,7 +24,7 @@ _BASE_IS_OTHER = TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT  # base timestamp is no
 
 
 class TimestampCheck:
-    """One log; its batches are told in order. `now_ms` None: nothing is in the future."""
+    """Checks one log, whose batches come in order. Without `now_ms` nothing is in the future."""
 
     def __init__(self, now_ms: int | None = None) -> None:
         self._latest = _NEVER if now_ms is None else now_ms + AHEAD_MS
@@ -32,14 +32,14 @@ class TimestampCheck:
         self._oldest_fine = NO_TIMESTAMP
 
     def is_plain(self, header: BatchHeader) -> bool:
-        """True if `batch` has nothing to say and nothing to note."""
+        """True if `batch` has nothing to report and nothing to note."""
         return (
             self._oldest_fine <= header.max_timestamp <= self._newest
             and NO_TIMESTAMP <= header.base_timestamp <= header.max_timestamp
         )
 
     def batch(self, header: BatchHeader) -> Problem | None:
-        """Look at a batch of records."""
+        """Return the first problem of the times of a batch."""
         newest, base = header.max_timestamp, header.base_timestamp
         if newest < NO_TIMESTAMP or base < NO_TIMESTAMP:
             return Problem(FindingCode.TIMESTAMP_NEGATIVE, f"timestamps {base} to {newest}")

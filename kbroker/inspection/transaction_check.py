@@ -1,8 +1,8 @@
 """Compares the `.txnindex` files of a log with the transactions in its batches.
 
-Law: an aborted transaction that no entry names would be served to readers of committed data. Where
-the beginning of the log is gone, or it was compacted, a transaction whose records were not seen
-proves nothing.
+Law: an aborted transaction that no entry names would be served to readers of committed data. If the
+beginning of the log is gone, or it was compacted, a transaction whose records were not seen proves
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TransactionCheck:
         self.is_whole = True  # every batch of the log was seen from its first offset on
 
     def begin_segment(self, entries: list[AbortedTxn], base_offset: int) -> Iterator[Problem]:
-        """Take the entries of the next segment."""
+        """Check the entries of the next segment by themselves, and keep them."""
         self._expected = {}
         self._missing = {}
         before = -1
@@ -46,11 +46,10 @@ class TransactionCheck:
             self._expected[entry.last_offset] = entry
 
     def data(self, header: BatchHeader) -> None:
-        """Records of a transaction."""
         self._open.setdefault(header.producer_id, header.base_offset)
 
     def marker(self, header: BatchHeader, *, is_commit: bool) -> Iterator[Problem]:
-        """The end of a transaction."""
+        """End a transaction, and compare it with its entry."""
         first_offset = self._open.pop(header.producer_id, None)
         entry = self._expected.pop(header.last_offset, None)
         if entry is None:
@@ -88,14 +87,12 @@ class TransactionCheck:
         return bool(self._missing)
 
     def came_later(self, entries: list[AbortedTxn]) -> None:
-        """The entries as they are after the walk: a running broker writes them after the batch."""
+        """Take the entries after the walk: a running broker writes them after the batch."""
         for entry in entries:
             self._missing.pop(entry.last_offset, None)
 
     def end_segment(self, last_offset: int, *, is_cleaned: bool) -> Iterator[Problem]:
-        """Markers for which there is no entry, and entries for which no marker came; the cleaner
-        may have removed those.
-        """
+        """Yield markers without entry, and entries without marker unless the cleaner removed it."""
         yield from self._missing.values()
         for entry in self._expected.values():
             if entry.last_offset > last_offset:

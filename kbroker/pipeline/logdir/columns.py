@@ -85,12 +85,10 @@ HEADER_COLUMNS: Final = (
 
 
 def record_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """The columns of a record with these names; ValueError if there is none of that name."""
     return _named((*ARCHIVE_COLUMNS, *LOG_COLUMNS), names)
 
 
 def header_columns(names: Iterable[str]) -> tuple[Column, ...]:
-    """The columns of a batch with these names; ValueError if there is none of that name."""
     return _named(HEADER_COLUMNS, names)
 
 

@@ -27,7 +27,7 @@ _NO_TIME_US: Final = NO_TIMESTAMP * _US_PER_MS
 
 
 def timestamps(times_ms: Int64s) -> pa.Array:
-    """Unix ms as Spark's TIMESTAMP; null where it does not fit."""
+    """Unix ms as Spark's TIMESTAMP; null if a time does not fit."""
     fits = _fits(times_ms)
     if fits.all():
         return pa.array(times_ms * _US_PER_MS).view(TIMESTAMP)
@@ -36,7 +36,7 @@ def timestamps(times_ms: Int64s) -> pa.Array:
 
 
 def timestamps_ms(times_ms: Int64s) -> pa.Array:
-    """Unix ms where they do not fit a TIMESTAMP, else null."""
+    """Unix ms of the times that do not fit a TIMESTAMP, else null."""
     return pa.array(times_ms, mask=_fits(times_ms))
 
 
@@ -45,8 +45,8 @@ def _fits(times_ms: Int64s) -> Bools:
 
 
 def unix_ms(rows: pa.RecordBatch | pa.Table) -> Int64s:
-    """The times of rows in Unix ms, -1 if one has none. Rows may lack `timestampMs`, as those of
-    archives do that older versions wrote.
+    """The times of rows in Unix ms, -1 if a row has none. Rows of archives by older versions may
+    lack `timestampMs`.
     """
     times: Int64s = _numbers(rows.column("timestamp").cast(pa.int64()), _NO_TIME_US) // _US_PER_MS
     if "timestampMs" in rows.schema.names:
@@ -58,7 +58,7 @@ def unix_ms(rows: pa.RecordBatch | pa.Table) -> Int64s:
 
 
 def may_lack_names(rows: pa.RecordBatch) -> bool:
-    """Whether a name of a header may have had other bytes than Spark's connector gives."""
+    """True if a header's name may have had other bytes than Spark's connector gives."""
     column = rows.column("headers")
     if column.null_count == len(column):
         return False
@@ -67,7 +67,7 @@ def may_lack_names(rows: pa.RecordBatch) -> bool:
 
 
 def with_exact_columns(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows with the columns that rows of Spark's Kafka connector do not have."""
+    """Add the columns that rows of Spark's Kafka connector lack, as nulls."""
     for name, kind in (("timestampMs", pa.int64()), ("headerNames", HEADER_NAMES)):
         if name not in rows.schema.names:
             rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
@@ -87,7 +87,7 @@ class HeaderColumns(NamedTuple):
 
 
 def header_columns_of(headers: Iterable[Headers]) -> HeaderColumns:
-    """Those of records as `kbroker.record` decodes them, one by one."""
+    """Make the columns of records that `kbroker.record` decoded one by one."""
     pairs: list[list[dict[str, str | bytes | None]] | None] = []
     names: list[list[bytes] | None] = []
     for each in headers:
@@ -101,7 +101,9 @@ def header_columns_of(headers: Iterable[Headers]) -> HeaderColumns:
 
 
 def header_columns_from(counts: Int64s, names: pa.Array, values: pa.Array) -> HeaderColumns:
-    """Those of so many headers for each record; `names` and `values` of all, as bytes."""
+    """Make the columns of records with `counts` headers each; `names` and `values` of all, as
+    bytes.
+    """
     texts, odd = _texts(names)
     pairs = pa.StructArray.from_arrays([texts, values], fields=list(HEADERS.value_type))
     ends = pa.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32))
@@ -115,12 +117,11 @@ def header_columns_from(counts: Int64s, names: pa.Array, values: pa.Array) -> He
 
 
 def no_header_columns(count: int) -> HeaderColumns:
-    """Those of so many records that have no headers."""
     return HeaderColumns(pa.nulls(count, HEADERS), pa.nulls(count, HEADER_NAMES))
 
 
 def _texts(names: pa.Array) -> tuple[pa.Array, Bools | None]:
-    """Names as text, and which of them are not UTF-8; None: all are."""
+    """Names as text, and a flag for each that is not UTF-8; None: all are."""
     try:
         return names.cast(pa.string()), None
     except pa.ArrowInvalid:

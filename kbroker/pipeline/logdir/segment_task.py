@@ -1,4 +1,4 @@
-"""What one Spark task reads: a stretch of one segment file. Values that can be pickled.
+"""The work of one Spark task: a stretch of one segment file. Values that can be pickled.
 
 Planning finds whole batches for both ends, so that no batch is read by two tasks.
 """
@@ -39,13 +39,12 @@ class SegmentTask:
 
     @property
     def path(self) -> str:
-        """The segment file."""
         return log_file(self.directory, self.segment_base_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What is wanted of each record. Times in Unix ms."""
+    """The wanted parts of each record. Times in Unix ms."""
 
     columns: tuple[str, ...]  # in the order of the result
     includes_control: bool = False  # markers are rows too

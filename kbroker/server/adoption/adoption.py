@@ -54,7 +54,7 @@ class Adoption:
         self._paths = wish.paths
 
     def check_agreed(self) -> None:
-        """Refuse what there is to adopt; nothing is locked or written.
+        """Refuse if there is something to adopt; nothing is locked or written.
 
         Raises AdoptionNeededError, LogDirectoryError.
         """
@@ -64,7 +64,7 @@ class Adoption:
             raise AdoptionNeededError(proposal(plan))
 
     async def carry_out(self, zk: ZkUtils) -> str:
-        """Take over what there is, under the directories' locks; the sentence that says so.
+        """Take over the topics, under the directories' locks. Returns the sentence that says so.
 
         Raises AdoptionNeededError, LogDirectoryError, ConfigError.
         """
@@ -132,7 +132,7 @@ class Adoption:
             return None, str(error)
 
     def _internal_counts(self, found: Sequence[FoundDirectory]) -> dict[str, int]:
-        """Partitions of Kafka's own topics: ids are kept by their hash, so a number that is wrong,
+        """Count the partitions of Kafka's own topics. They keep ids by hash, so a wrong number,
         because the last ones lay on another broker, would hide groups and transactions.
         """
         ids: dict[str, dict[int, set[str]]] = {}
@@ -145,7 +145,7 @@ class Adoption:
         return {topic: partition_count(held) for topic, held in ids.items()}
 
     def _check_unused(self) -> None:
-        """A directory that a broker works on right now changes while it is looked at."""
+        """Refuse a directory that a broker works on right now: it changes while it is read."""
         for path in self._paths:
             if not self._file_system.exists(f"{path}/{LOCK_FILE}"):
                 continue

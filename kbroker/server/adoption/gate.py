@@ -49,8 +49,8 @@ class AdoptionGate:
             self._adoption().check_agreed()
 
     async def carry_out(self, zk: ZkUtils) -> str:
-        """Take over what there is, under the directories' locks; the sentence for an operator who
-        asked for it.
+        """Take over the topics, under the directories' locks. Returns the sentence for an operator
+        who asked for it.
 
         Raises AdoptionNeededError, LogDirectoryError, ConfigError.
         """
@@ -61,7 +61,7 @@ class AdoptionGate:
         return f"--adopt has no effect: {', '.join(self._wish.paths)} {reason}"
 
     def _may_hold_partitions(self) -> bool:
-        """Whether some name is one of a partition."""
+        """True if a name is one of a partition."""
         try:
             return any(
                 parse_directory_name(name) is not None

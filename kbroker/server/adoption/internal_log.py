@@ -59,7 +59,7 @@ def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
     """Return over how many partitions these ids by partition are spread, as far as they show.
 
     If partitions are missing, Kafka's default is more likely than any other number that the ids
-    allow; if none is, the highest partition is the last one unless the ids say otherwise.
+    allow; if none is, the highest partition is the last one unless the ids contradict it.
     """
     places = [(partition, abs(java_hash(id_))) for partition, held in ids.items() for id_ in held]
     at_least = max(ids, default=-1) + 1

@@ -1,8 +1,8 @@
-"""Finds what another Kafka broker left in a data directory: looked at, never touched.
+"""Finds the partitions that another Kafka broker left in a data directory, and touches none.
 
 Law: nothing is written, renamed, locked or created here, so that a look leaves no trace. A
-directory counts as a partition when its name is one and it holds a file of a log; everything else
-is foreign.
+directory counts as a partition if its name is one and it holds a file of a log; everything else is
+foreign.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 
 class MetadataUnreadableError(Exception):
-    """The metadata log cannot be trusted; the message says where and why."""
+    """The metadata log cannot be trusted; the message names the place and the reason."""
 
 
 @dataclass(slots=True)

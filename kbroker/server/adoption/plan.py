@@ -41,7 +41,7 @@ class AdoptedTopic(TopicWithLogs):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionPlan:
-    """The things to take over, from whom, and what would be left, for people to read."""
+    """The topics to take over, from whom, and what would be left, for people to read."""
 
     paths: tuple[str, ...]
     meta: MetaProperties | None
@@ -58,9 +58,9 @@ class AdoptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """All that is known beside the partitions themselves.
+    """The facts known beside the partitions themselves.
 
-    `metadata` is what KRaft's log says; None if there is none or, with `problem`, if it cannot be
+    `metadata` comes from KRaft's log; None if there is none or, with `problem`, if it cannot be
     read. `partition_counts`: topics that are known to have at least so many.
     """
 
@@ -72,7 +72,7 @@ class Recorded:
 def make_plan(
     directories: Sequence[FoundDirectory], known_facts: Recorded, config: KafkaConfig
 ) -> AdoptionPlan:
-    """The plan for these directories.
+    """Plan the adoption of these directories.
 
     Raises LogDirectoryError for directories that do not belong together or to this broker.
     """
@@ -184,7 +184,7 @@ def _adopted(
     at_least: int,
     meta: MetaProperties | None,
 ) -> AdoptedTopic:
-    """A topic with at least so many partitions; `settings` as from `_settings`."""
+    """Plan a topic with at least so many partitions; `settings` as from `_settings`."""
     found = list(partitions.values())
     ids = [here.topic_id for here in found if here.topic_id is not None]
     epochs = _leader_epochs(partitions, known, at_least)
@@ -202,7 +202,7 @@ def _adopted(
 def _leader_epochs(
     partitions: Mapping[int, FoundPartition], known: KraftTopic | None, at_least: int
 ) -> tuple[int, ...]:
-    """The epoch each partition goes on with: above the highest that files or metadata know."""
+    """Choose the epoch each partition goes on with: above the highest in files or metadata."""
     recorded = known.leader_epochs if known is not None else {}
     count = max(at_least, 1 + max((*partitions, *recorded)))
     found = {partition: here.leader_epoch for partition, here in partitions.items()}
@@ -228,7 +228,7 @@ def _settings(
 ) -> tuple[dict[str, str], bool]:
     """Return the overrides a topic gets, and whether its retention is known.
 
-    `recorded` is what the metadata has for it, None if that is not known.
+    `recorded` are the settings in the metadata, None if they are not known.
     """
     is_retention_known = True
     if recorded is not None:
@@ -270,7 +270,7 @@ def _left_files(directories: Iterable[FoundDirectory], moved: Iterable[str]) -> 
 
 
 def _goes_on(name: str, found: Collection[TopicPartition]) -> bool:
-    """Whether it is a copy of a partition that is there: the broker goes on with such a move."""
+    """True for a copy of a partition that is there: the broker goes on with such a move."""
     return name.endswith("-future") and parse_directory_name(name) in found
 
 

@@ -1,1 +1,1 @@
-"""What is in segments, as Arrow columns: records, and batches by their headers."""
+"""Segments as Arrow columns: records, and batches by their headers."""

@@ -41,20 +41,22 @@ class BatchGroups:
         self._room: bytearray | None = None
 
     def unopened(self, headers: BatchHeaders, chosen: Int64s) -> Iterator[BatchGroup]:
-        """Batches whose records are not looked at."""
+        """Group batches whose records are not looked at."""
         for part, counts in self._cut(headers, chosen):
             nowhere = np.zeros_like(part)
             yield BatchGroup(part, Regions(b"", nowhere, nowhere, counts))
 
     def opened(self, piece: Piece, headers: BatchHeaders, chosen: Int64s) -> Iterator[BatchGroup]:
-        """Batches with their records; UnreadableBatchError after those before the broken one."""
+        """Group batches with their records. Raises UnreadableBatchError after those before the
+        broken one.
+        """
         compression = headers.compression
         if compression[chosen].any():
             return self._unpacked(piece, headers, chosen)
         return self._in_place(piece, headers, chosen)
 
     def _cut(self, headers: BatchHeaders, chosen: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-        """Indexes and record counts of batches, in parts of so many records."""
+        """Indexes and record counts of batches, in parts of `rows` records."""
         counts = headers.field("record_count")[chosen]
         cuts = np.flatnonzero(np.diff(np.cumsum(counts) // self._rows)) + 1
         yield from zip(np.split(chosen, cuts), np.split(counts, cuts), strict=True)
@@ -130,7 +132,7 @@ class _Filling:
         return True
 
     def alone(self, index: int, payload: Bytes) -> BatchGroup:
-        """A group of one batch in its own buffer."""
+        """Make a group of one batch in a buffer of its own."""
         chosen = np.array([index])
         return BatchGroup(
             chosen,
@@ -138,7 +140,7 @@ class _Filling:
         )
 
     def finish(self) -> BatchGroup:
-        """The batches that are in; the room is empty again."""
+        """Make a group of the batches in the room, which is empty again."""
         chosen, bounds = np.array(self.indexes), np.array(self._bounds)
         self._bounds, self.indexes, self.rows = [0], [], 0
         regions = Regions(self._room, bounds[:-1], bounds[1:], self._counts[chosen])

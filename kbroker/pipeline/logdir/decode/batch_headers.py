@@ -62,7 +62,7 @@ class BatchHeaders:
 
     @classmethod
     def of(cls, piece: Piece) -> BatchHeaders:
-        """All headers of the piece."""
+        """Read all headers of the piece."""
         places = piece.bounds[:-1]
         if piece.is_old:
             headers = [read_any_header(piece.buffer, place) for place in places]
@@ -76,7 +76,7 @@ class BatchHeaders:
 
     @classmethod
     def from_headers(cls, headers: Iterable[BatchHeader], positions: list[int]) -> BatchHeaders:
-        """Headers that were read one by one, and where they are in the file."""
+        """Take headers that were read one by one, and their positions in the file."""
         packed = bytearray().join([HEADER.pack(*header) for header in headers])
         raw = np.ndarray((len(positions),), _LAYOUT, packed)
         return cls(raw, np.array(positions, np.int64))
@@ -88,7 +88,7 @@ class BatchHeaders:
         return BatchHeaders(self._raw[chosen], self.positions[chosen])
 
     def field(self, name: str) -> Int64s:
-        """A field by the name it has in `BatchHeader`."""
+        """Named as in `BatchHeader`."""
         return self._raw[name].astype(np.int64)
 
     def has_flag(self, bit: int) -> Bools:
@@ -139,9 +139,7 @@ class BatchHeaders:
 
 
 def crcs_match(headers: BatchHeaders, piece: Piece) -> Bools:
-    """Whether the checksum of each batch of a piece is right: CRC-32C, or CRC-32 of the old
-    formats.
-    """
+    """True for each batch whose checksum is right: CRC-32C, or CRC-32 of the old formats."""
     view = memoryview(piece.buffer)
     bounds = pairwise(piece.bounds)
     if piece.is_old:

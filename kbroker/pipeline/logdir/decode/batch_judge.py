@@ -1,4 +1,4 @@
-"""Looks closer at batches of a segment that may not count, and finds where those that do go on.
+"""Looks closer at batches of a segment that may not count, and finds where sound ones go on.
 
 Law: nothing is opened before there is a doubt, because most batches raise none. The answers are
 those of the broker (`BatchAudit`).
@@ -18,7 +18,7 @@ from kbroker.record.batch_order import Span, can_stand
 
 
 class BatchJudge:
-    """For one task. All of it may raise StorageError."""
+    """Judges the batches of one task. Every method may raise StorageError."""
 
     def __init__(self, file_system: FileSystem, task: SegmentTask) -> None:
         self._file_system = file_system
@@ -27,12 +27,12 @@ class BatchJudge:
         self.end_offset = min(task.segment_end_offset, highest + 1)
 
     def counts(self, position: int, expected: int) -> bool:
-        """Whether the batch at `position` counts where `expected` is the least offset."""
+        """True if the batch at `position` counts; `expected` is the least offset it may have."""
         with self._audit() as (audit, _):
             return audit.verify(position, expected, position + 1)[0] > position
 
     def reason(self, position: int, claimed: Span, expected: int) -> str:
-        """Why the batch at `position` does not count."""
+        """Say why the batch at `position` does not count."""
         claim = f"it claims the offsets {claimed.first} to {claimed.last}"
         with self._audit() as (audit, _):
             if claimed.last < claimed.first:
@@ -46,7 +46,7 @@ class BatchJudge:
         return f"{claim}, and the next segment begins at {self.end_offset}"
 
     def with_way_on(self, damage: DamagedBatchError, expected: int) -> DamagedBatchError:
-        """The damage with where batches that count go on in the task's stretch."""
+        """Add to the damage the position of the next batch that counts in the task's stretch."""
         end_position = damage.end_position
         if end_position is None:
             with self._audit() as (audit, file):

@@ -12,9 +12,8 @@ from kbroker.pipeline.logdir.segment_task import SegmentTask
 class DamagedBatchError(Exception):
     """The batch at `position` of a segment file cannot be read, and why.
 
-    All rows before it have been given. `end_position` is where batches that count go on: a reader
-    may go on there, with offsets from `expected_offset` on. None: nothing tells where, the rest of
-    the stretch is lost.
+    All rows before it have been given. A reader may go on at `end_position`, the next batch that
+    counts, with offsets from `expected_offset` on. None: the rest of the stretch is lost.
     """
 
     def __init__(

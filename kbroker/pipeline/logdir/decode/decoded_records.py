@@ -68,7 +68,6 @@ class DecodedRecords:
     record_headers: HeaderColumns | None = None
 
     def arrays(self, columns: tuple[Column, ...], task: SegmentTask) -> list[pa.Array]:
-        """The records as the columns want them."""
         return [self._array(column, task) for column in columns]
 
     def _array(self, column: Column, task: SegmentTask) -> pa.Array:
@@ -106,7 +105,7 @@ def task_array(column: Column, task: SegmentTask, count: int) -> pa.Array:
 
 
 def batch_array(name: str, kind: pa.DataType, headers: BatchHeaders) -> pa.Array:
-    """A column that is the same for all records of a batch; one entry for each batch."""
+    """A column of batches: one entry for each of them."""
     if name == "compression":
         return _CODECS.take(pa.array(headers.compression))
     if name in _TIMES:

@@ -34,7 +34,7 @@ def header_batches(
     aborted ones too.
 
     A wrong checksum is a row with `crcValid` false. Raises DamagedBatchError if no batch begins,
-    StorageError, ValueError for a column that there is not.
+    StorageError, ValueError for an unknown column.
     """
     wanted = header_columns(columns)
     schema = arrow_schema(wanted)
@@ -47,7 +47,7 @@ def header_batches(
 def _read(
     file_system: FileSystem, task: SegmentTask, *, checks_crc: bool
 ) -> Iterator[tuple[BatchHeaders, Piece | None]]:
-    """Headers, with the bytes of their batches where those are asked for or were at hand."""
+    """Headers, with the bytes of their batches if these are asked for or were at hand."""
     for piece in pieces(file_system, task):
         headers = BatchHeaders.of(piece)
         if len(headers):
@@ -61,7 +61,7 @@ def _read(
 
 
 def _leap(file_system: FileSystem, task: SegmentTask) -> Iterator[tuple[BatchHeaders, None]]:
-    """Only headers are read: where batches are large, most of the file is not."""
+    """Read headers alone: if batches are large, most of the file is left out."""
     scan = SegmentScan(file_system, task.path, checks_crc=False, start=task.start_position)
     inside = takewhile(lambda batch: batch.position < task.end_position, scan.batches())
     for found in slices(inside, _ROWS):

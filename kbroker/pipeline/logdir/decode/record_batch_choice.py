@@ -1,7 +1,8 @@
-"""Which batches of a piece may not count, and which a task wants, judged by their headers alone.
+"""Chooses batches of a piece by their headers alone: those that may not count, and those that a
+task wants.
 
-As a Java consumer does: markers are for nobody, batches of aborted transactions are left out, and
-what is outside the range is not looked at.
+As in a Java consumer, markers are for nobody, batches of aborted transactions are left out, and
+nothing outside the range is looked at.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def doubtful_batches(
     """Indexes of the batches that may not count: all others do, by the rule of
     `record.batch_order`. Of wrappers the last offset alone is known.
 
-    `right`: their checksums match; `expected`: the least offset of the first batch; `follower`:
-    the base offset of what comes after the last, if that is known.
+    `right`: their checksums match; `expected`: the least offset of the first batch; `follower`: the
+    base offset of the batch after the last, if it is known.
     """
     base, last = headers.field("base_offset"), headers.last_offset
     before = np.concatenate(([expected - 1], last[:-1]))

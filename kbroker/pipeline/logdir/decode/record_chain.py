@@ -1,8 +1,8 @@
-"""Finds where each record of many batches begins: records tell their lengths one after the other.
+"""Finds where each record of many batches begins: each record gives the place of the next.
 
 All batches are followed at the same time, a step in each per round; and as long as records of a
-batch have one size, many steps at once. Where few batches are left and sizes differ, a loop over
-the rest is cheaper.
+batch have one size, many steps at once. Once few batches are left and sizes differ, a loop over the
+rest is cheaper.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Regions(NamedTuple):
 
 
 def record_starts(regions: Regions, data: Uint8s) -> Int64s:
-    """Where the records begin, in order. `data` is the buffer.
+    """Find where the records begin, in order. `data` is the buffer.
 
-    UnprovenError if a batch's records are not as many as its count says, or do not fill it.
+    Raises UnprovenError if a batch's records are not as many as its count, or do not fill it.
     """
     if (regions.counts < 1).any() or (
         regions.counts * MIN_RECORD_BYTES > regions.ends - regions.starts
@@ -69,9 +69,9 @@ class _Chain:
         return self._found
 
     def _leap(self, steps: int) -> int:
-        """Go on by up to so many records of the present one's size in each open batch.
+        """Go on by up to `steps` records of the present one's size in each open batch.
 
-        How many were hoped for.
+        Returns how many were hoped for.
         """
         chosen = self._open
         at = self._at[chosen]
@@ -103,7 +103,7 @@ class _Chain:
         return total
 
     def _tells_length(self, places: Int64s, at: Int64s, size: Int64s, hoped: Int64s) -> Bools:
-        """Whether the same varint, which has `size` bytes, stands at the places as at `at`."""
+        """True for each place that holds the same varint, of `size` bytes, as stands at `at`."""
         take = self._data.take
         same: Bools = take(places) == np.repeat(take(at), hoped)
         for index in range(1, int(size.max())):

@@ -26,7 +26,7 @@ def record_batches(
     """The records that the task wants, in the order of the log; no batch of rows is empty.
 
     Raises DamagedBatchError after the last record before the damage, StorageError (also for a file
-    that retention removed meanwhile), ValueError for a column that there is not.
+    that retention removed meanwhile), ValueError for an unknown column.
     """
     reader = _PieceReader(file_system, task, options)
     for piece in pieces(file_system, task):
@@ -39,7 +39,7 @@ def readable_record_batches(
     options: ReadOptions,
     on_damage: Callable[[DamagedBatchError], None],
 ) -> Iterator[pa.RecordBatch]:
-    """As `record_batches`, but damaged batches are reported and left out."""
+    """Like `record_batches`, but report damaged batches and leave them out."""
     while True:
         try:
             yield from record_batches(file_system, task, options)
@@ -63,7 +63,7 @@ class _PieceReader:
         self._next_offset = max(task.segment_base_offset, task.expected_offset)
 
     def rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The wanted records of a piece; then its damage is raised, if there is any."""
+        """Yield the wanted records of a piece, then raise its damage, if there is any."""
         headers = BatchHeaders.of(piece)
         damage = piece.damage
         if len(headers):
@@ -97,8 +97,8 @@ class _PieceReader:
                 yield rows.slice(at, most)
 
     def _rows_at_once(self, rows: pa.RecordBatch) -> int:
-        """So many rows of the usual size as stay, on their way to Spark, in a processor's cache and
-        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system again.
+        """Choose so many rows of the usual size as stay, on their way to Spark, in a processor's
+        cache and in memory that Arrow's Java side pools: beyond 4 MiB it asks the system again.
         """
         by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
         return max(min(self._options.rows_per_batch, by_size), 1)
@@ -125,7 +125,7 @@ class _PieceReader:
     def _unreadable(
         self, piece: Piece, headers: BatchHeaders, error: UnreadableBatchError
     ) -> DamagedBatchError:
-        """It counts, and its records cannot be unpacked."""
+        """The error for a batch that counts but whose records cannot be unpacked."""
         index = error.index
         return DamagedBatchError(
             self._task.path,

@@ -1,7 +1,7 @@
 """Decodes the chosen batches of a piece, many at a time.
 
-What a batch's header tells is not looked up in its records: offsets where none is missing, times
-that the broker set. Else batches are opened, all of a piece or none.
+Facts that a batch's header holds are not looked up in its records: offsets if none is missing,
+times that the broker set. Else batches are opened, all of a piece or none.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class RecordDecoder:
     ) -> Iterator[DecodedRecords]:
         """The wanted records of the chosen batches of the piece.
 
-        UnreadableBatchError after the records of the batches before the one it names.
+        Raises UnreadableBatchError after the records of the batches before the one it names.
         """
         if not piece.is_old:
             yield from self._decode_run(piece, headers, chosen)
@@ -105,7 +105,7 @@ class RecordDecoder:
         return not (is_dense if self._offset else is_dense | is_inside).all()
 
     def _derive(self, group: BatchGroup, headers: BatchHeaders) -> DecodedRecords:
-        """Records by what the headers say of them."""
+        """Make records from the headers alone."""
         count = group.regions.counts
         batch = np.repeat(np.arange(len(count)), count)
         delta = np.arange(len(batch)) - (np.cumsum(count) - count)[batch]

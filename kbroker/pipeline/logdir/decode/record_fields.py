@@ -1,7 +1,7 @@
 """The fields of many records at once, as arrays of numbers and of places in the buffer.
 
 Law: the fields are those that `default_record.read_record` gives for each record, so that the fast
-way never differs from the careful one; where that is not certain, UnprovenError.
+way never differs from the careful one; if that is not certain, UnprovenError.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RecordFields(NamedTuple):
 
 
 def read_deltas(data: Uint8s, starts: Int64s, ends: Int64s) -> tuple[RecordFields, Int64s]:
-    """Times and offsets of the records at `starts`, and where their keys begin."""
+    """Read times and offsets of the records at `starts`, and find where their keys begin."""
     length, body = read_unsigned(data, starts)
     if ((length & 1) != 0).any() or (body + (length >> 1) != ends).any():
         raise UnprovenError
@@ -78,7 +78,7 @@ def read_deltas(data: Uint8s, starts: Int64s, ends: Int64s) -> tuple[RecordField
 
 
 def read_contents(data: Uint8s, fields: RecordFields, at: Int64s, ends: Int64s) -> RecordFields:
-    """The fields with keys, values and headers, which begin at `at`."""
+    """Add keys, values and headers, which begin at `at`, to the fields."""
     key, at = _read_span(data, at)
     value, at = _read_span(data, at)
     counts, at = read_unsigned(data, at)

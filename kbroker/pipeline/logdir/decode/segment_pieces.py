@@ -37,7 +37,7 @@ class Piece(NamedTuple):
 
 
 def pieces(file_system: FileSystem, task: SegmentTask) -> Iterator[Piece]:
-    """The batches that begin in the task's stretch; the last piece may tell of damage.
+    """The batches that begin in the task's stretch; the last piece may report damage.
 
     Raises StorageError.
     """
@@ -86,7 +86,7 @@ def _piece(buffer: bytes, position: int, stop: int) -> Piece:
 
 
 def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | DamagedBatchError:
-    """How much must be read at once to have the batch after the piece's last; or what is wrong.
+    """Return how much to read at once to have the batch after the piece's last, or the damage.
 
     `asked` bytes were to be read for the piece.
     """

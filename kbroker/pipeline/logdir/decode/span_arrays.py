@@ -34,7 +34,7 @@ def binary_array(buffer: Bytes, spans: Spans) -> pa.Array:
 
 
 def headers_arrays(buffer: Bytes, headers: HeaderFields | None, count: int) -> HeaderColumns:
-    """The columns of the headers of so many records: null where a record has none."""
+    """The header columns of `count` records: null for a record without headers."""
     if headers is None or not len(headers.keys.starts):
         return no_header_columns(count)
     names, values = binary_array(buffer, headers.keys), binary_array(buffer, headers.values)

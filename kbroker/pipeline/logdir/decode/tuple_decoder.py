@@ -46,7 +46,7 @@ class TupleDecoder:
     ) -> Iterator[DecodedRecords]:
         """The wanted records of the chosen batches of the piece.
 
-        UnreadableBatchError after the records of the batches before the one it names.
+        Raises UnreadableBatchError after the records of the batches before the one it names.
         """
         records: list[Record] = []
         counts: list[int] = []

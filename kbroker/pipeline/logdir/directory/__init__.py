@@ -1,1 +1,1 @@
-"""What is in log directories: partitions, how far each may be read, its transactions."""
+"""Log directories: their partitions, how far each may be read, their transactions."""

@@ -1,11 +1,11 @@
 """Where the log of a dead directory ends, by the batches in its segments.
 
-After a clean stop a log ends with its last batch; where that is not the end that the stop noted,
-with the last one that counts (`record.batch_order`). After any other, batches from the recovery
-point on count as far as a recovery would leave them; what follows the first that does not count is
-gone. The high watermark file is not a bound then: it is as old as its last writing,
-and a broker without followers had promised more. What other replicas never got may be among these
-records.
+After a clean stop a log ends with its last batch or, if that is not the end that the stop noted,
+with the last one that counts (`record.batch_order`). After any other stop, batches from the
+recovery point on count as far as a recovery would leave them; all after the first that does not
+count are gone. The high watermark file is not a bound then: it is as old as its last writing, and a
+broker without followers had promised more. Some of these records may never have reached another
+replica.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def clean_end(
     file_system: FileSystem, directory: PartitionDirectory, base_offsets: Sequence[int]
 ) -> int:
     """The end of a log that was stopped cleanly, as its broker finds it at the next start: headers
-    are trusted where they come to the recovery point, else what counts is looked for.
+    are trusted if they reach the recovery point, else batches that count are looked for.
     `base_offsets` are those of its segments, one at least. Raises StorageError.
 
-    Where the last batch is broken, the recovery point tells how far the log went: whoever reads so
-    far shall meet the damage.
+    If the last batch is broken, the recovery point is the end: whoever reads so far shall meet the
+    damage.
     """
     base_offset, noted = base_offsets[-1], directory.view.recovery_point or 0
     lookup = SegmentLookup(file_system, directory.path, base_offset)
@@ -58,8 +58,8 @@ def clean_end(
 
 
 def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where fewer than two are after it: what is wrong
-    with the last one is seen beside the one before.
+    """Batches from the last index entry on; all if fewer than two follow it: a fault of the last
+    one shows beside the one before.
     """
     position = lookup.last()
     first = audit.header(position) if position else None
@@ -85,7 +85,7 @@ def recovered_end(
 
 
 class _Recovery:
-    """Finds where `LogLoader` would cut a log; what was found to be cut stays so."""
+    """Finds where `LogLoader` would cut a log, once and for all."""
 
     def __init__(self, file_system: FileSystem, directory: PartitionDirectory) -> None:
         self._file_system = file_system

@@ -18,11 +18,11 @@ _ADVICE = {
 
 
 def refused_by_disk(error: StorageError) -> PipelineError:
-    """The error that ends the query."""
+    """Return the error that ends the query."""
     advice = _ADVICE.get(error.errno)
     return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))
 
 
 def is_refusal(error: StorageError) -> bool:
-    """False if the file is gone, or where trying again may help."""
+    """False if the file is gone, or if trying again may help."""
     return error.errno != ENOENT and not error.is_passing

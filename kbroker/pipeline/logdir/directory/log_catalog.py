@@ -1,7 +1,7 @@
-"""The partitions below some paths: which there are, and how far each may be read.
+"""The partitions below some paths, and how far each may be read.
 
-Law: what is found is a value of one moment, because a running broker goes on changing its logs.
-Batches of a log whose files have not changed are not read again.
+Law: each look is a value of one moment, because a running broker goes on changing its logs. Batches
+of a log whose files have not changed are not read again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HIDDEN_TOPICS = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which partitions are wanted. Topics given by name may be internal ones."""
+    """The partitions that are wanted. Topics given by name may be internal ones."""
 
     topics: frozenset[str] | None = None
     pattern: str | None = None  # a regular expression for the whole name
@@ -52,7 +52,7 @@ class Selection:
     includes_internal: bool = False
 
     def wants(self, topic_partition: TopicPartition) -> bool:
-        """True if the partition is to be read."""
+        """Whether the partition is to be read."""
         topic, partition = topic_partition
         if self.partitions is not None and partition not in self.partitions:
             return False
@@ -72,7 +72,7 @@ class ReadableLog:
 
     @property
     def end_offset(self) -> int:
-        """Up to where it may be read: the last stable offset for readers of committed data."""
+        """The end for its readers: the last stable offset for readers of committed data."""
         state = self.transactions
         return self.log.end_offset if state is None else state.last_stable_offset
 
@@ -98,8 +98,8 @@ class LogCatalog:
         self._states: dict[str, tuple[PartitionLog, TransactionState]] = {}
 
     def logs(self, *, is_committed: bool, may_repeat: bool = False) -> list[ReadableLog]:
-        """All wanted partitions, by topic and number. `may_repeat`: a partition may lie in several
-        of the paths, as those of several brokers do. Raises PipelineError.
+        """Look at all wanted partitions, by topic and number. `may_repeat`: a partition may lie in
+        several of the paths, as with those of several brokers. Raises PipelineError.
         """
         found = []
         for place in self._places(may_repeat=may_repeat):
@@ -109,12 +109,11 @@ class LogCatalog:
         return sorted(found, key=lambda each: (each.log.topic_partition, each.log.directory))
 
     def by_partition(self, *, is_committed: bool) -> Mapping[TopicPartition, ReadableLog]:
-        """The same where each partition is in one place."""
         return {each.log.topic_partition: each for each in self.logs(is_committed=is_committed)}
 
     def directories(self) -> dict[TopicPartition, str]:
-        """Where each wanted partition lies. Nothing is read of its log: how far that goes may take
-        reading gigabytes where a broker was killed. Raises PipelineError.
+        """Paths of the wanted partitions. Their logs are not read, which may take gigabytes after a
+        broker was killed. Raises PipelineError.
         """
         places = (place.directory for place in self._places(may_repeat=False))
         return {each.topic_partition: each.path for each in places}
@@ -187,10 +186,9 @@ class LogCatalog:
 
 
 def look_again(look: Callable[[], _T]) -> _T:
-    """Return the result of a look at logs. Where retention or the cleaner came in between, look
-    again.
+    """Return the result of a look at logs, repeated if retention or the cleaner came in between.
 
-    Raises PipelineError for what the disk refuses.
+    Raises PipelineError if the disk refuses.
     """
     for is_last in (False, False, True):
         try:
@@ -214,7 +212,7 @@ def _check_bounds(home: DataDirectory) -> None:
 
 
 def absolute(path: str) -> str:
-    """A path of this machine, also where it was written as a URI."""
+    """The absolute path, also if it was written as a URI."""
     for scheme in ("file://", "file:"):
         path = path.removeprefix(scheme)
     return os.path.abspath(os.path.expanduser(path))

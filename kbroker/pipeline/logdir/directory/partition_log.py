@@ -2,15 +2,15 @@
 
 Where a log ends:
 
-- A running broker (its `.lock` is held) says how far the replicas agree: readable is what lies
-  below the high watermark in `replication-offset-checkpoint`, which follows within five seconds.
+- A running broker (its `.lock` is held) says how far the replicas agree: records below the high
+  watermark in `replication-offset-checkpoint`, which follows within five seconds, are readable.
   A partition that the file does not name yet has nothing to read.
 - A dead directory is read as its broker, started alone, would serve it: to the end of the log
   (`dead_log_end`).
 
 A log starts with its first segment, or with the offset that DeleteRecords left in
 `log-start-offset-checkpoint`. Law: nothing is written or locked, because a broker may be at work;
-where it removes or replaces segments meanwhile, the directory is listed again.
+if it removes or replaces segments meanwhile, the directory is listed again.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Disk:
 
 
 def real_disk() -> Disk:
-    """The disk of this machine."""
     return Disk(RealFileSystem())
 
 
@@ -100,7 +99,7 @@ def find_log(disk: Disk, directory: PartitionDirectory, *, is_live: bool) -> Par
 
 
 def find_segments(file_system: FileSystem, directory: str) -> tuple[SegmentFile, ...]:
-    """The segments that lie there now, by base offset. Raises StorageError."""
+    """List the segments that lie there now, by base offset. Raises StorageError."""
     return _segments(file_system, directory, sort_files(file_system.list(directory)))
 
 
@@ -118,7 +117,7 @@ def _segments(
 def _listed(
     disk: Disk, directory: str, *, is_live: bool
 ) -> tuple[PartitionFiles, tuple[SegmentFile, ...]] | None:
-    """Its files; None while a broker is replacing segments. Raises StorageError."""
+    """List the files; None while a broker is replacing segments. Raises StorageError."""
     file_system = disk.file_system
     names = file_system.list(directory)
     if _are_sources_going(names):
@@ -136,7 +135,7 @@ def _listed(
 
 
 def written_end(file_system: FileSystem, log: PartitionLog) -> int:
-    """Where the last file ends, agreed upon by the replicas or not. Raises StorageError."""
+    """The end of the last file, agreed upon by the replicas or not. Raises StorageError."""
     if not log.is_live or not log.segments:
         return log.end_offset
     lookup = SegmentLookup(file_system, log.directory, log.segments[-1].base_offset)
@@ -144,16 +143,16 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
 
 
 def reaching(file_system: FileSystem, log: PartitionLog, end_offset: int) -> PartitionLog:
-    """The log with all that its files hold, where that reaches an offset up to which it could be
-    read before: a broker that was restarted shows less for a while. Raises StorageError.
+    """The log with all that its files hold, if that reaches an offset up to which it was readable
+    before: a broker that was restarted shows less for a while. Raises StorageError.
     """
     written = written_end(file_system, log)
     return replace(log, end_offset=written) if written >= end_offset else log
 
 
 def _are_sources_going(names: list[str]) -> bool:
-    """Whether a cleaned segment is taking the place of others, and those are not whole any more: of
-    its sources the first goes first, and has its name.
+    """True if a cleaned segment is taking the place of others that are not whole any more: its
+    first source goes first, and has its name.
     """
     swaps = (name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
     return any(name.removesuffix(SWAP_SUFFIX) not in names for name in swaps)

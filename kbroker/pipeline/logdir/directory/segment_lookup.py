@@ -1,8 +1,8 @@
 """Finds batches in a segment by its offset index.
 
-Law: an index is a hint. What it says is checked against the header of the batch it leads to, and
-where the two disagree, or the disk refuses the index, the search begins at the start of the file.
-Zeros after the last entry, as a running or killed broker leaves them, are not entries.
+Law: an index is a hint. Each entry is checked against the header of the batch it leads to, and if
+the two disagree, or the disk refuses the index, the search begins at the start of the file. Zeros
+after the last entry, as a running or killed broker leaves them, are not entries.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class SegmentLookup:
         return self._witnessed(slot).position
 
     def last(self) -> int:
-        """The position of the last batch that the index knows."""
         return self.floor(self.base_offset + 2**31)
 
     def end(self) -> tuple[int, Tail | None]:
@@ -84,8 +83,8 @@ class SegmentLookup:
             target += step_bytes
 
     def end_position(self, end_offset: int) -> int:
-        """Where the first batch begins that holds no record before `end_offset`; the end of the
-        file where it breaks off before that offset: whoever reads so far meets the damage.
+        """The position of the first batch that holds no record before `end_offset`; the end of the
+        file if it breaks off before that offset: whoever reads so far meets the damage.
         """
         position = self.floor(end_offset - 1)
         next_offset = self.base_offset
@@ -102,9 +101,7 @@ class SegmentLookup:
         return scan.size_bytes if is_cut else position
 
     def largest_timestamp(self) -> int | None:
-        """Of the records of a closed segment, as its time index says; None if it is not to be
-        trusted.
-        """
+        """The newest time of a closed segment by its time index; None if that cannot be trusted."""
         data = self._read_index(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY)
         if len(data) < TIME_INDEX_ENTRY.size:
             return None
@@ -155,7 +152,7 @@ class SegmentLookup:
 
 
 def readable_bytes(file_system: FileSystem, path: str) -> bytes:
-    """A file without which its log can be read, too: nothing if it is not there, or the disk
+    """The bytes of a file that a log can be read without; none if it is not there, or the disk
     refuses it. Raises StorageError.
     """
     try:

@@ -1,14 +1,15 @@
-"""Which transactions of a log are open, and which were aborted (KIP-98).
+"""Finds the open and the aborted transactions of a log (KIP-98).
 
 Both are read as a broker does when it opens the log: the newest producer snapshot that can be
-trusted tells the transactions open at its offset, the batches after it what came of them. Aborted
-ones that ended before the snapshot are in the `.txnindex` files; those after it are found by the
-walk, since a running broker writes its index after the batch, and a killed one may have lost it.
+trusted holds the transactions open at its offset, and the batches after it show how they went on.
+Those that were aborted before the snapshot are in the `.txnindex` files; later ones are found by
+the walk, since a running broker writes its index after the batch, and a killed one may have lost
+it.
 
-Law: a later walk goes on from an earlier one only while the last batch of that one stands where it
-stood, in a log of the same topic. A log that was cut and has grown again has another one there, of
-another leader epoch or checksum; and where both logs have one batch of a leader, they have the same
-before it.
+Law: a later walk goes on from an earlier one only while the last batch of that one stands in its
+place, in a log of the same topic. A log that was cut and has grown again has another batch there,
+of another leader epoch or checksum; and two logs that share a batch of one leader share all before
+it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Witness(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """What is known of a log's transactions up to `end_offset`; a later scan may go on from it."""
+    """The transactions of a log up to `end_offset`; a later scan may go on from here."""
 
     first_offset: int  # where the walk began
     end_offset: int
@@ -54,7 +55,7 @@ class TransactionState:
 
     @property
     def last_stable_offset(self) -> int:
-        """Before it, every transaction is decided."""
+        """Every transaction before it is decided."""
         return min((self.end_offset, *self.open.values()))
 
 
@@ -97,7 +98,7 @@ def aborted_transactions(
 def _walked(
     file_system: FileSystem, log: PartitionLog, start_offset: int
 ) -> tuple[AbortedTransaction, ...]:
-    """The same from the batches alone: an index cannot be read."""
+    """Find them in the batches alone, because an index cannot be read."""
     first = log.segments[0].base_offset
     nothing = TransactionState(first_offset=first, end_offset=log.start_offset)
     whole = _walked_on(file_system, log, nothing)
@@ -105,7 +106,7 @@ def _walked(
 
 
 def _goes_on(file_system: FileSystem, log: PartitionLog, known: TransactionState) -> bool:
-    """Whether the log is still the one of which this is known, and as long."""
+    """True if the log is still the known one, and as long."""
     witness = known.witness
     if witness is None or known.topic_id != log.topic_id:
         return False
@@ -176,7 +177,7 @@ def _recovered_from(log: PartitionLog) -> int:
 def _batches(
     file_system: FileSystem, log: PartitionLog, start_offset: int
 ) -> Iterator[tuple[SegmentLookup, SegmentScan, ScannedBatch]]:
-    """The batches in [start_offset, end of the log), and what reads them."""
+    """The batches in [start_offset, end of the log), each with its lookup and scan."""
     if start_offset >= log.end_offset:
         return
     bases = [segment.base_offset for segment in log.segments]

@@ -1,1 +1,1 @@
-"""From options to what each task reads, and the reading of it; no Spark."""
+"""From options to tasks, and the reading of these; no Spark."""

@@ -30,15 +30,13 @@ class BatchQuery:
 
     @property
     def reading(self) -> SplitReading:
-        """How the splits are to be read."""
         return reading_of(self.wanted, self.hints)
 
     def narrowed(self, hints: Hints) -> BatchQuery:
-        """The same with what is known of the rows that are wanted."""
         return replace(self, hints=hints)
 
     def plan(self, disk: Disk) -> Splits:
-        """Return what each task reads. Raises PipelineError."""
+        """Plan the tasks of the query. Raises PipelineError."""
         wanted = self.wanted
         catalog = LogCatalog(disk, wanted.paths, self._wants)
         may_repeat = _DIRECTORY in (wanted.columns or ())
@@ -52,7 +50,6 @@ class BatchQuery:
 
     @property
     def splits(self) -> SplitOptions:
-        """How the logs are parted."""
         return replace(self.wanted.splits, min_timestamp_ms=self.reading.read.min_timestamp_ms)
 
     def _wants(self, topic_partition: TopicPartition) -> bool:
@@ -87,13 +84,13 @@ class BatchQuery:
 def planned(
     disk: Disk, ranges: Iterable[tuple[ReadableLog, OffsetRange]], splits: SplitOptions
 ) -> Splits:
-    """The splits of these ranges. Raises StorageError, with ENOENT if a segment went."""
+    """Plan the splits of these ranges. Raises StorageError, with ENOENT if a segment went."""
     file_system = disk.file_system
     return plan(file_system, [stretch_of(file_system, *each) for each in ranges], splits)
 
 
 def reading_of(wanted: SourceOptions, hints: Hints = Hints()) -> SplitReading:  # noqa: B008 - frozen
-    """How splits are read; the times of options and hints both hold."""
+    """Return how splits are read; the times of options and hints both hold."""
     least = (wanted.min_timestamp_ms, hints.min_timestamp_ms)
     most = (wanted.max_timestamp_ms, hints.max_timestamp_ms)
     read = ReadOptions(

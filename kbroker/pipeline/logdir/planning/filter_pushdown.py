@@ -19,7 +19,7 @@ _LOWER, _UPPER = ("GreaterThan", "GreaterThanOrEqual"), ("LessThan", "LessThanOr
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the rows that are wanted have in common; None: nothing is known. Bounds inclusive."""
+    """The bounds that all wanted rows keep; None: nothing is known. Bounds inclusive."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -37,7 +37,7 @@ class Hints:
 
 
 def hints_of(filters: Iterable[Any]) -> Hints:
-    """Return what passes all these filters together."""
+    """Return the bounds of the rows that pass all these filters."""
     hints = Hints()
     for each in filters:
         path: tuple[str, ...] = getattr(each, "attribute", ())
@@ -72,7 +72,7 @@ def _values(kind: str, value: Any) -> frozenset[Any] | None:
 
 
 def _bounded(hints: Hints, names: tuple[str, str], kind: str, value: Any) -> Hints:
-    """Both bounds, inclusive: where Spark excludes one, a row more is read than wanted."""
+    """Set both bounds, inclusive: if Spark excludes one, a row more is read than wanted."""
     lower, upper = names
     if kind == "In":
         least, most = min(value, default=None), max(value, default=None)

@@ -14,7 +14,7 @@ from kbroker.pipeline.logdir.planning.splits import PlannedTask
 
 
 class _HeldFile:
-    """An open file for as many readers as come after each other: closing it is the holder's."""
+    """An open file for one reader after the other, which its holder closes."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -23,31 +23,31 @@ class _HeldFile:
         self.size = file.size
 
     def close(self) -> None:
-        """Nothing: the holder does."""
+        """Leave the file open for the next reader."""
 
 
 class HeldSegment:
-    """Stands in for the file system of those who only open the segment to read it."""
+    """Stands in for the file system of readers that only open the segment."""
 
     def __init__(self, file: File) -> None:
         self._file = file
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
-        """The held file."""
+        """Return the held file for another reader."""
         assert path == self._file.path, path
         assert read_only, path
         assert not create, path
         return _HeldFile(self._file)
 
     def release(self) -> None:
-        """Close it."""
         self._file.close()
 
 
 def held_segment(file_system: FileSystem, planned: PlannedTask) -> HeldSegment | None:
     """The segment as it was planned; None if it is gone or another one. Raises PipelineError.
 
-    Opened first and looked at then: what has the name at the look was there at the opening, too.
+    It is opened first and looked at then: the file that has the name at the look had it at the
+    opening.
     """
     path = planned.task.path
     try:

@@ -1,9 +1,9 @@
-"""Log directories as a stream: how far it may go, and what is between two offsets.
+"""Log directories as a stream: how far it may go, and the splits between two offsets.
 
-Law: what was given once is given again: offsets that were reached are read even where a broker that
-was restarted does not mention them yet. Records of another topic of that name are not read in
-place of those: its id is remembered while the stream lives; Spark's checkpoint has offsets alone.
-No Spark here.
+Law: offsets that were given once are given again: they are read even while a broker that was
+restarted does not mention them yet. Records of another topic of the same name are not read in their
+place: the topic id is remembered while the stream lives; Spark's checkpoint has offsets alone. No
+Spark here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LogStream:
         self._target: Offsets | None = None
 
     def initial(self) -> Offsets:
-        """Where a query begins that never ran; decided once. Raises PipelineError."""
+        """Decide once where a query begins that never ran. Raises PipelineError."""
         if self._initial is None:
             logs = self._logs()
             wanted = self._wanted
@@ -64,7 +64,7 @@ class LogStream:
         return self._initial
 
     def latest(self) -> Offsets:
-        """The end of the next batch, from where the query stands. Raises PipelineError."""
+        """The end of the next batch, from the query's position on. Raises PipelineError."""
         return self.latest_from(self._position or self.initial(), self._wanted.max_records)
 
     def latest_from(self, start: Offsets, max_records: int | None) -> Offsets:
@@ -77,15 +77,14 @@ class LogStream:
         return _shared_out(ranges, max_records)
 
     def fix_target(self) -> None:
-        """From now on, go no further than what is there now."""
+        """From now on, go no further than the present ends."""
         self._target = {partition: log.end_offset for partition, log in self._logs().items()}
 
     def end(self) -> Offsets:
-        """Up to where all can be read now."""
         return {partition: log.end_offset for partition, log in self._logs().items()}
 
     def plan(self, start: Offsets, end: Offsets) -> Splits:
-        """Return the splits between the two. Raises PipelineError."""
+        """Plan the splits from `start` to `end`. Raises PipelineError."""
         self._position = dict(end)
         if start == end:
             return []
@@ -112,7 +111,7 @@ class LogStream:
         return logs
 
     def _ahead(self, log: ReadableLog, start: Offsets) -> OffsetRange:
-        """From where the query stands in a log to where it may go; never back."""
+        """The offsets from the query's position in a log to its end; never back."""
         partition = log.log.topic_partition
         position = start.get(partition, log.log.start_offset)
         end_offset = log.end_offset
@@ -156,7 +155,7 @@ class LogStream:
 def _shared_out(
     ranges: Mapping[TopicPartition, OffsetRange], max_records: int | None
 ) -> dict[TopicPartition, int]:
-    """Ends of which each partition has its share of `max_records` by its backlog, at least one."""
+    """Share `max_records` out by backlog, one to each partition at least; return the ends."""
     total = sum(each.count for each in ranges.values())
     if max_records is None or total <= max_records:
         return {partition: each.end for partition, each in ranges.items()}

@@ -1,5 +1,5 @@
-"""What is to be read of each log: from offsets that were asked for to ranges, and what to say where
-they are gone.
+"""From offsets that were asked for to the range to read of each log, and the words for those that
+are gone.
 
 Law: offsets that no longer exist end the query, or are left out with failOnDataLoss=false; other
 offsets are never read in their place, because a result would be wrong without a sign.
@@ -25,7 +25,7 @@ GO_ON = "to continue with what is left, set failOnDataLoss=false (the archive jo
 
 
 def edge_offset(log: ReadableLog, wanted: str | int) -> int:
-    """The offset that a word, -2, -1 or a number stands for."""
+    """Return the offset that a word, -2, -1 or a number stands for."""
     if wanted in ("earliest", _EARLIEST):
         return log.log.start_offset
     if wanted in ("latest", _LATEST):
@@ -113,7 +113,7 @@ def check_topics(
     paths: Sequence[str],
     looked_for: AbstractSet[str] | None = None,
 ) -> None:
-    """PipelineError if a topic that was named is not there; `looked_for`: only these were."""
+    """PipelineError if a named topic is not there; with `looked_for`, only these names count."""
     named = selection.topics or frozenset()
     missing = sorted(named - found if looked_for is None else (named & looked_for) - found)
     if missing and (selection.partitions is None or not found):

@@ -81,7 +81,7 @@ Edge = Literal["earliest", "latest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What is wanted. Times in Unix ms, `max_timestamp_ms` inclusive."""
+    """The options as values. Times in Unix ms, `max_timestamp_ms` inclusive."""
 
     paths: tuple[str, ...]
     selection: Selection = Selection()  # noqa: RUF009 - a frozen value
@@ -101,7 +101,7 @@ class SourceOptions:
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
-    """Values for the texts. Raises PipelineError for the first that cannot be."""
+    """Turn texts into values. Raises PipelineError for the first that is wrong."""
     texts: dict[str, str] = {}
     for key, text in given.items():
         name = _CANONICAL.get(key.lower())
@@ -112,7 +112,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 
 def refuse_name(name: str, known: Sequence[str], kind: str) -> NoReturn:
-    """PipelineError for a name that there is not, with the nearest one."""
+    """Raise a PipelineError for an unknown name, with the nearest known one."""
     hint = did_you_mean(name, known, shown=1) or f": there are {', '.join(known)}"
     raise PipelineError(f"kbroker-log has no {kind} {name}{hint}", ExitCode.USAGE)
 

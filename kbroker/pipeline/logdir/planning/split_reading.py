@@ -1,7 +1,7 @@
-"""Reads what was planned for one Spark partition, in the process of a worker.
+"""Reads the tasks planned for one Spark partition, in the process of a worker.
 
-Law: a segment that is not what it was when it was planned is not read by its old positions: what
-its offsets have become is looked for, whether the cleaner replaced it or retention removed it.
+Law: a segment that changed since it was planned is not read by its old positions: its offsets are
+looked up again, whether the cleaner replaced it or retention removed it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReading:
-    """How a split is read. Values that can be pickled."""
+    """The way a split is read. Values that can be pickled."""
 
     read: ReadOptions
     is_batch_detail: bool
@@ -153,7 +153,7 @@ def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
 def _headers(
     file_system: FileSystem, task: SegmentTask, options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose last offset is in the task's range: so each is in one range only."""
+    """The batches whose last offset is in the task's range, so that each is in one range only."""
     columns = tuple(dict.fromkeys((*options.columns, _LAST_OFFSET)))
     for rows in header_batches(file_system, task, columns):
         last = rows.column(columns.index(_LAST_OFFSET)).to_numpy()

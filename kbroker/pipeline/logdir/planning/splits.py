@@ -1,9 +1,9 @@
-"""Parts what is to be read of some logs into tasks, and tasks into Spark partitions.
+"""Parts the ranges of some logs into tasks, and tasks into Spark partitions.
 
 A segment that is larger than a split is cut at batches that its offset index names; many small ones
 go together. Law: every readable offset of a range is in exactly one task, so that no record is lost
 or read twice. Pure over a FileSystem, no Spark. Segments that hold nothing wanted are left out: by
-offset always, by time where a closed segment's time index can be trusted, which a power failure may
+offset always, by time if a closed segment's time index can be trusted, which a power failure may
 have cut after the recovery point.
 """
 
@@ -40,10 +40,10 @@ class SplitOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """A task, and what its segment looked like when it was planned.
+    """A task, and how its segment looked when it was planned.
 
-    Its offsets are all of the log in that stretch, so that they can be planned again when the
-    segment is gone or was replaced.
+    Its offsets are all of the log in that stretch, so that they can be planned again if the segment
+    is gone or was replaced.
     """
 
     task: SegmentTask
@@ -54,11 +54,10 @@ class PlannedTask:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that are read."""
         return self.task.end_position - self.task.start_position
 
     def is_current(self, file_system: FileSystem) -> bool:
-        """False if the segment is not what it was. Raises StorageError if it is gone."""
+        """False if the segment has changed. Raises StorageError if it is gone."""
         task, segment = self.task, self.segment
         path = task.path
         size = file_system.size(path)
@@ -82,7 +81,7 @@ class Stretch:
 
 
 def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange) -> Stretch:
-    """The stretch with what its readers leave out. Raises StorageError."""
+    """The stretch without the transactions that its readers leave out. Raises StorageError."""
     if found.transactions is None or not offsets.count:
         return Stretch(found.log, offsets)
     aborted = aborted_transactions(file_system, found.log, found.transactions, offsets.start)
@@ -92,7 +91,7 @@ def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange
 def plan(
     file_system: FileSystem, stretches: Sequence[Stretch], options: SplitOptions
 ) -> list[tuple[PlannedTask, ...]]:
-    """Return what each Spark partition reads; stretches stay in their order.
+    """Part the stretches into Spark partitions; they stay in their order.
 
     Raises StorageError, with ENOENT if a segment went meanwhile: look for the logs again.
     """
@@ -111,7 +110,7 @@ def planned_tasks(
     options: SplitOptions,
     split_bytes: int = MAX_PARTITION_BYTES,
 ) -> Iterator[PlannedTask]:
-    """The tasks of one stretch, by offset. Raises StorageError."""
+    """Yield the tasks of one stretch, by offset. Raises StorageError."""
     log, offsets = stretch.log, stretch.offsets
     bases = [segment.base_offset for segment in log.segments]
     for segment, next_base in zip(log.segments, [*bases[1:], None], strict=True):
@@ -184,7 +183,7 @@ def _is_too_old(lookup: SegmentLookup, min_timestamp_ms: int | None) -> bool:
 
 
 def _split_bytes(stretches: Sequence[Stretch], options: SplitOptions) -> int:
-    """So much that every processor has work, and a task is worth its start."""
+    """Choose a size that gives every processor work, and makes a task worth its start."""
     total = sum(
         segment.size_bytes + _OPEN_COST_BYTES
         for stretch in stretches

@@ -28,23 +28,21 @@ from kbroker.pipeline.spark_job.pyspark_process import as_sentences, is_pushing_
 
 
 class LogReader(DataSourceReader):
-    """`partitions` is called where the query is planned, `read` by the workers."""
+    """The planner calls `partitions`, the workers call `read`."""
 
     def __init__(self, wanted: SourceOptions) -> None:
         self._query = BatchQuery(wanted)
 
     @as_sentences()
     def partitions(self) -> list[LogSplit]:
-        """Decide, once, what the tasks read."""
         return log_splits(self._query.plan(real_disk()))
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Arrow record batches."""
         return read_log_split(self._query.reading, partition)
 
 
 class PushingLogReader(LogReader):
-    """Is told the filters, too."""
+    """A reader that Spark gives the filters of the query."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - pyspark's name
         """Take hints from the filters; Spark applies all of them again."""
@@ -55,8 +53,8 @@ class PushingLogReader(LogReader):
 def batch_reader(wanted: SourceOptions) -> LogReader:
     """The reader for this process.
 
-    Spark refuses one that can be pushed filters in a session that pushes none, so that it is only
-    had in the process that pushes.
+    Spark refuses a reader that takes filters in a session that pushes none, so only the process
+    that pushes gets one.
     """
     if not wanted.takes_filters:
         return LogReader(wanted)
@@ -69,7 +67,7 @@ def schema_of(wanted: SourceOptions) -> str:
 
 
 def with_columns(wanted: SourceOptions, schema: StructType) -> SourceOptions:
-    """The options with the columns of the schema, which may be a person's own."""
+    """The options with the columns of the schema, which may be the user's own."""
     columns = _columns(wanted, schema.fieldNames())
     for column, given in zip(columns, schema.fields, strict=True):
         expected = column.spark_type.lower().replace(": ", ":").replace(", ", ",")

@@ -28,7 +28,7 @@ NAME = "kbroker-log"
 
 
 class KbrokerLogDataSource(DataSource):
-    """What pyspark calls, in processes of its own: one to plan, others to read."""
+    """The source as pyspark calls it, in processes of its own: one to plan, others to read."""
 
     @as_sentences()
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -38,19 +38,16 @@ class KbrokerLogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name that users pass to `format`."""
         return NAME
 
     @as_sentences()
     def schema(self) -> str:
-        """The columns asked for, else those of Spark's Kafka source or all of a batch."""
         from kbroker.pipeline.logdir.source.batch_reader import schema_of
 
         return schema_of(self._wanted)
 
     @as_sentences()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
         from kbroker.pipeline.logdir.source.batch_reader import batch_reader, with_columns
 
         spare_process()
@@ -58,7 +55,6 @@ class KbrokerLogDataSource(DataSource):
 
     @as_sentences()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - pyspark's
-        """For `spark.readStream`."""
         from kbroker.pipeline.logdir.source.batch_reader import with_columns
         from kbroker.pipeline.logdir.source.stream_reader import stream_reader
 

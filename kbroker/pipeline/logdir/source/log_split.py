@@ -1,4 +1,4 @@
-"""What one Spark task reads, as pyspark carries it to the worker."""
+"""The work of one Spark task, as pyspark carries it to the worker."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ class LogSplit(InputPartition):
 
 
 def log_splits(plan: Splits) -> list[LogSplit]:
-    """The plan as pyspark wants it."""
     return [LogSplit(tasks) for tasks in plan]
 
 
 def read_log_split(reading: SplitReading, partition: InputPartition | None) -> Iterator[Any]:
-    """The rows of a split as Arrow record batches; none for the one that pyspark makes up where
+    """The rows of a split as Arrow record batches; none for the split that pyspark makes up if
     there is nothing to read.
     """
     spare_process()

@@ -2,7 +2,7 @@
 
 An offset is {"topic": {"0": 123}}: the next record of each partition, as Spark's Kafka source
 counts. A partition that a start does not name begins with its log. Up to pyspark 4.1 Spark asks for
-the latest offset without saying where it stands: a query that goes on from its checkpoint says so
+the latest offset without giving its position: a query that goes on from its checkpoint gives it
 once before, with an empty range; one that never ran does not.
 """
 
@@ -40,28 +40,23 @@ class LogStreamReader(DataSourceStreamReader):
 
     @property
     def stream(self) -> LogStream:
-        """The planner's side."""
         if self._planner is None:
             self._planner = LogStream(self._wanted, real_disk())
         return self._planner
 
     @as_sentences()
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
-        """Where a new query begins."""
         return _as_json(self.stream.initial())
 
     @as_sentences()
     def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
-        """Where the next batch ends."""
         return _as_json(self.stream.latest())
 
     @as_sentences()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogSplit]:
-        """The batch between two offsets."""
         return log_splits(self.stream.plan(_offsets(start), _offsets(end)))
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Arrow record batches."""
         return read_log_split(self._reading, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -69,30 +64,28 @@ class LogStreamReader(DataSourceStreamReader):
 
 
 class AdmittingStreamReader(LogStreamReader):
-    """For pyspark 4.2 and later, which says where it stands and how much it wants."""
+    """For pyspark 4.2 and later, which gives the query's position and how much it wants."""
 
     @as_sentences()
     def latestOffset(  # type: ignore[override]  # noqa: N802 - as pyspark 4.2 calls it
         self, start: dict[str, Any], limit: Any
     ) -> dict[str, dict[str, int]]:
-        """Where a batch ends that begins at `start`."""
         max_rows: int | None = getattr(limit, "max_rows", None)
         return _as_json(self.stream.latest_from(_offsets(start), max_rows))
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - pyspark's name
-        """The option maxRecordsPerTrigger."""
+        """The limit that the option maxRecordsPerTrigger sets."""
         limits = import_module(_ADMISSION)
         most = self._wanted.max_records
         return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
 
     @as_sentences()
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
-        """Return the offsets that the query's progress shows as the latest."""
+        """The offsets that the query's progress shows as the latest."""
         return _as_json(self.stream.end())
 
     @as_sentences()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - pyspark's name
-        """Go no further than what is there now."""
         self.stream.fix_target()
 
 
@@ -105,7 +98,7 @@ def stream_reader(wanted: SourceOptions) -> LogStreamReader:
 
 
 def is_admitted() -> bool:
-    """True if pyspark says where a stream stands and how much it wants, 4.2 and later."""
+    """True if pyspark gives a stream's position and how much it wants, 4.2 and later."""
     return find_spec(_ADMISSION) is not None
 
 
