@@ -36,12 +36,12 @@ def unreadable_files(home: DataDirectory) -> Iterator[Finding]:
     """Yield a finding for each file that could not be read."""
     for file, error in home.errors.items():
         if file == META_PROPERTIES_FILE:
-            severity, code, otherwise = Severity.ERROR, FindingCode.META_PROPERTIES, _NO_START
+            code, otherwise = FindingCode.META_PROPERTIES, _NO_START
         else:
-            severity, code = Severity.WARNING, FindingCode.CHECKPOINT_UNREADABLE
+            code = FindingCode.CHECKPOINT_UNREADABLE
             otherwise = f"it counts as empty and is written again: {_WITHOUT[file]}"
         what = f"cannot be read: {error}"
-        yield Finding(severity, code, f"{home.path}/{file}", what, advice_on(error, otherwise))
+        yield code.finding(f"{home.path}/{file}", what, advice_on(error, otherwise))
 
 
 def emptied_checkpoints(home: DataDirectory) -> Iterator[Finding]:
@@ -77,4 +77,5 @@ def _has_content(home: DataDirectory, file: str) -> bool:
 def _emptied(home: DataDirectory, file: str, severity: Severity, said: str) -> Finding:
     what = "the file is empty, without even a version"
     advice = f"{said}: {_WITHOUT[file]}"
-    return Finding(severity, FindingCode.CHECKPOINT_EMPTY, f"{home.path}/{file}", what, advice)
+    path = f"{home.path}/{file}"
+    return FindingCode.CHECKPOINT_EMPTY.finding(path, what, advice, severity=severity)

@@ -4,13 +4,13 @@ checked against another, so segments of one log can be looked at in any order, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.inspection.batch_check import Problem, Unpacked, record_problems
 from kbroker.inspection.data_directory import PartitionView
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, SERVED_UNREAD, CheckOptions
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
@@ -105,9 +105,8 @@ class ContentCheck:
     def _say(
         self, severity: Severity, advice: str, problem: Problem, position: int, offset: int | None
     ) -> None:
-        self._findings.add(
-            Finding(severity, problem.code, self._path, problem.what, advice, position, offset)
-        )
+        finding = problem.code.finding(self._path, problem.what, advice, severity=severity)
+        self._findings.add(replace(finding, position=position, offset=offset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kbroker.inspection.data_directory import (
     read_data_directory,
 )
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
 from kbroker.inspection.partition_check import CheckedLog, PartitionCheck
@@ -88,7 +88,7 @@ def check_partition(
                 return CheckedLog(CheckTotals())
             what = f"cannot be read: {error}"
             advice = advice_on(error, OFFLINE)
-            found.add(Finding(Severity.ERROR, FindingCode.FILE_UNREADABLE, path, what, advice))
+            found.add(FindingCode.FILE_UNREADABLE.finding(path, what, advice))
             return CheckedLog(CheckTotals())
 
     pause = None if partition.view.was_clean or not options.waits else options.pause
@@ -98,7 +98,7 @@ def check_partition(
 def _gone(findings: Findings, path: str, options: CheckOptions) -> None:
     if not options.is_at_work:
         what, advice = "was deleted while it was checked", "its topic was, or the partition moved"
-        findings.add(Finding(Severity.INFO, FindingCode.GONE, path, what, advice))
+        findings.add(FindingCode.GONE.finding(path, what, advice))
 
 
 def check_together(views: Sequence[DataDirectory], findings: Findings) -> None:
@@ -114,9 +114,7 @@ def check_together(views: Sequence[DataDirectory], findings: Findings) -> None:
                 what = f"is in {other} too"
                 advice = "a broker does not start with both: remove the older one"
                 path = f"{view.path}/{name}"
-                findings.add(
-                    Finding(Severity.ERROR, FindingCode.PARTITION_TWICE, path, what, advice)
-                )
+                findings.add(FindingCode.PARTITION_TWICE.finding(path, what, advice))
 
 
 def check_names(view: DataDirectory, findings: Findings, *, is_at_work: bool = False) -> None:
@@ -143,24 +141,24 @@ def _passing(view: DataDirectory) -> Iterator[Finding]:
         path = f"{view.path}/{name}"
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
             what, advice = "is a partition that was deleted", "it is removed after its delay"
-            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
+            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
         elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
             what = "is a copy of a partition that is moving to this directory"
             advice = "the next start goes on with it"
-            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
+            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
         elif name.endswith(REPLACED_DIRECTORY_SUFFIX):
             what = "is a partition that has just moved to another directory"
             advice = "the next start removes it when it has found the other one"
-            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
+            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
     for name in view.others:
         if name.endswith(TEMPORARY_SUFFIX):
             what = "is left over from an interrupted write"
             path = f"{view.path}/{name}"
-            yield Finding(Severity.INFO, FindingCode.LEFTOVER, path, what, "it may be removed")
+            yield FindingCode.LEFTOVER.finding(path, what, "it may be removed")
 
 
 def _note(findings: Findings, view: DataDirectory, name: str, code: FindingCode, what: str) -> None:
-    findings.add(Finding(Severity.INFO, code, f"{view.path}/{name}", what, _LEFT_ALONE))
+    findings.add(code.finding(f"{view.path}/{name}", what, _LEFT_ALONE))
 
 
 def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:
@@ -170,4 +168,4 @@ def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:
             what = f"partitions of {topic} have {len(by_id)} topic ids: {', '.join(by_id.values())}"
             advice = "a broker opens only those with the id that the cluster knows"
             where = f"{path}/{next(reversed(by_id.values()))}/{PARTITION_METADATA_FILE}"
-            findings.add(Finding(Severity.ERROR, FindingCode.TOPIC_ID, where, what, advice))
+            findings.add(FindingCode.TOPIC_ID.finding(where, what, advice))

@@ -41,6 +41,30 @@ class FindingKind(StrEnum):
         member.advice = advice
         return member
 
+    def finding(
+        self,
+        path: str,
+        what: str,
+        advice: str | None = None,
+        *,
+        offset: int | None = None,
+        position: int | None = None,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """Return a finding of this kind, as severe as it can be and with the advice of its kind
+        unless others are given.
+        """
+        assert severity is None or severity <= self.worst, (self, severity)
+        return Finding(
+            self.worst if severity is None else severity,
+            self,
+            path,
+            what,
+            self.advice if advice is None else advice,
+            position,
+            offset,
+        )
+
 
 def error(meaning: str, advice: str = "") -> tuple[Any, ...]:
     """A member of a `FindingKind`: its code is its name, its findings are errors at worst."""

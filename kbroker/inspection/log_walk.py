@@ -180,6 +180,6 @@ class LogWalk:
 
     def index_problem(self, path: str, code: FindingCode, what: str, *, is_recovered: bool) -> None:
         """Report a wrong file that can be rebuilt from its segment."""
-        severity = Severity.WARNING if is_recovered else Severity.ERROR
+        severity = Severity.WARNING if is_recovered else None
         advice = REBUILT if is_recovered else NOT_REBUILT
-        self.say(Finding(severity, code, path, what, advice))
+        self.say(code.finding(path, what, advice, severity=severity))

@@ -11,7 +11,7 @@ from uuid import UUID
 from kbroker.inspection.data_directory import PartitionDirectory
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.inspection.epoch_check import EpochCheck
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Findings, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_walk import CUT, CheckOptions, CheckTotals, Gaps, LogWalk
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
@@ -124,7 +124,6 @@ class PartitionCheck:
                     walk.transactions.is_whole = False
                     continue
                 self._say(
-                    Severity.ERROR,
                     FindingCode.FILE_UNREADABLE,
                     error.path.rpartition("/")[2],
                     f"cannot be read: {error}",
@@ -133,49 +132,44 @@ class PartitionCheck:
 
     def _gone(self, name: str) -> None:
         if not self._options.is_at_work:
-            self._say(
-                Severity.INFO, FindingCode.GONE, name, "was deleted while it was checked", _GOING
-            )
+            self._say(FindingCode.GONE, name, "was deleted while it was checked", _GOING)
 
     def _names(self, files: PartitionFiles) -> None:
         if not self._options.is_at_work:
             self._passing_names(files)
         for name in files.orphans:
             what = "is an index without its segment"
-            self._say(
-                Severity.WARNING, FindingCode.INDEX_ORPHAN, name, what, "the next start removes it"
-            )
+            self._say(FindingCode.INDEX_ORPHAN, name, what, "the next start removes it")
         for name in files.foreign:
             what = "is not a file of a log"
-            self._say(Severity.INFO, FindingCode.FOREIGN, name, what, "it is left alone")
+            self._say(FindingCode.FOREIGN, name, what, "it is left alone")
 
     def _passing_names(self, files: PartitionFiles) -> None:
         """Report files that are about to come or go: a running broker always has some."""
         for name in files.leftovers:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._say(
-                    Severity.INFO, FindingCode.LEFTOVER, name,
+                    FindingCode.LEFTOVER, name,
                     "is left over from a deletion or a cleaning",
                     "it is removed at the next start, or after its delay",
                 )  # fmt: skip
             else:
                 is_at_work = self._options.waits and not self._view.was_clean
                 self._say(
-                    Severity.INFO if is_at_work else Severity.WARNING,
                     FindingCode.LEFTOVER_SWAP, name,
                     "is a cleaned segment that is about to replace others",
                     "a running broker is about to replace them, or the next start does",
+                    Severity.INFO if is_at_work else None,
                 )  # fmt: skip
         for name in files.temporary:
             what = "is left over from an interrupted write"
-            self._say(Severity.INFO, FindingCode.LEFTOVER, name, what, "it may be removed")
+            self._say(FindingCode.LEFTOVER, name, what, "it may be removed")
 
     def _metadata(self) -> None:
         try:
             self._topic_id = read_partition_metadata(self._file_system, self._directory)
         except (CheckpointError, StorageError) as error:
             self._say(
-                Severity.ERROR,
                 FindingCode.PARTITION_METADATA,
                 PARTITION_METADATA_FILE,
                 f"cannot be read: {error}",
@@ -189,7 +183,6 @@ class PartitionCheck:
             return read_leader_epochs(self._file_system, self._directory)
         except (CheckpointError, StorageError) as error:
             self._say(
-                Severity.WARNING,
                 FindingCode.EPOCHS_UNREADABLE,
                 LEADER_EPOCH_CHECKPOINT_FILE,
                 f"cannot be read: {error}",
@@ -206,7 +199,7 @@ class PartitionCheck:
     def _epoch_finding(self, walk: LogWalk, code: FindingCode, what: str) -> None:
         path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
         advice = "the next start drops the impossible entries"
-        walk.say(Finding(Severity.WARNING, code, path, what, advice))
+        walk.say(code.finding(path, what, advice))
 
     def _gaps(self, walk: LogWalk) -> None:
         lost = "unless the topic was compacted they are lost: copy the log from a replica"
@@ -231,7 +224,11 @@ class PartitionCheck:
         if position == 0 and severity > Severity.INFO:
             code = FindingCode.SEGMENT_MISSING
             what += f": a segment {file_name(first_offset, LOG_SUFFIX)} is not there"
-        self._findings.add(Finding(severity, code, path, what, advice, position, first_offset))
+        self._findings.add(
+            code.finding(
+                path, what, advice, position=position, offset=first_offset, severity=severity
+            )
+        )
 
     def _snapshots(self, walk: LogWalk, files: PartitionFiles) -> None:
         for offset in files.snapshot_offsets:
@@ -244,14 +241,14 @@ class PartitionCheck:
                     self._gone(name)
                     continue
                 what, advice = f"cannot be used: {error}", advice_on(error, _REPLAYED)
-                self._say(Severity.WARNING, FindingCode.SNAPSHOT, name, what, advice)
+                self._say(FindingCode.SNAPSHOT, name, what, advice)
                 continue
             if offset > walk.end_offset:
                 what = f"names offset {offset}, beyond the log's end {walk.end_offset}"
-                self._say(Severity.WARNING, FindingCode.SNAPSHOT_BEYOND, name, what, _REPLAYED)
+                self._say(FindingCode.SNAPSHOT_BEYOND, name, what, _REPLAYED)
             elif any(batch.last_offset >= offset for e in entries for batch in e.batches):
                 what = "holds a batch that came after it"
-                self._say(Severity.WARNING, FindingCode.SNAPSHOT, name, what, _REPLAYED)
+                self._say(FindingCode.SNAPSHOT, name, what, _REPLAYED)
         wanted = {
             base_offset
             for base_offset in files.base_offsets[1:]
@@ -259,7 +256,6 @@ class PartitionCheck:
         }
         for offset in sorted(wanted - set(files.snapshot_offsets)):
             self._say(
-                Severity.WARNING,
                 FindingCode.SNAPSHOT_MISSING,
                 file_name(offset, PRODUCER_SNAPSHOT_SUFFIX),
                 "is missing, as every segment but the first has one",
@@ -274,15 +270,14 @@ class PartitionCheck:
             severity, advice = Severity.WARNING, "it is set to the end"
             if view.was_clean and view.recovery_point in files.snapshot_offsets:
                 severity, advice = Severity.ERROR, _END_IS_LOST
-            self._say(severity, FindingCode.RECOVERY_POINT, "", what, advice)
+            self._say(FindingCode.RECOVERY_POINT, "", what, advice, severity)
         if view.high_watermark is not None and view.high_watermark > end:
             what = f"the high watermark {view.high_watermark} {beyond}"
             advice = "committed records may be missing; it is set to the end"
-            self._say(Severity.WARNING, FindingCode.HIGH_WATERMARK, "", what, advice)
+            self._say(FindingCode.HIGH_WATERMARK, "", what, advice)
         if view.cleaner_offset is not None and view.cleaner_offset > end:
             what = f"the cleaner's offset {view.cleaner_offset} {beyond}"
             self._say(
-                Severity.WARNING,
                 FindingCode.CLEANER_OFFSET,
                 "",
                 what,
@@ -292,15 +287,18 @@ class PartitionCheck:
         if start is not None and start > end:
             what = f"the log start offset {start} {beyond}"
             advice = f"the next start drops every segment and begins an empty log at {start}"
-            self._say(Severity.ERROR, FindingCode.LOG_START_OFFSET, "", what, advice)
+            self._say(FindingCode.LOG_START_OFFSET, "", what, advice)
         if not files.has_segments and files.names:
             what = "the directory holds no segment"
-            self._say(
-                Severity.WARNING, FindingCode.NO_SEGMENT, "", what, "a start creates an empty one"
-            )
+            self._say(FindingCode.NO_SEGMENT, "", what, "a start creates an empty one")
 
     def _say(
-        self, severity: Severity, code: FindingCode, name: str, what: str, advice: str
+        self,
+        code: FindingCode,
+        name: str,
+        what: str,
+        advice: str,
+        severity: Severity | None = None,
     ) -> None:
         path = f"{self._directory}/{name}" if name else self._directory
-        self._findings.add(Finding(severity, code, path, what, advice))
+        self._findings.add(code.finding(path, what, advice, severity=severity))

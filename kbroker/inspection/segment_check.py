@@ -12,7 +12,6 @@ from kbroker.inspection.batch_check import (
     is_plain,
 )
 from kbroker.inspection.content_check import ContentCheck
-from kbroker.inspection.finding import Finding, Severity
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
@@ -178,9 +177,7 @@ class SegmentCheck:
             advice = "a start after an unclean stop cuts it off; no record is lost"
             if not self._is_active:
                 advice = f"readers may fail at the end of this segment; {advice}"
-            self._say(
-                Severity.WARNING, FindingCode.SEGMENT_ZEROS, tail.reason, advice, tail.position
-            )
+            self._say(FindingCode.SEGMENT_ZEROS, tail.reason, advice, tail.position)
             return
         code = FindingCode.BATCH_TORN if tail.kind is TailKind.TORN else FindingCode.SEGMENT_GARBAGE
         self._inside.damaged(Problem(code, tail.reason), tail.position, None)
@@ -268,21 +265,14 @@ class SegmentCheck:
         if not walk.timestamps.is_plain(header):
             problem = walk.timestamps.batch(header)
         if problem is not None:
-            behind = problem.code == FindingCode.TIMESTAMP_BEHIND
             advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are still served it")
-            self._say(
-                Severity.INFO if behind else Severity.WARNING,
-                problem.code, problem.what, advice, batch.position, header.base_offset,
-            )  # fmt: skip
+            self._say(problem.code, problem.what, advice, batch.position, header.base_offset)
 
     def _sequence_problem(self, batch: ScannedBatch, problem: Problem | None) -> None:
         is_served = batch.header.last_offset >= (self._walk.view.log_start_offset or 0)
         if problem is not None and is_served:
             advice = _SEQUENCE_ADVICE[problem.code]
-            self._say(
-                Severity.ERROR, problem.code, problem.what, advice, batch.position,
-                batch.header.base_offset,
-            )  # fmt: skip
+            self._say(problem.code, problem.what, advice, batch.position, batch.header.base_offset)
 
     def _look_at_epoch(self, header: BatchHeader) -> None:
         walk = self._walk
@@ -290,7 +280,7 @@ class SegmentCheck:
             path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
             advice = "followers may not find where their logs part; a start that recovers the log "
             advice += "writes it again"
-            walk.say(Finding(Severity.WARNING, problem.code, path, problem.what, advice))
+            walk.say(problem.code.finding(path, problem.what, advice))
 
     def _look_for_gap(self, batch: ScannedBatch) -> None:
         walk = self._walk
@@ -327,14 +317,13 @@ class SegmentCheck:
 
     def _say(
         self,
-        severity: Severity,
         code: FindingCode,
         what: str,
         advice: str,
         position: int,
         offset: int | None = None,
     ) -> None:
-        self._walk.say(Finding(severity, code, self._path, what, advice, position, offset))
+        self._walk.say(code.finding(self._path, what, advice, position=position, offset=offset))
 
     def _progress(self, position: int) -> None:
         self._walk.options.progress(position - self._reported_bytes)
@@ -360,9 +349,7 @@ class SegmentCheck:
         if not self._file_system.exists(path):
             if not self._file_system.exists(self._path):  # a broker renames it first
                 raise StorageError(self._path, "open", ENOENT)
-            self._walk.say(
-                Finding(Severity.WARNING, FindingCode.INDEX_MISSING, path, "is missing", REBUILT)
-            )
+            self._walk.say(FindingCode.INDEX_MISSING.finding(path, "is missing", REBUILT))
             return b"", 0
         self._walk.totals.files += 1
         size = self._file_system.size(path)
@@ -373,7 +360,7 @@ class SegmentCheck:
             size = self._file_system.size(path)
         if size % entry_size:
             what = f"{size} bytes are not a multiple of {entry_size}"
-            self._walk.say(Finding(Severity.WARNING, FindingCode.INDEX_SIZE, path, what, REBUILT))
+            self._walk.say(FindingCode.INDEX_SIZE.finding(path, what, REBUILT))
         return self._file_system.read_written(path), size
 
     def _transactions_begin(self) -> Iterator[Problem]:
@@ -389,9 +376,7 @@ class SegmentCheck:
             return TransactionIndex(self._file_system, path, self._base_offset).entries
         except CorruptIndexError as error:
             what = str(error).removeprefix(f"{path}: ")
-            self._walk.say(
-                Finding(Severity.WARNING, FindingCode.TXNINDEX_UNREADABLE, path, what, REBUILT)
-            )
+            self._walk.say(FindingCode.TXNINDEX_UNREADABLE.finding(path, what, REBUILT))
             return []
 
     def _forget_producers(self) -> None:
@@ -415,9 +400,7 @@ class SegmentCheck:
                 what = f"zeros follow its {check.entry_count} entries, though the segment is closed"
                 advice = "look-ups may begin too early; a start that recovers the segment trims it"
                 path = self._beside(suffix)
-                self._walk.say(
-                    Finding(Severity.WARNING, FindingCode.INDEX_ZEROS, path, what, advice)
-                )
+                self._walk.say(FindingCode.INDEX_ZEROS.finding(path, what, advice))
 
     def _note(self, suffix: str, problems: Iterator[Problem]) -> None:
         self._problems.extend((self._beside(suffix), problem) for problem in problems)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kbroker.inspection.finding import Finding, FindingKind, Severity, error, info, warning
+from kbroker.inspection.finding import FindingKind, error, info, warning
 
 _STOPS_HERE: Final = (
     "put the file back from a copy of the archive: readers and the next run stop here"
@@ -22,29 +22,6 @@ _FROM_ARCHIVE: Final = "take them from the archive, or copy the log from a repli
 
 class AuditCode(FindingKind):
     """The kinds of findings that only an audit has; `advice` is what is mostly said."""
-
-    def finding(
-        self,
-        path: str,
-        what: str,
-        *,
-        offset: int | None = None,
-        position: int | None = None,
-        severity: Severity | None = None,
-        advice: str | None = None,
-    ) -> Finding:
-        """Return a finding of this kind, with its default severity and advice unless others are
-        given.
-        """
-        return Finding(
-            self.worst if severity is None else severity,
-            self,
-            path,
-            what,
-            self.advice if advice is None else advice,
-            position,
-            offset,
-        )
 
     # An archive by itself: its manifests
     ARCHIVE_MARK = error(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,27 +23,30 @@ def members_of(node: ast.AST, enum: str) -> set[str]:
     }
 
 
-def said() -> Iterator[tuple[str, str]]:
-    """(severity, code) that stand together as arguments of a call."""
-    for path in MODULES:
-        for call in ast.walk(ast.parse(path.read_text())):
-            if isinstance(call, ast.Call) and len(call.args) > 1:
-                severities = members_of(call.args[0], "Severity")
-                for code in members_of(call.args[1], "FindingCode"):
-                    yield from ((severity, code) for severity in severities)
-
-
 def test_every_code_is_made() -> None:
     made = set().union(*(members_of(ast.parse(p.read_text()), "FindingCode") for p in MODULES))
 
     assert made == set(FindingCode.__members__)
 
 
-def test_no_finding_is_worse_than_its_code_can_be() -> None:
-    together = list(said())
+@pytest.mark.parametrize("code", list(FindingCode))
+def test_no_finding_is_worse_than_its_code_can_be(code: FindingCode) -> None:
+    assert code.finding("path", "what").severity is code.worst
+    assert code.finding("path", "what", severity=Severity.INFO).severity is Severity.INFO
+    if code.worst < Severity.ERROR:
+        with pytest.raises(AssertionError):
+            code.finding("path", "what", severity=Severity.ERROR)
 
-    assert len(together) > 20
-    assert [pair for pair in together if Severity[pair[0]] > FindingCode[pair[1]].worst] == []
+
+def test_no_check_makes_a_finding_but_by_its_code() -> None:
+    calls = [
+        path.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"
+    ]
+
+    assert set(calls) == {"finding.py"}
 
 
 @pytest.mark.parametrize("code", list(FindingCode))
