@@ -18,6 +18,7 @@ from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR, FileEntry
 from kbroker.pipeline.envelope import ARCHIVE_SCHEMA
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.spark_job import functions as f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +117,6 @@ def _schema(state: ArchiveState, topics: tuple[str, ...], *, rejected: bool) -> 
 
 
 def _filtered(frame: Any, wanted: ArchiveSelection) -> Any:
-    from pyspark.sql import functions as f
-
     if wanted.start_offset is not None:
         frame = frame.where(f.col("offset") >= wanted.start_offset)
     if wanted.end_offset is not None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbroker.model import TopicPartition
+from kbroker.pipeline.spark_job import functions as f
 
 _First = tuple[int, int]  # offset and time in Unix ms
 
@@ -37,11 +38,9 @@ class FarTimes:
 
 def far_time_facts() -> list[Any]:
     """Return aggregates over rows of `InputRows`: the first one's offset and time, and a count."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    is_far = F.col("_timestamp").isNull()
-    place = F.struct("_offset", "_raw.timestamp_ms")
-    return [F.min(F.when(is_far, place)), F.count(F.when(is_far, 1))]
+    is_far = f.col("_timestamp").isNull()
+    place = f.struct("_offset", "_raw.timestamp_ms")
+    return [f.min(f.when(is_far, place)), f.count(f.when(is_far, 1))]
 
 
 def _sentence(place: TopicPartition, first: _First, count: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from kbroker.pipeline.rule_jobs.rule_spec import RECORD_COLUMNS, InputSpec
 from kbroker.pipeline.rule_jobs.watermarks import PartitionTime
 from kbroker.pipeline.sources.connector_or_exact import time_ms_of
+from kbroker.pipeline.spark_job import functions as f
 
 OK, BROKEN, LATE = "ok", "broken", "late"
 TIME_US = "_us"  # the event's time in Unix microseconds
@@ -47,76 +48,69 @@ class InputRows:
         now_us: int,
     ) -> Any:
         """Return the rows of records, with `_class`, `_reason` and the record itself as `_raw`."""
-        from pyspark.sql import functions as F  # noqa: N812
-
-        rows = frame.filter(F.col("topic").isin(list(self.spec.topics)))
+        rows = frame.filter(f.col("topic").isin(list(self.spec.topics)))
         rows = self._parsed(rows).withColumn("_reason", self._reason(now_us))
-        is_broken = F.col("_reason").isNotNull()
-        rows = rows.withColumn("_class", F.when(is_broken, BROKEN).otherwise(OK))
+        is_broken = f.col("_reason").isNotNull()
+        rows = rows.withColumn("_class", f.when(is_broken, BROKEN).otherwise(OK))
         if self.spec.watermark_us is None:
             return rows
         bound_us = self._bound_us(watermark_us, partitions)
-        is_late = ~is_broken & (F.col(TIME_US) < bound_us)
-        return rows.withColumn("_class", F.when(is_late, LATE).otherwise(F.col("_class")))
+        is_late = ~is_broken & (f.col(TIME_US) < bound_us)
+        return rows.withColumn("_class", f.when(is_late, LATE).otherwise(f.col("_class")))
 
     def without_doubles(self, rows: Any, kept: Any | None) -> Any:
         """Return the first of rows that have the same columns of `dedupe`, unless in `kept`."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812
 
         names = list(self.spec.dedupe)
         if not names:
             return rows
         order = Window.partitionBy(*names).orderBy("_topic", "_partition", "_offset")
-        rows = rows.withColumn("_number", F.row_number().over(order))
+        rows = rows.withColumn("_number", f.row_number().over(order))
         rows = rows.filter("_number = 1").drop("_number")
         if kept is None:
             return rows
-        known = kept.select(*[F.col(name).alias(f"_known_{name}") for name in names])
+        known = kept.select(*[f.col(name).alias(f"_known_{name}") for name in names])
         same = [rows[name].eqNullSafe(known[f"_known_{name}"]) for name in names]
         return rows.join(known, same, "left_anti")
 
     def _parsed(self, rows: Any) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
-        text, time_ms = F.col("value").cast("string"), time_ms_of(rows)
+        text, time_ms = f.col("value").cast("string"), time_ms_of(rows)
         if self.spec.pattern is None:
             rows = rows.withColumn("_row", self._json(text))
-            columns = [F.col(f"_row.row.`{f.name}`").alias(f.name) for f in self.schema.fields]
-            is_cut = F.col("_row.end").isNull()
+            names = self.schema.fieldNames()
+            columns = [f.col(f"_row.row.`{name}`").alias(name) for name in names]
+            is_cut = f.col("_row.end").isNull()
             columns.append(
-                F.when(is_cut, text).otherwise(F.col(f"_row.{_CORRUPT}")).alias(_CORRUPT)
+                f.when(is_cut, text).otherwise(f.col(f"_row.{_CORRUPT}")).alias(_CORRUPT)
             )
         else:
             columns = self._groups(text)
         rows = rows.select(
             *columns,
-            F.col("key").cast("string").alias("_key"),
-            F.col("topic").alias("_topic"),
-            F.col("partition").alias("_partition"),
-            F.col("offset").alias("_offset"),
-            F.col("timestamp").alias("_timestamp"),
-            F.struct(*_RAW, time_ms.alias("timestamp_ms")).alias("_raw"),
+            f.col("key").cast("string").alias("_key"),
+            f.col("topic").alias("_topic"),
+            f.col("partition").alias("_partition"),
+            f.col("offset").alias("_offset"),
+            f.col("timestamp").alias("_timestamp"),
+            f.struct(*_RAW, time_ms.alias("timestamp_ms")).alias("_raw"),
         )
         rows = rows.withColumn("_time", self._time(rows))
-        return rows.withColumn(TIME_US, F.unix_micros("_time"))
+        return rows.withColumn(TIME_US, f.unix_micros("_time"))
 
     def _json(self, text: Any) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
         from pyspark.sql.types import StringType, StructField, StructType
 
         fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
         parts = {"row": StructType(fields), "end": StringType(), _CORRUPT: StringType()}
         schema = StructType([StructField(name, kind) for name, kind in parts.items()])
         # Spark ignores what follows the first object, so the text has to end behind it.
-        whole = F.concat(F.lit('{"row":'), text, F.lit(',"end":""}'))
-        parsed = F.from_json(whole, schema, {"columnNameOfCorruptRecord": _CORRUPT})
-        return F.when(text.rlike(_OBJECT), parsed)  # of a list Spark would take the first
+        whole = f.concat(f.lit('{"row":'), text, f.lit(',"end":""}'))
+        parsed = f.from_json(whole, schema, {"columnNameOfCorruptRecord": _CORRUPT})
+        return f.when(text.rlike(_OBJECT), parsed)  # of a list Spark would take the first
 
     def _groups(self, text: Any) -> list[Any]:
         import re
-
-        from pyspark.sql import functions as F  # noqa: N812
 
         assert self.spec.pattern is not None
         groups = re.compile(self.spec.pattern).groupindex
@@ -124,66 +118,61 @@ class InputRows:
         matches = text.rlike(f"^(?:{pattern})$")
         columns, wrong = [], ~matches
         for field in self.schema.fields:
-            found = F.regexp_extract(text, f"^(?:{pattern})$", groups[field.name])
+            found = f.regexp_extract(text, f"^(?:{pattern})$", groups[field.name])
             made = found.try_cast(field.dataType)
-            columns.append(F.when(matches, made).alias(field.name))
-            wrong = wrong | (F.length(found) > 0) & made.isNull()
-        return [*columns, F.when(wrong, text).alias(_CORRUPT)]
+            columns.append(f.when(matches, made).alias(field.name))
+            wrong = wrong | (f.length(found) > 0) & made.isNull()
+        return [*columns, f.when(wrong, text).alias(_CORRUPT)]
 
     def _time(self, rows: Any) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
         name = self.spec.time
         if name is None:
-            return F.lit(None).cast("timestamp")
+            return f.lit(None).cast("timestamp")
         kind = rows.schema[name].dataType.typeName()
         if kind in ("long", "integer"):
-            millis = F.col(name)
-            return F.when(
-                millis.between(*(us // 1_000 for us in _TIMES_US)), F.timestamp_millis(millis)
+            millis = f.col(name)
+            return f.when(
+                millis.between(*(us // 1_000 for us in _TIMES_US)), f.timestamp_millis(millis)
             )
-        time = F.col(name).cast("timestamp")
-        return F.when(F.unix_micros(time).between(*_TIMES_US), time)
+        time = f.col(name).cast("timestamp")
+        return f.when(f.unix_micros(time).between(*_TIMES_US), time)
 
     def _reason(self, now_us: int) -> Any:
         """Return why a row is broken; null for one that is not."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         form = "JSON of the schema" if self.spec.pattern is None else "text of the pattern"
-        value = F.col("_raw.value")
-        reason = F.when(value.isNull(), "the value is null")
+        value = f.col("_raw.value")
+        reason = f.when(value.isNull(), "the value is null")
         is_object = value.cast("string").rlike(_OBJECT)
         if self.spec.pattern is None:
             reason = reason.when(~is_object, f"the value is not {form}")
-        reason = reason.when(F.col(_CORRUPT).isNotNull(), f"the value is not {form}")
+        reason = reason.when(f.col(_CORRUPT).isNotNull(), f"the value is not {form}")
         for field in self.schema.fields:
             if not field.nullable:
-                reason = reason.when(F.col(f"`{field.name}`").isNull(), f"{field.name} is missing")
+                reason = reason.when(f.col(f"`{field.name}`").isNull(), f"{field.name} is missing")
         if self.spec.time is not None:
-            reason = reason.when(F.col("_time").isNull(), f"{self.spec.time} has no time")
+            reason = reason.when(f.col("_time").isNull(), f"{self.spec.time} has no time")
         if self.spec.watermark_us is not None:
-            is_ahead = F.col(TIME_US) > now_us + self.spec.ahead_us
+            is_ahead = f.col(TIME_US) > now_us + self.spec.ahead_us
             reason = reason.when(is_ahead, f"{self.spec.time} is too far ahead")
         return reason
 
     def _bound_us(self, watermark_us: int | None, partitions: Mapping[str, PartitionTime]) -> Any:
         """Return the time before which a row is late."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as F  # noqa: N812
 
         before = (
             Window.partitionBy("_topic", "_partition")
             .orderBy("_offset")
             .rowsBetween(Window.unboundedPreceding, -1)
         )
-        newest = F.max(F.when(F.col("_class") == OK, F.col(TIME_US))).over(before)
-        known = F.lit(None).cast("long")
+        newest = f.max(f.when(f.col("_class") == OK, f.col(TIME_US))).over(before)
+        known = f.lit(None).cast("long")
         for name, time in partitions.items():
-            is_it = F.concat_ws("-", F.col("_topic"), F.col("_partition")) == name
-            known = F.when(is_it, F.lit(time.newest_us)).otherwise(known)
+            is_it = f.concat_ws("-", f.col("_topic"), f.col("_partition")) == name
+            known = f.when(is_it, f.lit(time.newest_us)).otherwise(known)
         delay_us = self.spec.watermark_us or 0
         bounds = [newest - delay_us, known - delay_us]
-        return F.greatest(*bounds, F.lit(watermark_us).cast("long"))
+        return f.greatest(*bounds, f.lit(watermark_us).cast("long"))
 
 
 def schema_of(spark: Any, ddl: str) -> Any:

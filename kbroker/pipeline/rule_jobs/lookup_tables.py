@@ -17,6 +17,7 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.rule_jobs.input_rows import schema_of
 from kbroker.pipeline.rule_jobs.rule_spec import TableSpec
 from kbroker.pipeline.sources.connector_or_exact import worked
+from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -63,15 +64,13 @@ class _Table:
         self._mark: object = None  # of the file that was read
 
     def view(self, spark: Any) -> str | None:
-        from pyspark.sql import functions as F  # noqa: N812
-
         note, now_s = None, self._now_s()
         if self._rows is None or (now_s - self._loaded_s) * 1e6 >= self._spec.reload_us:
             note = self._load(spark)
             self._loaded_s = now_s
         schema = schema_of(spark, self._spec.schema)
         frame = spark.createDataFrame(self._rows, schema)
-        F.broadcast(frame).createOrReplaceTempView(self._spec.name)
+        f.broadcast(frame).createOrReplaceTempView(self._spec.name)
         return note
 
     def _load(self, spark: Any) -> str | None:
@@ -142,9 +141,7 @@ class _Table:
 
 def _newest_rows(frame: Any, schema: Any) -> Any:
     """Return the newest record of each key, as rows of Arrow."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    newest = F.max_by("value", "offset").alias("value")
+    newest = f.max_by("value", "offset").alias("value")
     rows = frame.groupBy("key", "partition").agg(newest).filter("value IS NOT NULL")
-    parsed = F.from_json(F.col("value").cast("string"), schema, {"mode": "FAILFAST"})
+    parsed = f.from_json(f.col("value").cast("string"), schema, {"mode": "FAILFAST"})
     return rows.select(parsed.alias("row")).select("row.*").toArrow()

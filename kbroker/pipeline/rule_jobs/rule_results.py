@@ -9,6 +9,7 @@ from typing import Any
 from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, RuleSpec, RulesSpec, ScoreSpec
 from kbroker.pipeline.rule_jobs.rule_sql import ORDER, merge_sql, rule_sql, score_sql, update_sql
 from kbroker.pipeline.rule_jobs.watermarks import Closing
+from kbroker.pipeline.spark_job import functions as f
 
 _NEW, _OLD = "_new_rows", "_old_rows"
 
@@ -92,15 +93,13 @@ def evaluate_score(spark: Any, spec: RulesSpec, score: ScoreSpec, results: Resul
 
 def in_windows(rows: Any, closing: Closing) -> Any:
     """Return each row once for each of the closing windows that it is in."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    window = F.window(
+    window = f.window(
         "_time", f"{closing.window_us} microseconds", f"{closing.slide_us} microseconds"
     )
     start, end = WINDOW_COLUMNS
     rows = rows.withColumn("_window", window)
-    rows = rows.withColumns({start: F.col("_window.start"), end: F.col("_window.end")})
-    end_us = F.unix_micros(end)
+    rows = rows.withColumns({start: f.col("_window.start"), end: f.col("_window.end")})
+    end_us = f.unix_micros(end)
     rows = rows.filter(end_us <= closing.until_us).drop("_window")
     return rows if closing.after_us is None else rows.filter(end_us > closing.after_us)
 

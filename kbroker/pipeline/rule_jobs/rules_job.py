@@ -25,6 +25,7 @@ from kbroker.pipeline.rule_jobs.step_making import StepMaking
 from kbroker.pipeline.rule_jobs.step_writer import StepWriter
 from kbroker.pipeline.sources.connector_or_exact import is_beyond_connector
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -187,11 +188,8 @@ def _left(batch: Batch, rest: Ranges) -> Any:
 
 def records_from(frame: Any, partition: TopicPartition, start_offset: int) -> Any:
     """Return the records of a frame, without those of a partition before an offset."""
-    from pyspark.sql import functions
-
-    column = functions.col
-    is_there = (column("topic") == partition.topic) & (column("partition") == partition.partition)
-    return frame.filter(~(is_there & (column("offset") < start_offset)))
+    is_there = (f.col("topic") == partition.topic) & (f.col("partition") == partition.partition)
+    return frame.filter(~(is_there & (f.col("offset") < start_offset)))
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from kbroker.pipeline.rule_jobs.rule_spec import InputSpec, RuleSpec, RulesSpec
 from kbroker.pipeline.rule_jobs.step_journal import RowFiles, Step, StepJournal
 from kbroker.pipeline.rule_jobs.step_outputs import OutputFiles, put_aside, records_of
 from kbroker.pipeline.rule_jobs.watermarks import Closing, PartitionTime, last_end_us, watermark
+from kbroker.pipeline.spark_job import functions as f
 
 _MOST_FILES = 48  # of an input, before they are joined
 
@@ -90,8 +91,6 @@ class StepMaking:
 
     def _take_in(self, name: str, frame: Any) -> None:
         """Sort the rows of an input; those that are accepted go into the new step."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         spec, rows = self._spec.inputs[name], self._inputs[name]
         known = self._partitions.setdefault(name, {})
         watermark_us = self._before.watermarks.get(name)
@@ -99,7 +98,7 @@ class StepMaking:
         try:
             facts = (
                 told.groupBy("_topic", "_partition", "_class")
-                .agg(F.count("*").alias("rows"), F.min(TIME_US), F.max(TIME_US), *far_time_facts())
+                .agg(f.count("*").alias("rows"), f.min(TIME_US), f.max(TIME_US), *far_time_facts())
                 .collect()
             )
             counts: Counter[str] = Counter()
@@ -125,11 +124,9 @@ class StepMaking:
             self.counts[kind] += counts[kind]
 
     def _keep(self, name: str, told: Any, times: list[Any], counts: Counter[str]) -> None:
-        from pyspark.sql import functions as F  # noqa: N812
-
         rows = self._inputs[name]
         watermark_us = self._before.watermarks.get(name)
-        accepted = told.filter(F.col("_class") == OK).select(*rows.stored_schema().fieldNames())
+        accepted = told.filter(f.col("_class") == OK).select(*rows.stored_schema().fieldNames())
         kept = self._kept_rows(name, watermark_us) if rows.spec.dedupe else None
         accepted = rows.without_doubles(accepted, kept)
         path = self._staging / f"rows-{name}"
@@ -252,17 +249,13 @@ class StepMaking:
         return [*self._rows.get(name, ()), *new]
 
     def _windowed(self, name: str, closing: Closing) -> Any:
-        from pyspark.sql import functions as F  # noqa: N812
-
         rows = self._read(name, self._files(name, closing))
-        rows = rows.filter(F.col(TIME_US) < closing.until_us)
+        rows = rows.filter(f.col(TIME_US) < closing.until_us)
         first_us = closing.first_row_us
-        return rows if first_us is None else rows.filter(F.col(TIME_US) >= first_us)
+        return rows if first_us is None else rows.filter(f.col(TIME_US) >= first_us)
 
     def _kept_rows(self, name: str, watermark_us: int | None) -> Any | None:
         """Return rows of earlier steps that new rows may double."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         found = [
             files
             for files in self._rows.get(name, ())
@@ -271,7 +264,7 @@ class StepMaking:
         if not found:
             return None
         rows = self._read(name, found)
-        return rows if watermark_us is None else rows.filter(F.col(TIME_US) >= watermark_us)
+        return rows if watermark_us is None else rows.filter(f.col(TIME_US) >= watermark_us)
 
     def _accepted(self, name: str) -> Any:
         return self._read(name, [self._new[name]])
@@ -311,11 +304,9 @@ class StepMaking:
 
     def _joined(self, name: str, files: list[RowFiles], bound_us: float) -> RowFiles:
         """Return one directory, in the new step, with the rows of several."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         rows = self._read(name, files)
         if bound_us > -math.inf:
-            rows = rows.filter(F.col(TIME_US) >= int(bound_us))
+            rows = rows.filter(f.col(TIME_US) >= int(bound_us))
         path, joined = self._staging / f"rows-{name}", self._staging / f"joined-{name}"
         rows.repartition(1).write.parquet(f"file://{joined}")
         shutil.rmtree(path, ignore_errors=True)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from kbroker.pipeline.rule_jobs.input_rows import BROKEN, LATE, OK
 from kbroker.pipeline.rule_jobs.rule_spec import WINDOW_COLUMNS, InputSpec
 from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS
+from kbroker.pipeline.spark_job import functions as f
 
 _HEADER = "STRUCT<key: STRING, value: BINARY>"
 _ROWS_AT_ONCE = 5_000
@@ -39,52 +40,48 @@ def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = F
     """Return records of results: the value is JSON of all columns except those that begin with `_`.
     `is_kept`: a topic keeps the newest of each key, so that none may be null.
     """
-    from pyspark.sql import functions as F  # noqa: N812
-
     names = [name for name in rows.columns if not name.startswith("_")]
-    value = F.to_json(F.struct(*[_column(name) for name in names]), {"ignoreNullFields": "false"})
+    value = f.to_json(f.struct(*[_column(name) for name in names]), {"ignoreNullFields": "false"})
     if not key:
-        made = F.lit(None).cast("string")
+        made = f.lit(None).cast("string")
     else:
-        made = F.to_json(F.struct(*map(_column, key)), {"ignoreNullFields": "false"})
+        made = f.to_json(f.struct(*map(_column, key)), {"ignoreNullFields": "false"})
         text = _column(key[0]).cast("string")
-        made = made if len(key) > 1 else F.coalesce(text, made) if is_kept else text
+        made = made if len(key) > 1 else f.coalesce(text, made) if is_kept else text
     order = [name for name in WINDOW_COLUMNS[::-1] if name in names]
     if order:  # by window
         rows = rows.repartition(1).sortWithinPartitions(*order, *map(_column, key))
     return rows.select(
-        F.lit(topic).alias("topic"),
+        f.lit(topic).alias("topic"),
         made.cast("binary").alias("key"),
         value.cast("binary").alias("value"),
-        F.lit(None).cast(f"ARRAY<{_HEADER}>").alias("headers"),
+        f.lit(None).cast(f"ARRAY<{_HEADER}>").alias("headers"),
     )
 
 
 def put_aside(rows: Any, spec: InputSpec) -> Any:
     """Return records that are not accepted, with headers that say why and from where."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     late = "its time is before the watermark"
     more = {
-        "rules-reason": F.coalesce(F.col("_reason"), F.lit(late)),
-        "rules-topic": F.col("_topic"),
-        "rules-partition": F.col("_partition"),
-        "rules-offset": F.col("_offset"),
-        "rules-timestamp": F.col("_raw.timestamp_ms"),
+        "rules-reason": f.coalesce(f.col("_reason"), f.lit(late)),
+        "rules-topic": f.col("_topic"),
+        "rules-partition": f.col("_partition"),
+        "rules-offset": f.col("_offset"),
+        "rules-timestamp": f.col("_raw.timestamp_ms"),
     }
-    added = F.array(
+    added = f.array(
         *[
-            F.struct(F.lit(name).alias("key"), each.cast("string").cast("binary").alias("value"))
+            f.struct(f.lit(name).alias("key"), each.cast("string").cast("binary").alias("value"))
             for name, each in more.items()
         ]
     ).cast(f"ARRAY<{_HEADER}>")
-    own = F.coalesce(F.col("_raw.headers"), F.array().cast(f"ARRAY<{_HEADER}>"))
-    topic = F.when(F.col("_class") == LATE, spec.late).when(F.col("_class") == BROKEN, spec.broken)
-    return rows.filter(F.col("_class") != OK).select(
+    own = f.coalesce(f.col("_raw.headers"), f.array().cast(f"ARRAY<{_HEADER}>"))
+    topic = f.when(f.col("_class") == LATE, spec.late).when(f.col("_class") == BROKEN, spec.broken)
+    return rows.filter(f.col("_class") != OK).select(
         topic.alias("topic"),
-        F.col("_raw.key").alias("key"),
-        F.col("_raw.value").alias("value"),
-        F.concat(own, added).alias("headers"),
+        f.col("_raw.key").alias("key"),
+        f.col("_raw.value").alias("value"),
+        f.concat(own, added).alias("headers"),
     )
 
 
@@ -95,6 +92,4 @@ def output_rows(step_path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _column(name: str) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(f"`{name}`")
+    return f.col(f"`{name}`")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.offsets import Ranges
 from kbroker.pipeline.spark_job.source import Source
 
@@ -37,7 +38,5 @@ def worked(source: Source, spark: Any, ranges: Ranges, work: Callable[[Any], Res
 
 def time_ms_of(frame: Any) -> Any:
     """Return the column of the records' times in Unix ms; `frame` may be of any source."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    time_ms = F.unix_millis(F.col("timestamp"))
-    return F.coalesce("timestampMs", time_ms) if "timestampMs" in frame.columns else time_ms
+    time_ms = f.unix_millis(f.col("timestamp"))
+    return f.coalesce("timestampMs", time_ms) if "timestampMs" in frame.columns else time_ms

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.spark_job import functions as f
 
 _CORRUPT: Final = "_kbroker_corrupt_record"
 _NOT_JSON = "is not JSON that fits the schema"
@@ -75,8 +76,6 @@ def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, st
     """Return the frame with one column for each schema, and which column is for which topic."""
     if not schemas:
         return frame, {}
-    from pyspark.sql import functions as f
-
     names: dict[str, str] = {}
     rejected = f.lit(None).cast("string")
     parsed: list[Any] = []
@@ -92,7 +91,6 @@ def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, st
 
 def _parsed(schema: str) -> tuple[Any, Any]:
     """Return the struct of a value, and whether there was a value that does not parse."""
-    from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructType
 
     wanted = StructType.fromJson(json.loads(schema))

@@ -14,6 +14,7 @@ from kbroker.pipeline.auditing.audit_report import PartitionSides
 from kbroker.pipeline.auditing.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.sources.connector_or_exact import time_ms_of, worked
+from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.source import Source
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -49,8 +50,6 @@ def _rows(
 
 
 def _counted(frame: Any, window_ms: int) -> list[Any]:
-    from pyspark.sql import functions as f
-
     time_ms = time_ms_of(frame)
     start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
     rows: list[Any] = (
