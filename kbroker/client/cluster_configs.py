@@ -19,6 +19,7 @@ from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlter
 from kbroker.protocol.schema import Message
 
 DEFAULT_ORIGIN = "default"
+_AT_ONCE = 200  # topics: an answer has about 40 settings of each, and is waited for 5 s
 _OF_TOPIC, _SET = "topic", "set"  # the second is what old brokers say
 _OWN_ORIGINS = (_OF_TOPIC, _SET)
 _ORIGINS = {
@@ -94,7 +95,7 @@ def describe_each(
     Raises OSError, and KafkaError if the broker does not know the request.
     """
     topics = [resource for resource in resources if _node_of(resource) is None]
-    questions = [topics] if topics else []
+    questions = [topics[at : at + _AT_ONCE] for at in range(0, len(topics), _AT_ONCE)]
     questions += [[resource] for resource in resources if _node_of(resource) is not None]
     found: dict[Resource, list[Setting] | KafkaError] = {}
     for question in questions:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kbroker.client.client_error import ClientError
-from kbroker.client.cluster_configs import Resource, Setting, describe_each, own_settings
+from kbroker.client.cluster_configs import Resource, describe_each, own_settings
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.pipeline.spark_job.continuity import named
 
 _ASK_AGAIN_S = 60.0  # a setting may change while a job runs for weeks
-_TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,30 +77,21 @@ class TopicSettings:
 
 def ask_cluster(bootstrap: str, topics: Collection[str]) -> ToldTopics:
     """Ask any broker of a cluster. Raises ClientError and OSError if none answers."""
-    with closing(ClusterLinks(bootstrap)) as links:
-        views = links.topics(topics)
-        answers = _described(links, sorted(topics))
     settings: dict[str, dict[str, str]] = {}
     refusals: dict[str, str] = {}
-    for topic, answer in answers.items():
-        if isinstance(answer, KafkaError):
-            refusals[topic] = answer.code.name
-        else:
-            settings[topic] = own_settings(answer)
+    with closing(ClusterLinks(bootstrap)) as links:
+        views = links.topics(topics)
+        try:
+            resources = [Resource(ResourceType.TOPIC, each) for each in sorted(topics)]
+            for (_, topic), answer in describe_each(links, resources).items():
+                if isinstance(answer, KafkaError):
+                    refusals[topic] = answer.code.name
+                else:
+                    settings[topic] = own_settings(answer)
+        except KafkaError as refusal:  # of a broker from before DescribeConfigs
+            refusals = dict.fromkeys(topics, refusal.code.name)
     return ToldTopics(
         settings=settings,
         partition_counts={view.name: len(view.leaders) for view in views if view.leaders},
         refusals=refusals,
     )
-
-
-def _described(links: ClusterLinks, topics: list[str]) -> dict[str, list[Setting] | KafkaError]:
-    found: dict[str, list[Setting] | KafkaError] = {}
-    for at in range(0, len(topics), _TOPICS_AT_ONCE):
-        some = topics[at : at + _TOPICS_AT_ONCE]
-        try:
-            answers = describe_each(links, [Resource(ResourceType.TOPIC, each) for each in some])
-        except KafkaError as refusal:  # of a broker from before DescribeConfigs
-            return dict.fromkeys(topics, refusal)
-        found |= {topic: answer for (_, topic), answer in answers.items()}
-    return found

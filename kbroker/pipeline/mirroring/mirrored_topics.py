@@ -30,8 +30,6 @@ from kbroker.pipeline.mirroring.topic_plan import (
 from kbroker.pipeline.restoring.topics.others_records import has_records
 from kbroker.record.compression import NONE
 
-_TOPICS_AT_ONCE = 200  # an answer has about 40 settings of each, and is waited for 5 s
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorWish:
@@ -149,17 +147,13 @@ def _not_copied(name: str, there: Iterable[TopicView]) -> PipelineError:
 
 def _forms(links: ClusterLinks, views: Iterable[TopicView]) -> list[TopicForm]:
     counts = {view.name: len(view.leaders) for view in views}
-    names = sorted(counts)
+    resources = [Resource(ResourceType.TOPIC, name) for name in sorted(counts)]
     found: list[TopicForm] = []
-    for at in range(0, len(names), _TOPICS_AT_ONCE):
-        some = [Resource(ResourceType.TOPIC, name) for name in names[at : at + _TOPICS_AT_ONCE]]
-        for (_, name), settings in describe_each(links, some).items():
-            told = [] if isinstance(settings, KafkaError) else settings
-            own = None if isinstance(settings, KafkaError) else own_settings(settings)
-            by_broker = any(each.name == TIME_TYPE and each.value != BY_PRODUCER for each in told)
-            found.append(
-                TopicForm(
-                    name=name, partitions=counts[name], settings=own, replaces_times=by_broker
-                )
-            )
+    for (_, name), settings in describe_each(links, resources).items():
+        told = [] if isinstance(settings, KafkaError) else settings
+        own = None if isinstance(settings, KafkaError) else own_settings(settings)
+        by_broker = any(each.name == TIME_TYPE and each.value != BY_PRODUCER for each in told)
+        found.append(
+            TopicForm(name=name, partitions=counts[name], settings=own, replaces_times=by_broker)
+        )
     return found

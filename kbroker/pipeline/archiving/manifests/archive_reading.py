@@ -35,7 +35,7 @@ MANIFESTS: Final = "manifests"
 STAGING: Final = "staging"
 SNAPSHOT_EVERY: Final = 100
 
-_NAME = re.compile(r"(\d{20})(\.snapshot)?\.json")
+NAME_PATTERN: Final = re.compile(r"(\d{20})(\.snapshot)?\.json")  # of a manifest or snapshot
 
 
 class ArchiveMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ def _numbers(path: str, disk: FileSystem, *, is_snapshot: bool) -> list[int]:
         raise PipelineError(f"the archive cannot be read: {error}") from error
     found = []
     for name in names:
-        matched = _NAME.fullmatch(name)
+        matched = NAME_PATTERN.fullmatch(name)
         if matched is None:
             if name.startswith("."):
                 continue  # what a network file system keeps of an open file

@@ -6,7 +6,6 @@ what the others say.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.archiving.manifests.archive_reading import (
     MANIFESTS,
     MARK_NAME,
+    NAME_PATTERN,
     manifest_path,
     read_manifest,
     read_mark,
@@ -34,7 +34,6 @@ from kbroker.pipeline.archiving.manifests.manifest import (
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.finding_codes import AuditCode
 
-_MANIFEST = re.compile(r"(\d{20})(\.snapshot)?\.json")
 _KINDS = ("data", "rejected")
 _LEFT_OUT = (AuditCode.MANIFEST_DAMAGED, AuditCode.MANIFEST_MISSING, AuditCode.MANIFEST_FOREIGN)
 
@@ -199,7 +198,7 @@ def _numbers(path: str, *, is_snapshot: bool) -> Iterator[int]:
         advice = f"; {WHO_MAY_READ}" if is_forbidden(error) else ""
         raise PipelineError(f"cannot {error}{advice}") from error
     for name in names:
-        matched = _MANIFEST.fullmatch(name)
+        matched = NAME_PATTERN.fullmatch(name)
         if matched is not None and bool(matched[2]) == is_snapshot:
             yield int(matched[1])
 
