@@ -73,7 +73,7 @@ class ClusterLook:
 
 def take_look(links: ClusterLinks, wanted: Wanted, now_ms: int) -> ClusterLook:
     """Ask the cluster. Raises OSError, ClientError and KafkaError if nothing answers at all."""
-    listed = _consumer_groups(links)
+    listed = consumer_groups(links)
     unknown_groups = [name for name in wanted.groups if name not in listed]
     names = [name for name in wanted.groups or sorted(listed) if name in listed]
     groups = {name: read_group(links, name) for name in names}
@@ -93,7 +93,7 @@ def take_look(links: ClusterLinks, wanted: Wanted, now_ms: int) -> ClusterLook:
     )
 
 
-def _consumer_groups(links: ClusterLinks) -> dict[str, str]:
+def consumer_groups(links: ClusterLinks) -> dict[str, str]:
     """Return the state of each group that reads topics, by name."""
     return {
         entry.group_id: entry.group_state

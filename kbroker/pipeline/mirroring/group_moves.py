@@ -11,17 +11,16 @@ from collections.abc import Mapping
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import OF_JOBS, committed_offsets, listed_groups
+from kbroker.client.consumer_groups import OF_JOBS, committed_offsets
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
+from kbroker.pipeline.consumer_lag.cluster_look import consumer_groups
 from kbroker.pipeline.mirroring.offsets_topic import MirroredOffsets
 from kbroker.pipeline.mirroring.places import is_another
 from kbroker.pipeline.mirroring.source_look import id_of
 from kbroker.pipeline.restoring.topics.moved_groups import move_group
 
 _GROUP_PREFIX = "kbroker-mirror-"
-_CONSUMER_PROTOCOLS = ("consumer", "")
-_SHARE_GROUP = "share"
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -47,16 +46,13 @@ class GroupMoves:
         moved: dict[str, int] = {}
         self.refusals, self.notes = [], []
         try:
-            groups = listed_groups(readers)
+            groups = consumer_groups(readers)
             starts = self._same(writers, source_starts)
         except (ClientError, KafkaError) as error:
             self.refusals.append(f"groups were not moved: {error}")
             return moved
-        for group in groups:
-            name = str(group.group_id)
-            is_share = str(group.group_type or "").lower() == _SHARE_GROUP
-            reads = group.protocol_type in _CONSUMER_PROTOCOLS and not is_share
-            if name.startswith(OF_JOBS) or not reads:
+        for name in groups:
+            if name.startswith(OF_JOBS):
                 continue
             try:
                 wanted = self._wanted(readers, name, starts)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from kbroker.log.disk.checkpoint import write_atomically
-from kbroker.log.disk.file_system import RealFileSystem, StorageError
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.restoring.task_board import BOARD
+from kbroker.pipeline.spark_job.checkpoint_note import CheckpointNote
 
-_FILE, _BOARD = "kbroker-mirror.json", "board"
+_FILE = "kbroker-mirror.json"
+_ADVICE = "put it back from a copy of the checkpoint, or begin with a new --checkpoint"
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,45 +28,22 @@ class MirrorCheckpoint:
     """Below the directory of the job's checkpoint. Raises PipelineError if the disk refuses."""
 
     def __init__(self, directory: str | Path) -> None:
-        self.board = Path(directory) / _BOARD
-        self._path = Path(directory) / _FILE
+        self.board = Path(directory) / BOARD
+        self._note = CheckpointNote(Path(directory) / _FILE, _Content(), _ADVICE)
 
     def topics(self) -> frozenset[str]:
         """The topics that this mirror writes into."""
-        return frozenset(self._read().topics)
+        return frozenset(self._note.read().topics)
 
     def settings(self) -> Mapping[str, Mapping[str, str]]:
         """The settings that were wanted last, by topic."""
-        return self._read().settings
+        return self._note.read().settings
 
     def claim(self, topics: Iterable[str]) -> None:
         """Note further topics before they are written."""
-        content = self._read()
-        names = tuple(sorted({*topics, *content.topics}))
-        self._write(content, msgspec.structs.replace(content, topics=names))
+        self._note.change(topics=tuple(sorted({*topics, *self.topics()})))
 
     def note_settings(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Note that the topics have these settings."""
-        content = self._read()
-        known = {**content.settings, **{name: dict(each) for name, each in settings.items()}}
-        self._write(content, msgspec.structs.replace(content, settings=known))
-
-    def _read(self) -> _Content:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Content)
-        except FileNotFoundError:
-            return _Content()
-        except (OSError, msgspec.DecodeError) as error:
-            raise PipelineError(
-                f"{self._path} cannot be read ({error}): put it back from a copy of the "
-                "checkpoint, or begin with a new --checkpoint"
-            ) from error
-
-    def _write(self, before: _Content, content: _Content) -> None:
-        if content == before:
-            return
-        try:
-            text = msgspec.json.encode(content).decode()
-            write_atomically(RealFileSystem(), str(self._path), text)
-        except StorageError as error:
-            raise PipelineError(f"{self._path} cannot be written: {error}") from error
+        new = {name: dict(each) for name, each in settings.items()}
+        self._note.change(settings={**self.settings(), **new})

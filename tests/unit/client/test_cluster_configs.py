@@ -25,10 +25,14 @@ ORDERS, SECRETS = (Resource(ResourceType.TOPIC, name) for name in ("orders", "se
 Row = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
-class TwoTopics:
-    """One tells its settings, the other one refuses."""
+class Topics:
+    """All tell their settings, but for one that refuses."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
 
     def ask_any(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        self.sizes.append(len(request.resources))
         return DescribeConfigsResponse(results=[self._result(each) for each in request.resources])
 
     def _result(self, asked: Any) -> Any:
@@ -43,7 +47,7 @@ class TwoTopics:
         return result
 
 
-LINKS = cast("ClusterLinks", TwoTopics())
+LINKS = cast("ClusterLinks", Topics())
 
 
 def setting(name: str, value: str | None, origin: str, *, is_secret: bool = False) -> Setting:
@@ -77,3 +81,13 @@ def test_a_refusal_does_not_hide_the_settings_of_others() -> None:
 def test_one_refusal_is_the_end_for_who_needs_them_all() -> None:
     with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: secrets: "):
         describe_configs(LINKS, [ORDERS, SECRETS])
+
+
+def test_many_topics_are_asked_about_in_several_requests() -> None:
+    topics = Topics()
+    resources = [Resource(ResourceType.TOPIC, f"t{number}") for number in range(450)]
+
+    found = describe_each(cast("ClusterLinks", topics), resources)
+
+    assert topics.sizes == [200, 200, 50]
+    assert list(found) == resources

@@ -15,15 +15,14 @@ from uuid import UUID
 import msgspec
 
 from kbroker.client.transactional_producer import NOTHING, Position
-from kbroker.log.disk.checkpoint import write_atomically
-from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restoring.task_board import BOARD
 from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
+from kbroker.pipeline.spark_job.checkpoint_note import CheckpointNote
 
 MAPS = "offsets"
 _FILE = "kbroker-restore.json"
+_ADVICE = "put it back from a copy of the checkpoint"
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,24 +36,22 @@ class RestoreCheckpoint:
     def __init__(self, directory: str | Path) -> None:
         self.maps = Path(directory) / MAPS
         self.board = Path(directory) / BOARD
-        self._path = Path(directory) / _FILE
+        self._note = CheckpointNote(Path(directory) / _FILE, _Content(), _ADVICE)
 
     def topics(self) -> dict[str, UUID]:
         """Return the topics that this restore writes into, with their ids (ZERO_UUID: unknown)."""
-        return self._read().topics
+        return self._note.read().topics
 
     def claim(self, topics: Mapping[str, UUID]) -> None:
         """Note further topics before they are written."""
-        content = self._read()
-        both = dict(sorted({**topics, **content.topics}.items()))
-        self._write(msgspec.structs.replace(content, topics=both))
+        self._note.change(topics=dict(sorted({**topics, **self.topics()}.items())))
 
     def reached(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
         """Return where in the source to go on after a run that has reached the end, with the number
         of its last transaction, as the group has it; NOTHING if there was no transaction. Raises
         PipelineError if the offset map lacks some of them.
         """
-        transactions = self._read().transactions
+        transactions = self._note.read().transactions
         found: dict[TopicPartition, Position] = {}
         for partition in partitions:
             number = transactions.get(str(partition), 0)
@@ -64,25 +61,6 @@ class RestoreCheckpoint:
 
     def note_end(self, partitions: list[TopicPartition]) -> None:
         """Note that everything for these partitions is written."""
-        content = self._read()
         ends = {str(each): OffsetMap(self.maps, each).last() for each in partitions}
         numbers = {name: line.number for name, line in ends.items() if line is not None}
-        transactions = {**content.transactions, **numbers}
-        self._write(msgspec.structs.replace(content, transactions=transactions))
-
-    def _read(self) -> _Content:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Content)
-        except FileNotFoundError:
-            return _Content()
-        except (OSError, msgspec.DecodeError) as error:
-            raise PipelineError(
-                f"{self._path} cannot be read ({error}): put it back from a copy of the checkpoint"
-            ) from error
-
-    def _write(self, content: _Content) -> None:
-        try:
-            text = msgspec.json.encode(content).decode()
-            write_atomically(RealFileSystem(), str(self._path), text)
-        except StorageError as error:
-            raise PipelineError(f"{self._path} cannot be written: {error}") from error
+        self._note.change(transactions={**self._note.read().transactions, **numbers})

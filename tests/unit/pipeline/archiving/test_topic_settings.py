@@ -131,20 +131,3 @@ def test_a_broker_that_cannot_describe_settings_still_tells_partitions(
 
     assert told.partition_counts == {"t": 3}
     assert (told.settings, told.refusals) == ({}, {"t": "UNSUPPORTED_VERSION"})
-
-
-def test_many_topics_are_asked_about_in_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-
-    def counted(_links: Links, resources: Collection[Resource]) -> dict[Resource, Any]:
-        sizes.append(len(resources))
-        return {resource: [] for resource in resources}
-
-    monkeypatch.setattr(module, "ClusterLinks", Links)
-    monkeypatch.setattr(Links, "topics", lambda _self, _names: [])
-    monkeypatch.setattr(module, "describe_each", counted)
-
-    told = ask_cluster("127.0.0.1:1", [f"t{number}" for number in range(450)])
-
-    assert sizes == [200, 200, 50]
-    assert len(told.settings) == 450
