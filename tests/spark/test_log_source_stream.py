@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from compat_tests.clients.every_client import create_topic
 from compat_tests.conftest import BrokerProcess
 from kbroker.pipeline import register
-from kbroker.pipeline.spark_job.slow_start import STARTS, is_slow_start
+from kbroker.pipeline.spark_job.stream_failure import STARTS, is_slow_start
 from tests.fakes.disks.data_directory import DataDirectory
 
 FORMAT = "kbroker-log"

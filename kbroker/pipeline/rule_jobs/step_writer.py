@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
+from operator import add
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,9 +27,10 @@ from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rule_jobs.record_bodies import bodies_of
+from kbroker.pipeline.restoring.record_encoding import headers_of
 from kbroker.pipeline.rule_jobs.step_journal import Step
 from kbroker.pipeline.rule_jobs.step_outputs import output_rows
+from kbroker.record.bulk_records import bodies_of_pairs
 from kbroker.record.compression import CODEC_IDS
 
 _TIMEOUT_MS = 300_000  # of a transaction that nobody ends
@@ -143,7 +145,7 @@ class _Transaction:
         partitions = self._partitions(rows.column("key").to_pylist(), numbers)
         self._producer.add_partitions(TopicPartition(topic, each) for each in set(partitions))
         now_ms = time.time_ns() // 1_000_000
-        bodies = bodies_of(rows)
+        bodies = _bodies_of(rows)
         for partition in sorted(set(partitions)):
             chosen = [body for body, at in zip(bodies, partitions, strict=True) if at == partition]
             sender.put(partition, chosen, now_ms)
@@ -174,3 +176,9 @@ class _Transaction:
             assert self._view is not None
             finish(self._sender, f"topic {self._view.name}")
             self._sender = None
+
+
+def _bodies_of(rows: pa.RecordBatch) -> list[bytes]:
+    """Return the bodies of records, each with its own headers; see `bulk_records`."""
+    bodies = bodies_of_pairs(rows.column("key").to_pylist(), rows.column("value").to_pylist())
+    return list(map(add, bodies, headers_of(rows).to_pylist()))

@@ -2,6 +2,11 @@
 
 A failure is recognised by words of its text, which come from Spark's and Kafka's own sources; if no
 row knows it, its innermost cause is reported.
+
+One failure is not final: Spark gives the Python process that plans a stream of "kbroker-log" ten
+seconds to answer, which no setting changes, and then gives up the query. A busy machine, or one
+that imports pyspark for the first time, may need longer. Nothing of the query has run by then, so
+it can be started again.
 """
 
 from __future__ import annotations
@@ -12,8 +17,9 @@ from re import Match
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.continuity import removed, went_back
-from kbroker.pipeline.spark_job.slow_start import STARTS
 
+STARTS = 4  # in a row, before a job is given up
+_GIVEN_UP = re.compile(r"Python worker failed to connect back")
 _LONGEST = 300
 _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTILINE)
 
@@ -21,6 +27,19 @@ _CAUSE = re.compile(r"^(?:Caused by)?: (?:[\w.$]+\.)?([\w$]+): (.+)$", re.MULTIL
 def is_of_spark(error: Exception) -> bool:
     """Return whether pyspark or its bridge to Java raised it; all else is our own fault."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
+
+
+def is_slow_start(error: Exception) -> bool:
+    """Return whether Spark gave up a process that had not answered."""
+    return _GIVEN_UP.search(str(error)) is not None
+
+
+def trying_again(failed: int) -> str:
+    """Return the sentence for a person after `failed` starts."""
+    return (
+        "a Python process of Spark did not answer within 10 s (a busy machine?): starting it again "
+        f"({failed + 1} of {STARTS})"
+    )
 
 
 def sentence_of_failure(error: Exception) -> PipelineError:

@@ -35,9 +35,14 @@ from kbroker.pipeline.spark_job.batch import (
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint, JobIdentity, JobRecord
 from kbroker.pipeline.spark_job.continuity import check_continuity
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges
-from kbroker.pipeline.spark_job.slow_start import STARTS, is_slow_start, trying_again
 from kbroker.pipeline.spark_job.source import Source
-from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
+from kbroker.pipeline.spark_job.stream_failure import (
+    STARTS,
+    is_of_spark,
+    is_slow_start,
+    sentence_of_failure,
+    trying_again,
+)
 
 DEFAULT_BATCH_RECORDS = 500_000
 _WATCH_S = 0.2

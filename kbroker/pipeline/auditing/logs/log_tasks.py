@@ -23,8 +23,11 @@ from kbroker.log.disk.file_system import RealFileSystem, StorageError
 from kbroker.log.disk.format import log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets
-from kbroker.pipeline.auditing.comparison.log_batches import BatchGatherer
-from kbroker.pipeline.auditing.comparison.offsets_compared import ComparedLog, compare_offsets
+from kbroker.pipeline.auditing.comparison.offsets_compared import (
+    BatchGatherer,
+    ComparedLog,
+    compare_offsets,
+)
 from kbroker.pipeline.auditing.window_counts import WindowCounter, Windows, merged
 from kbroker.record.record_batch import BatchHeader
 

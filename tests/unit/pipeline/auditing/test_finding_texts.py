@@ -41,8 +41,12 @@ from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog
 from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.auditing.comparison.contents_compared import ContentsTask, compare_contents
-from kbroker.pipeline.auditing.comparison.log_batches import CONTROL, LogBatches
-from kbroker.pipeline.auditing.comparison.offsets_compared import ComparedLog, compare_offsets
+from kbroker.pipeline.auditing.comparison.offsets_compared import (
+    CONTROL,
+    ComparedLog,
+    LogBatches,
+    compare_offsets,
+)
 from kbroker.pipeline.auditing.logs.log_side import other_topics, plan_logs, run_logs
 from kbroker.pipeline.auditing.window_counts import HOUR_MS, WindowCount
 from kbroker.pipeline.finding_codes import AuditCode

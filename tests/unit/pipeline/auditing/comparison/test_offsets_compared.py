@@ -16,13 +16,14 @@ from kbroker.pipeline.archiving.manifests.manifest import (
     HoleEntry,
 )
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, runs_of
-from kbroker.pipeline.auditing.comparison.log_batches import (
+from kbroker.pipeline.auditing.comparison.offsets_compared import (
     CONTROL,
     OPAQUE,
     TRANSACTIONAL,
+    ComparedLog,
     LogBatches,
+    compare_offsets,
 )
-from kbroker.pipeline.auditing.comparison.offsets_compared import ComparedLog, compare_offsets
 
 PLACE = TopicPartition("t", 0)
 Batches = list[tuple[int, int, int, int]]
