@@ -25,7 +25,7 @@ from kbroker.pipeline.mirroring import copy_writing, group_moves, mirror_job, of
 from kbroker.pipeline.mirroring.mirror_task import MirrorResult, MirrorTask, mirror_partition
 from kbroker.pipeline.mirroring.mirrored_topics import MirrorWish
 from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_PARTITION, OFFSETS_TOPIC
-from kbroker.pipeline.mirroring.source_look import look_at
+from kbroker.pipeline.mirroring.source_look import look_at_source
 from kbroker.pipeline.restoring.topics.moved_groups import move_group
 from kbroker.protocol.messages.end_txn import EndTxnRequest
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -326,14 +326,14 @@ def test_a_topic_that_goes_from_the_target_as_a_round_begins_is_made_in_the_next
     def between_rounds(*_: object) -> None:
         rounds.append(len(rounds))
         if rounds == [0]:
-            monkeypatch.setattr(mirror_job, "look_at", gone)
+            monkeypatch.setattr(mirror_job, "look_at_source", gone)
         elif rounds == [0, 1, 2]:
             run.stop()
 
     def gone(*asked: Any) -> Any:
-        monkeypatch.setattr(mirror_job, "look_at", look_at)
+        monkeypatch.setattr(mirror_job, "look_at_source", look_at_source)
         delete_topic(target, topic)
-        return look_at(*asked)
+        return look_at_source(*asked)
 
     rounds = list[int]()
     make(source, topic)

@@ -25,7 +25,7 @@ from compat_tests.running.waiting import until
 from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition as Place
 from kbroker.pipeline.archiving.kept_groups import KeptGroups
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.testing import Broker
 from tests.fakes.archives.arrow_records import BASE_MS, record
 from tests.fakes.archives.parquet_archive import archive_rows
@@ -180,7 +180,7 @@ def test_a_group_does_not_lose_what_it_had_to_read_before(broker: Broker, archiv
     (archive.parent / "checkpoint").rename(archive.parent / "first")
     groups = {name: {"t": {0: 300}} for name in ("reading", "at-end", "new")}
     with ArchiveWriter(str(archive), "groups") as writer:
-        writer.publish(Step(kind="groups", batch=0, group_offsets=groups))
+        writer.publish(ArchiveStep(kind="groups", batch=0, group_offsets=groups))
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     set_offset(admin, "reading", "behind", 299)
     set_offset(admin, "at-end", "behind", 300)  # before the marker

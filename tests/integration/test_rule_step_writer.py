@@ -14,7 +14,7 @@ from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import delete_group
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS, Step
+from kbroker.pipeline.rule_jobs.step_journal import OUTPUTS, RulesStep
 from kbroker.pipeline.rule_jobs.step_writer import StepWriter
 from kbroker.testing import Broker
 
@@ -59,7 +59,7 @@ def test_a_step_may_come_back_to_a_topic_that_it_has_written_to(tmp_path: Path) 
             for topic in ("late", "broken"):
                 links.ready_topic(topic, creates=True)
         writer = StepWriter(broker.bootstrap, "rules", TopicPartition("broken", 0))
-        step = Step(number=0, batch=0, outputs_id="a")
+        step = RulesStep(number=0, batch=0, outputs_id="a")
         assert writer.write(step, tmp_path, is_new=True) == {"late": 3, "broken": 2}
         assert writer.write(step, tmp_path, is_new=False) == {}
 
@@ -71,10 +71,10 @@ def test_results_that_follow_others_than_those_that_were_written_are_refused(
     tmp_path: Path,
 ) -> None:
     add_file(tmp_path, 0, ["late"])
-    first = Step(number=0, batch=0, outputs_id="a")
-    second = Step(number=2, batch=2, outputs_id="b", follows_id="a")
+    first = RulesStep(number=0, batch=0, outputs_id="a")
+    second = RulesStep(number=2, batch=2, outputs_id="b", follows_id="a")
     of_a_copy = [
-        Step(number=number, batch=2, outputs_id="c", follows_id="a") for number in (1, 2, 3)
+        RulesStep(number=number, batch=2, outputs_id="c", follows_id="a") for number in (1, 2, 3)
     ]
     with Broker() as broker:
         with closing(ClusterLinks(broker.bootstrap)) as links:
@@ -88,6 +88,6 @@ def test_results_that_follow_others_than_those_that_were_written_are_refused(
             assert delete_group(links, "rules") == 0
             with pytest.raises(PipelineError, match="no longer knows which results"):
                 writer.write(second, tmp_path, is_new=False)
-        third = Step(number=4, batch=4, outputs_id="d", follows_id="b")
+        third = RulesStep(number=4, batch=4, outputs_id="d", follows_id="b")
         assert writer.write(third, tmp_path, is_new=True) == {"late": 1}
         assert len(committed(broker, "late")) == 3

@@ -22,17 +22,17 @@ from kbroker.pipeline.archiving.evidence.same_source import (
 )
 from kbroker.pipeline.archiving.kept_groups import KeptGroups
 from kbroker.pipeline.archiving.manifests.archive_state import missing_by_reason
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.pipeline.archiving.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archiving.manifests.manifest import (
     RETENTION,
     UNEXPLAINED,
     UNREADABLE,
-    EpochEntry,
+    EpochNote,
     HoleEntry,
     RangeEntry,
 )
-from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, joined_facts
 from kbroker.pipeline.archiving.tasks.batch_tasks import BatchTasks
 from kbroker.pipeline.archiving.tasks.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archiving.topic_settings import ToldTopics, TopicSettings
@@ -132,7 +132,7 @@ class ArchiveJob:
         facts, holes, leader_epochs = self._staged(writer, batch, schemas)
         told = self._cluster_answers.settings.told(topics)
         writer.publish(
-            Step(
+            ArchiveStep(
                 kind="batch",
                 batch=batch.number,
                 ranges=ranges,
@@ -156,12 +156,12 @@ class ArchiveJob:
 
     def _staged(
         self, writer: ArchiveWriter, batch: Batch, schemas: Mapping[str, str]
-    ) -> tuple[BatchFacts, tuple[HoleEntry, ...], tuple[EpochEntry, ...]]:
+    ) -> tuple[BatchFacts, tuple[HoleEntry, ...], tuple[EpochNote, ...]]:
         """Return files that are ready to be published, with their holes and epochs."""
         epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
         try:
             new_staging = partial(writer.staging_directory, batch.number)
-            facts = assemble(self._tasks.run(batch, schemas, new_staging), batch.ranges)
+            facts = joined_facts(self._tasks.run(batch, schemas, new_staging), batch.ranges)
             holes = self._explained(facts)
             allows_loss = self._options.allows_loss
             leader_epochs = epochs.held_against_source(batch.ranges, allows_loss=allows_loss)

@@ -22,7 +22,7 @@ from kbroker.pipeline.archiving.evidence.same_source import (
 )
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.spark_job.continuity import named
+from kbroker.pipeline.spark_job.continuity import named_places
 from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
 from kbroker.pipeline.spark_job.source import Source
 
@@ -174,6 +174,6 @@ class ContinuedSource:
 def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:
     """Return a sentence about partitions that only the archive has."""
     return (
-        f"{named(partitions)}: in the archive {path}, and not at the source: was a disk left "
-        "out of --data, or a topic deleted? None of them is archived now"
+        f"{named_places(partitions)}: in the archive {path}, and not at the source: was a disk "
+        "left out of --data, or a topic deleted? None of them is archived now"
     )

@@ -17,9 +17,9 @@ from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.consumer_groups import OF_JOBS, committed_offsets, listed_groups
 from kbroker.errors import KafkaError
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.pipeline.archiving.manifests.manifest import GroupOffsets
-from kbroker.pipeline.spark_job.continuity import named
+from kbroker.pipeline.spark_job.continuity import named_places
 
 _ASK_AGAIN_S = 60.0  # while a job runs; it asks once more at its end
 
@@ -65,10 +65,12 @@ class KeptGroups:
             return self._notes(f"the offsets of groups: {error}")
         self._due_s = self._now_s() + _ASK_AGAIN_S
         if news := writer.state.news_of_groups(told.offsets):
-            writer.publish(Step(kind="groups", batch=writer.next_batch(), group_offsets=news))
+            writer.publish(
+                ArchiveStep(kind="groups", batch=writer.next_batch(), group_offsets=news)
+            )
         new = [group for group in told.refused if group not in self._noted]
         self._noted.update(new)
-        return self._notes(f"the offsets of {named(new)}: {told.refusal}") if new else []
+        return self._notes(f"the offsets of {named_places(new)}: {told.refusal}") if new else []
 
     def _notes(self, what: str) -> list[str]:
         sentence = f"the archive goes on without {what}"

@@ -18,7 +18,7 @@ from kbroker.client.cluster_configs import Resource, describe_each, own_settings
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
-from kbroker.pipeline.spark_job.continuity import named
+from kbroker.pipeline.spark_job.continuity import named_places
 
 _ASK_AGAIN_S = 60.0  # a setting may change while a job runs for weeks
 
@@ -70,7 +70,7 @@ class TopicSettings:
                 by_reason[reason].append(topic)
         self._noted.update(refusals)
         return [
-            f"the archive goes on without the settings of {named(topics)}: {reason}"
+            f"the archive goes on without the settings of {named_places(topics)}: {reason}"
             for reason, topics in sorted(by_reason.items())
         ]
 

@@ -20,7 +20,7 @@ from kbroker.pipeline.auditing.archives.archive_side import CheckedArchive, chec
 from kbroker.pipeline.auditing.audit_finding import AuditFinding, Side, in_order, placed
 from kbroker.pipeline.auditing.audit_plan import Ask, AuditPlan, plan_audit
 from kbroker.pipeline.auditing.audit_report import AuditReport, AuditRequest, PartitionSides
-from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, check_cluster
+from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, compare_cluster
 from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts, count_cluster
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets, read_cluster
 from kbroker.pipeline.auditing.comparison.contents_compared import (
@@ -34,7 +34,7 @@ from kbroker.pipeline.auditing.logs.log_side import (
     run_logs,
     side_of,
 )
-from kbroker.pipeline.auditing.logs.log_tasks import LogResult, LogTask
+from kbroker.pipeline.auditing.logs.log_tasks import LogCheck, LogResult
 from kbroker.pipeline.errors import no_such_topics
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.source import Source
@@ -72,7 +72,7 @@ def run_plan(plan: AuditPlan, means: Means) -> AuditReport:
     sides = _sides(logs, archive)
     if plan.cluster is not None and request.bootstrap:
         after = means.ask(request.bootstrap, request.topics or None)
-        findings += check_cluster(plan.cluster, after, _other_sides(request, sides))
+        findings += compare_cluster(plan.cluster, after, _other_sides(request, sides))
         _add_cluster(sides, after)
         if request.is_deep and means.source is not None:
             findings += _count(sides, means, means.source, request.window_ms)
@@ -94,7 +94,7 @@ class _Work:
 
 
 def _compare_contents(
-    request: AuditRequest, tasks: Sequence[LogTask], archive: CheckedArchive | None, spread: Spread
+    request: AuditRequest, tasks: Sequence[LogCheck], archive: CheckedArchive | None, spread: Spread
 ) -> list[ContentsResult]:
     """Compare the records of every segment with those of the archive; only with a deep look."""
     if archive is None or not request.is_deep:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kbroker.pipeline.auditing.archives.archive_history import ReadArchive, read_archive
+from kbroker.pipeline.auditing.archives.archive_history import ReadArchive, read_and_judge
 from kbroker.pipeline.auditing.audit_finding import AuditFinding
 from kbroker.pipeline.auditing.audit_report import AuditRequest
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets, read_cluster
 from kbroker.pipeline.auditing.logs.log_side import plan_logs
-from kbroker.pipeline.auditing.logs.log_tasks import LogTask
+from kbroker.pipeline.auditing.logs.log_tasks import LogCheck
 
 Ask = Callable[[str, tuple[str, ...] | None], ClusterOffsets]
 
@@ -27,7 +27,7 @@ class AuditPlan:
     request: AuditRequest
     cluster: ClusterOffsets | None
     archive: ReadArchive | None
-    logs: Sequence[LogTask]
+    logs: Sequence[LogCheck]
     findings: Sequence[AuditFinding]  # of the directories themselves
 
     @property
@@ -42,7 +42,7 @@ class AuditPlan:
 def plan_audit(request: AuditRequest, ask: Ask = read_cluster) -> AuditPlan:
     """Look at all sides from outside. Raises PipelineError if a side is something else."""
     cluster = ask(request.bootstrap, request.topics or None) if request.bootstrap else None
-    archive = read_archive(request.archive) if request.archive else None
+    archive = read_and_judge(request.archive) if request.archive else None
     logs, findings = plan_logs(request)
     return AuditPlan(
         request=request, cluster=cluster, archive=archive, logs=logs, findings=findings

@@ -108,7 +108,7 @@ class WindowCounter:
         return self._count
 
 
-def merged(parts: Iterable[Windows]) -> Windows:
+def merged_windows(parts: Iterable[Windows]) -> Windows:
     """Sum up parts of one partition, by rising start."""
     total: Windows = {}
     for part in parts:

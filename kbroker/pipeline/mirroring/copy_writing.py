@@ -20,7 +20,7 @@ from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.mirroring.mirrored_records import RecordMarks
 from kbroker.pipeline.mirroring.offsets_topic import OFFSETS_PARTITION, key_of
 from kbroker.pipeline.mirroring.places import Beginning, PlaceNote, SourcePartition
-from kbroker.pipeline.mirroring.stretches import Stretch, parted
+from kbroker.pipeline.mirroring.stretches import CopiedStretch, parted
 from kbroker.pipeline.restoring.topics.offset_runs import written_runs
 from kbroker.record.bulk_records import body_of
 from kbroker.record.default_record import Record
@@ -119,7 +119,7 @@ class CopyWriting:
 
     def _put_stretch(self, next_offset: int) -> None:
         options = self._options
-        stretch = Stretch(
+        stretch = CopiedStretch(
             start=self._start,
             end=next_offset,
             source_topic=options.source.topic_id,

@@ -36,7 +36,7 @@ from kbroker.pipeline.mirroring.places import (
     SourcePartition,
     beginning,
 )
-from kbroker.pipeline.mirroring.source_look import SourceLook, id_of, look_at
+from kbroker.pipeline.mirroring.source_look import SourceLook, id_of, look_at_source
 from kbroker.pipeline.restoring.task_board import TaskBoard
 
 _OPEN_S = 90.0  # brokers abort a transaction after a minute and check every ten seconds
@@ -80,7 +80,9 @@ class MirrorJob:
         """Return a task for each partition that has something new, the largest first."""
         self._offsets.read_on(self._writers)
         committed = committed_entries(self._writers, self._group)
-        look = self._look = look_at(self._readers, self.topics.views)  # after where any mirror is
+        look = self._look = look_at_source(
+            self._readers, self.topics.views
+        )  # after where any mirror is
         targets = self._ready_targets(look)
         positions = self._positions(look, committed)
         sources = self._sources(look, positions)

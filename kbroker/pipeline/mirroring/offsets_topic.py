@@ -21,7 +21,7 @@ from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.record_fetcher import Course, RecordFetcher
 from kbroker.client.record_sender import RecordSender, SendOptions
 from kbroker.model import TopicPartition
-from kbroker.pipeline.mirroring.stretches import PartitionOffsets, Stretch
+from kbroker.pipeline.mirroring.stretches import CopiedStretch, PartitionOffsets
 from kbroker.record.bulk_records import body_of
 from kbroker.record.default_record import Record
 
@@ -93,7 +93,9 @@ class MirroredOffsets:
     def _take(self, record: Record) -> None:
         try:
             key = msgspec.json.decode(record.key or b"", type=_Key)
-            stretch = msgspec.json.decode(record.value, type=Stretch) if record.value else None
+            stretch = (
+                msgspec.json.decode(record.value, type=CopiedStretch) if record.value else None
+            )
         except msgspec.DecodeError:
             return  # no mirror wrote this
         if key.source != self._source_id:

@@ -45,7 +45,7 @@ def id_of(view: TopicView) -> str:
     return "" if view.topic_id == ZERO_UUID else str(view.topic_id)
 
 
-def look_at(links: ClusterLinks, views: Mapping[str, TopicView]) -> SourceLook:
+def look_at_source(links: ClusterLinks, views: Mapping[str, TopicView]) -> SourceLook:
     """Ask for the offsets of these topics."""
     leaders = leaders_in(views.values())
     return SourceLook(

@@ -19,7 +19,7 @@ import msgspec
 from kbroker.pipeline.restoring.topics.offset_runs import OffsetRun, translated
 
 
-class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedStretch(msgspec.Struct, frozen=True, kw_only=True):
     """Offsets [start, end) of the source, and where their records are."""
 
     start: int
@@ -36,11 +36,11 @@ class PartitionOffsets:
     """The stretches of a partition, added in the order in which they were written."""
 
     def __init__(self) -> None:
-        self._stretches: list[Stretch] = []
+        self._stretches: list[CopiedStretch] = []
         self._runs: list[OffsetRun] | None = None  # of the newest that follow each other
         self._start = 0  # where these runs begin
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: CopiedStretch) -> None:
         """Add a stretch. Older ones that reach beyond its start are dropped: they were written
         before a log was cut, or their copy was lost. So are those of another topic of the same
         name.
@@ -65,10 +65,10 @@ class PartitionOffsets:
         self._runs = None
 
     @property
-    def newest(self) -> Stretch | None:
+    def newest(self) -> CopiedStretch | None:
         return self._stretches[-1] if self._stretches else None
 
-    def before(self, offset: int) -> list[Stretch]:
+    def before(self, offset: int) -> list[CopiedStretch]:
         """Return the stretches that end at an offset or before it, without the newest."""
         return [each for each in self._stretches[:-1] if each.end <= offset]
 
@@ -104,7 +104,7 @@ class PartitionOffsets:
         return self._runs or ()
 
 
-def parted(stretch: Stretch, most: int = _RUNS) -> Iterator[Stretch]:
+def parted(stretch: CopiedStretch, most: int = _RUNS) -> Iterator[CopiedStretch]:
     """Yield a stretch as several that follow each other, of at most `most` runs each."""
     cuts = [run.source_offset for run in stretch.runs[most::most]]
     for number, (start, end) in enumerate(pairwise([stretch.start, *cuts, stretch.end])):
@@ -112,11 +112,11 @@ def parted(stretch: Stretch, most: int = _RUNS) -> Iterator[Stretch]:
         yield msgspec.structs.replace(stretch, start=start, end=end, runs=runs)
 
 
-def _topics(stretch: Stretch) -> tuple[str, str]:
+def _topics(stretch: CopiedStretch) -> tuple[str, str]:
     return stretch.source_topic, stretch.target_topic
 
 
-def _cut(stretch: Stretch, end: int) -> Stretch:
+def _cut(stretch: CopiedStretch, end: int) -> CopiedStretch:
     if stretch.end <= end:
         return stretch
     runs = [

@@ -42,7 +42,7 @@ class RowFields:
     def of(cls, rows: pa.RecordBatch) -> RowFields:
         """Take the fields out of rows with the columns of an archive."""
         keys, values = rows.column("key"), rows.column("value")
-        headers = headers_of(rows)
+        headers = encoded_headers(rows)
         sizes = sum(_lengths(column, 0) for column in (keys, values, headers))
         return cls(
             offsets=rows.column("offset").to_numpy(zero_copy_only=False),
@@ -90,7 +90,7 @@ def encoded(fields: RowFields, base_offsets: Int64s, base_times_ms: Int64s) -> E
     return EncodedRecords(memoryview(data), np.frombuffer(bounds, np.int32)[: len(joined) + 1])
 
 
-def headers_of(rows: pa.RecordBatch) -> pa.Array:
+def encoded_headers(rows: pa.RecordBatch) -> pa.Array:
     """Return the headers of each record with their count, as they stand at its end."""
     column = rows.column("headers")
     counts = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)

@@ -30,14 +30,16 @@ class InputRows:
     def __init__(self, spec: InputSpec, spark: Any) -> None:
         """Parse the schema; raises Spark's error if it does not know one of its types."""
         self.spec = spec
-        self.schema = schema_of(spark, spec.schema)
+        self.schema = ddl_schema(spark, spec.schema)
 
     def stored_schema(self) -> Any:
         """Return the columns of accepted rows."""
         from pyspark.sql.types import LongType, StructField, StructType
 
         fields = [StructField(each.name, each.dataType) for each in self.schema.fields]
-        more = schema_of(None, ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items()))
+        more = ddl_schema(
+            None, ", ".join(f"{name} {kind}" for name, kind in RECORD_COLUMNS.items())
+        )
         return StructType([*fields, *more.fields, StructField(TIME_US, LongType())])
 
     def told_apart(
@@ -175,7 +177,7 @@ class InputRows:
         return f.greatest(*bounds, f.lit(watermark_us).cast("long"))
 
 
-def schema_of(spark: Any, ddl: str) -> Any:
+def ddl_schema(spark: Any, ddl: str) -> Any:
     """Return a StructType; raises Spark's error for DDL that it does not know."""
     from pyspark.sql.types import StructType
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.rule_jobs.input_rows import schema_of
+from kbroker.pipeline.rule_jobs.input_rows import ddl_schema
 from kbroker.pipeline.rule_jobs.rule_spec import TableSpec
-from kbroker.pipeline.sources.connector_or_exact import worked
+from kbroker.pipeline.sources.connector_or_exact import worked_on
 from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.source import Source
@@ -68,7 +68,7 @@ class _Table:
         if self._rows is None or (now_s - self._loaded_s) * 1e6 >= self._spec.reload_us:
             note = self._load(spark)
             self._loaded_s = now_s
-        schema = schema_of(spark, self._spec.schema)
+        schema = ddl_schema(spark, self._spec.schema)
         frame = spark.createDataFrame(self._rows, schema)
         f.broadcast(frame).createOrReplaceTempView(self._spec.name)
         return note
@@ -119,7 +119,7 @@ class _Table:
         path = Path(str(self._spec.path)).absolute()
         if not path.exists():
             raise PipelineError("there is no such file")
-        reader = spark.read.schema(schema_of(spark, self._spec.schema))
+        reader = spark.read.schema(ddl_schema(spark, self._spec.schema))
         options = {"mode": "FAILFAST"}
         if self._spec.form == "csv":
             options |= {"header": "true", "enforceSchema": "false"}
@@ -133,10 +133,10 @@ class _Table:
             for each, start in starts.items()
             if ends.get(each, 0) > start
         }
-        schema = schema_of(spark, self._spec.schema)
+        schema = ddl_schema(spark, self._spec.schema)
         if not ranges:
             return spark.createDataFrame([], schema).toArrow()
-        return worked(source, spark, ranges, partial(_newest_rows, schema=schema))
+        return worked_on(source, spark, ranges, partial(_newest_rows, schema=schema))
 
 
 def _newest_rows(frame: Any, schema: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbroker.near_names import did_you_mean
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.rule_jobs.input_rows import InputRows, schema_of
+from kbroker.pipeline.rule_jobs.input_rows import InputRows, ddl_schema
 from kbroker.pipeline.rule_jobs.rule_results import (
     Results,
     RowsOfStep,
@@ -77,7 +77,7 @@ class _Check:
 
     def _frame(self, kind: str, name: str, schema: str) -> Any:
         try:
-            frame = self._spark.createDataFrame([], schema_of(self._spark, schema))
+            frame = self._spark.createDataFrame([], ddl_schema(self._spark, schema))
         except Exception as error:
             raise self._sentence(f"[{kind}.{name}], schema", error) from error
         self._columns[name] = frame.columns

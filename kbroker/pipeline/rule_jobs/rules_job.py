@@ -20,7 +20,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
 from kbroker.pipeline.rule_jobs.partitions_look import PartitionsLook
 from kbroker.pipeline.rule_jobs.rule_spec import RulesSpec
-from kbroker.pipeline.rule_jobs.step_journal import BEGINNING, Step, StepJournal
+from kbroker.pipeline.rule_jobs.step_journal import BEGINNING, RulesStep, StepJournal
 from kbroker.pipeline.rule_jobs.step_making import StepMaking
 from kbroker.pipeline.rule_jobs.step_writer import StepWriter
 from kbroker.pipeline.sources.connector_or_exact import is_beyond_connector
@@ -92,7 +92,7 @@ class RulesJob:
             notes=tuple(making.notes),
         )
 
-    def _made(self, batch: Batch, rest: Ranges, latest: Step) -> tuple[Step, StepMaking]:
+    def _made(self, batch: Batch, rest: Ranges, latest: RulesStep) -> tuple[RulesStep, StepMaking]:
         """Return the next step, and what was counted as it was made."""
         frame, spark = _left(batch, rest), batch.frame.sparkSession
         if not self._is_exact:
@@ -104,7 +104,7 @@ class RulesJob:
             self._is_exact = True
         return self._made_of(self._source.exact_batch(spark, rest), batch, latest)
 
-    def _made_of(self, frame: Any, batch: Batch, latest: Step) -> tuple[Step, StepMaking]:
+    def _made_of(self, frame: Any, batch: Batch, latest: RulesStep) -> tuple[RulesStep, StepMaking]:
         making = self._making(batch.frame.sparkSession, latest)
         ends = dict(making.ends)
         for partition, within in batch.ranges.items():
@@ -112,7 +112,7 @@ class RulesJob:
         number = max(batch.number, latest.batch)
         return making.of_batch(frame, number, ends, self._look(ends)), making
 
-    def _rest_of(self, batch: Batch, latest: Step) -> Ranges | None:
+    def _rest_of(self, batch: Batch, latest: RulesStep) -> Ranges | None:
         """Return the records of a batch that the state has not taken in; None if it has them all.
 
         Spark does not sync its notes of batches: after a power loss they may be older than the
@@ -151,16 +151,16 @@ class RulesJob:
             step = making.of_closing()
         self._publish(job_id, step)
 
-    def _making(self, spark: Any, latest: Step) -> StepMaking:
+    def _making(self, spark: Any, latest: RulesStep) -> StepMaking:
         notes = self._tables.views(spark)
         now_us = time.time_ns() // 1_000
         return StepMaking(self._spec, spark, self.journal, latest, notes, now_us)
 
-    def _publish(self, job_id: str, step: Step) -> None:
+    def _publish(self, job_id: str, step: RulesStep) -> None:
         self.journal.publish(step)
         self._settle(job_id, step, is_new=True)
 
-    def _settle(self, job_id: str, step: Step, *, is_new: bool) -> None:
+    def _settle(self, job_id: str, step: RulesStep, *, is_new: bool) -> None:
         """See that a step is written out; a new one was just made, after what was before it."""
         if not self.journal.is_written(step.number):
             path = self.journal.path(step.number)

@@ -45,7 +45,7 @@ class RowFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RulesStep:
     """The content of `step.json`: everything that the next step has to know. Maps are by name."""
 
     number: int
@@ -61,7 +61,7 @@ class Step:
     ends: Mapping[str, int] = field(default_factory=dict)  # partition -> read up to this offset
 
 
-BEGINNING = Step(number=-1, batch=-1)
+BEGINNING = RulesStep(number=-1, batch=-1)
 
 
 class StepJournal:
@@ -70,12 +70,12 @@ class StepJournal:
     def __init__(self, checkpoint: str | Path) -> None:
         self.directory = Path(checkpoint).absolute() / "rules" / "steps"
 
-    def latest(self) -> Step:
+    def latest(self) -> RulesStep:
         """Return the newest step, or BEGINNING."""
         numbers = self._numbers()
         return self.read(max(numbers)) if numbers else BEGINNING
 
-    def read(self, number: int) -> Step:
+    def read(self, number: int) -> RulesStep:
         """Read one step; refuses one that is damaged."""
         path = self.path(number) / _STEP_FILE
         try:
@@ -107,7 +107,7 @@ class StepJournal:
             raise _refused(staging, error) from error
         return staging
 
-    def publish(self, step: Step) -> None:
+    def publish(self, step: RulesStep) -> None:
         """Make what is staged the step."""
         staging = self.directory / _STAGING
         try:
@@ -135,7 +135,7 @@ class StepJournal:
         except OSError as error:
             raise _refused(path, error) from error
 
-    def prune(self, step: Step) -> None:
+    def prune(self, step: RulesStep) -> None:
         """Remove what a step that is written, and those after it, will not need."""
         needed = {
             self.rows_path(name, files.step) for name, found in step.rows.items() for files in found
@@ -169,12 +169,12 @@ class StepJournal:
         return sorted(int(name) for name in names if name.isdecimal())
 
 
-def _encoded(step: Step) -> str:
+def _encoded(step: RulesStep) -> str:
     content = asdict(step)
     return json.dumps({"checksum": _checksum(content), "step": content}) + "\n"
 
 
-def _decoded(text: str) -> Step:
+def _decoded(text: str) -> RulesStep:
     sealed = json.loads(text)
     content = sealed["step"]
     if sealed["checksum"] != _checksum(content):
@@ -186,8 +186,8 @@ def _checksum(content: Any) -> str:
     return checksum_of(json.dumps(content).encode())
 
 
-def _parsed(content: Any) -> Step:
-    return Step(
+def _parsed(content: Any) -> RulesStep:
+    return RulesStep(
         number=content["number"],
         outputs_id=content["outputs_id"],
         follows_id=content["follows_id"],

@@ -18,8 +18,8 @@ from kbroker.pipeline.rule_jobs.input_rows import BROKEN, LATE, OK, TIME_US, Inp
 from kbroker.pipeline.rule_jobs.partitions_look import PartitionsLook
 from kbroker.pipeline.rule_jobs.rule_results import Results, RowsOfStep, evaluate
 from kbroker.pipeline.rule_jobs.rule_spec import InputSpec, RuleSpec, RulesSpec
-from kbroker.pipeline.rule_jobs.step_journal import RowFiles, Step, StepJournal
-from kbroker.pipeline.rule_jobs.step_outputs import OutputFiles, put_aside, records_of
+from kbroker.pipeline.rule_jobs.step_journal import RowFiles, RulesStep, StepJournal
+from kbroker.pipeline.rule_jobs.step_outputs import OutputFiles, put_aside, result_records
 from kbroker.pipeline.rule_jobs.watermarks import Closing, PartitionTime, last_end_us, watermark
 from kbroker.pipeline.spark_job import functions as f
 
@@ -34,7 +34,7 @@ class StepMaking:
         spec: RulesSpec,
         spark: Any,
         journal: StepJournal,
-        before: Step,
+        before: RulesStep,
         notes: list[str],
         now_us: int,
     ) -> None:
@@ -59,7 +59,7 @@ class StepMaking:
 
     def of_batch(
         self, frame: Any, number: int, ends: Mapping[str, int], look: PartitionsLook | None
-    ) -> Step:
+    ) -> RulesStep:
         """Make the step of a batch of records."""
         is_shared = len(self._inputs) > 1
         if is_shared:
@@ -74,7 +74,7 @@ class StepMaking:
         watermarks = self._watermarks(look)
         return self._made(number, ends, watermarks)
 
-    def of_closing(self) -> Step:
+    def of_closing(self) -> RulesStep:
         """Make the step that ends all windows."""
         last = [
             last_end_us(max(p.newest_us for p in found.values()), rule.window_us, rule.slide_us)
@@ -167,7 +167,9 @@ class StepMaking:
                 found[name] = made
         return found
 
-    def _made(self, batch: int, ends: Mapping[str, int], watermarks: Mapping[str, int]) -> Step:
+    def _made(
+        self, batch: int, ends: Mapping[str, int], watermarks: Mapping[str, int]
+    ) -> RulesStep:
         closings = {
             name: closing
             for name, rule in self._spec.rules.items()
@@ -185,7 +187,7 @@ class StepMaking:
         finally:
             results.close()
         before, is_silent = self._before, self._outputs.is_empty
-        return Step(
+        return RulesStep(
             number=before.number + 1,
             outputs_id=before.outputs_id if is_silent else uuid4().hex,
             follows_id=before.follows_id if is_silent else before.outputs_id,
@@ -209,7 +211,7 @@ class StepMaking:
         for name, rows in results.rows.items():
             topic, key, is_kept = targets[name]
             if topic:
-                self._outputs.add(records_of(rows, topic, key, is_kept=is_kept))
+                self._outputs.add(result_records(rows, topic, key, is_kept=is_kept))
         for name, rows in results.tables.items():
             path = self._staging / f"table-{name}"
             rows.write.parquet(f"file://{path}")

@@ -30,13 +30,13 @@ class OutputFiles:
         return not any(self._folder.glob("*/*.parquet"))
 
     def add(self, records: Any) -> None:
-        """Add records after those before; a frame of `records_of` or `put_aside`."""
+        """Add records after those before; a frame of `result_records` or `put_aside`."""
         path = self._folder / f"{self._count:04}"
         self._count += 1
         records.write.parquet(f"file://{path}")
 
 
-def records_of(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = False) -> Any:
+def result_records(rows: Any, topic: str, key: tuple[str, ...], *, is_kept: bool = False) -> Any:
     """Return records of results: the value is JSON of all columns except those that begin with `_`.
     `is_kept`: a topic keeps the newest of each key, so that none may be null.
     """

@@ -27,8 +27,8 @@ from kbroker.errors import KafkaError, Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import finish
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.restoring.record_encoding import headers_of
-from kbroker.pipeline.rule_jobs.step_journal import Step
+from kbroker.pipeline.restoring.record_encoding import encoded_headers
+from kbroker.pipeline.rule_jobs.step_journal import RulesStep
 from kbroker.pipeline.rule_jobs.step_outputs import output_rows
 from kbroker.record.bulk_records import bodies_of_pairs
 from kbroker.record.compression import CODEC_IDS
@@ -53,7 +53,7 @@ class StepWriter:
         self._place = place
         self._sleep = sleep
 
-    def write(self, step: Step, path: Path, *, is_new: bool) -> Counter[str]:
+    def write(self, step: RulesStep, path: Path, *, is_new: bool) -> Counter[str]:
         """See that the records of a step are in their topics; return how many each topic got just
         now. `is_new`: it is known that they are not there yet, and those before are.
 
@@ -88,7 +88,7 @@ class StepWriter:
     def _write(
         self,
         links: ClusterLinks,
-        step: Step,
+        step: RulesStep,
         path: Path,
         producer: TransactionalProducer,
         *,
@@ -181,4 +181,4 @@ class _Transaction:
 def _bodies_of(rows: pa.RecordBatch) -> list[bytes]:
     """Return the bodies of records, each with its own headers; see `bulk_records`."""
     bodies = bodies_of_pairs(rows.column("key").to_pylist(), rows.column("value").to_pylist())
-    return list(map(add, bodies, headers_of(rows).to_pylist()))
+    return list(map(add, bodies, encoded_headers(rows).to_pylist()))

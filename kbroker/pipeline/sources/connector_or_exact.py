@@ -26,7 +26,9 @@ def is_beyond_connector(error: Exception) -> bool:
     return _BEYOND_CONNECTOR.search(str(error)) is not None
 
 
-def worked(source: Source, spark: Any, ranges: Ranges, work: Callable[[Any], ResultT]) -> ResultT:
+def worked_on(
+    source: Source, spark: Any, ranges: Ranges, work: Callable[[Any], ResultT]
+) -> ResultT:
     """Return the result of `work` on a frame of these ranges; `work` may be called twice."""
     try:
         return work(source.batch(spark, ranges))

@@ -31,7 +31,7 @@ def check_continuity(
             raise PipelineError(removed(str(partition), offset, first))
 
 
-def named(places: Sequence[TopicPartition] | Sequence[str]) -> str:
+def named_places(places: Sequence[TopicPartition] | Sequence[str]) -> str:
     """Name the first five partitions or topics, and say how many more there are."""
     names = ", ".join(map(str, places[:5]))
     return names + (f" and {len(places) - 5} more" if len(places) > 5 else "")
@@ -39,8 +39,8 @@ def named(places: Sequence[TopicPartition] | Sequence[str]) -> str:
 
 def _gone(partitions: list[TopicPartition]) -> str:
     return (
-        f"{named(partitions)}: gone, though the checkpoint continues there; if the topic was "
-        f"deleted for good, {_ANEW}"
+        f"{named_places(partitions)}: gone, though the checkpoint continues there; if the topic "
+        f"was deleted for good, {_ANEW}"
     )
 
 

@@ -9,7 +9,11 @@ import msgspec
 from kbroker.pipeline.archiving.manifests.archive_disk import ArchiveDisk
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.manifests.manifest import (
     FileEntry,
     HoleEntry,
@@ -91,7 +95,7 @@ def publish_batch(
         )
     )
     staged = tuple(stage(disk, directory, entry) for entry in chosen)
-    hand.publish(Step(kind="batch", batch=batch, ranges=ranges, files=staged))
+    hand.publish(ArchiveStep(kind="batch", batch=batch, ranges=ranges, files=staged))
 
 
 def two_batches(disk: ArchiveDisk) -> ArchiveState:

@@ -10,10 +10,10 @@ from typing import Any
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.evidence.hole_reasons import holes_with_reasons
 from kbroker.pipeline.archiving.evidence.log_evidence import LogWitness
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.pipeline.archiving.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archiving.manifests.manifest import HoleEntry, RangeEntry
-from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, joined_facts
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.envelope import ARCHIVE_COLUMNS
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
@@ -36,9 +36,9 @@ def archive_directory(directory: str, archive: str, *, batches: int = 2) -> None
     with ArchiveWriter(archive, JOB) as writer:
         for number, ranges in enumerate(_batches(logs, batches)):
             options = TaskOptions(staging=writer.staging_directory(number))
-            facts = assemble(write_records(_records(logs, ranges), options, "0-0"), ranges)
+            facts = joined_facts(write_records(_records(logs, ranges), options, "0-0"), ranges)
             writer.publish(
-                Step(
+                ArchiveStep(
                     kind="batch",
                     batch=number,
                     ranges=tuple(

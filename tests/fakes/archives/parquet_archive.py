@@ -9,7 +9,11 @@ from typing import Any
 import msgspec
 
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.manifests.file_check import file_checksum
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry, HoleEntry
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, sync_file, write_records
@@ -37,7 +41,7 @@ def archive_rows(path: str, *batches: Rows) -> list[FileEntry]:
                 if isinstance(fact, FileFact)
             ]
             writer.publish(
-                Step(
+                ArchiveStep(
                     kind="batch",
                     batch=number,
                     ranges=(offsets(rows[0]["offset"], rows[-1]["offset"] + 1),),

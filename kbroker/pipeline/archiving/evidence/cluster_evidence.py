@@ -13,7 +13,7 @@ from kbroker.client.topic_figures import epoch_ends, found_at, leaders_in
 from kbroker.config.config_resources import ResourceType
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.evidence.hole_reasons import Cover, CoverKind, Surroundings
+from kbroker.pipeline.archiving.evidence.hole_reasons import Cover, CoverKind, HoleContext
 from kbroker.pipeline.archiving.evidence.same_source import Epochs, time_at
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
 from kbroker.pipeline.cluster_errors import cluster_links
@@ -79,7 +79,7 @@ class ClusterWitness:
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
-    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> HoleContext:
         """Return the batches that hold offsets of these holes."""
         with cluster_links(self._bootstrap) as links:
             leader = links.topic(partition.topic).leaders.get(partition.partition)
@@ -99,7 +99,7 @@ class ClusterWitness:
             return look(fetch, holes, is_compacted=_is_compacted(links, partition.topic))
 
 
-def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surroundings:
+def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> HoleContext:
     """Fetch around the holes: one answer often serves many that lie close together."""
     found: dict[int, Cover] = {}
     log_start_offset = 0
@@ -121,7 +121,7 @@ def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surro
             if next_offset == at:
                 break  # nothing stands there up to the end of what may be read
             span, at, is_near = next_offset - at, next_offset, True
-    return Surroundings(
+    return HoleContext(
         covers=[found[base] for base in sorted(found)],
         log_start_offset=log_start_offset,
         compacted_end_offset=_ENDLESS if is_compacted else 0,

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch, gaps, joined
+from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch, gaps, joined_ranges
 from kbroker.pipeline.archiving.manifests.manifest import (
     ABORTED,
     COMPACTION,
@@ -49,7 +49,7 @@ class Cover(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class HoleContext:
     """The log of a partition around some holes."""
 
     covers: Sequence[Cover]  # by base offset
@@ -60,13 +60,13 @@ class Surroundings:
 class HoleWitness(Protocol):
     """A witness that can look at a log."""
 
-    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> HoleContext:
         """Return the batches that hold offsets of these holes; raises PipelineError."""
         ...
 
 
 def holes_with_reasons(
-    partition: TopicPartition, holes: Sequence[Stretch], seen: Surroundings
+    partition: TopicPartition, holes: Sequence[Stretch], seen: HoleContext
 ) -> list[HoleEntry]:
     """Return every missing offset with its reason; neighbours of one reason are joined."""
     by_reason: dict[str, list[tuple[int, int]]] = {}
@@ -75,7 +75,7 @@ def holes_with_reasons(
         parts = _parts_of(holes, cover)
         if parts:
             by_reason.setdefault(_reason(cover, parts), []).extend(parts)
-    standing = joined((cover.base_offset, cover.last_offset + 1) for cover in covers)
+    standing = joined_ranges((cover.base_offset, cover.last_offset + 1) for cover in covers)
     for hole in holes:
         for start, end in gaps(_near(standing, hole), hole):
             bound = min(max(seen.log_start_offset, start), end)
@@ -93,7 +93,7 @@ def holes_with_reasons(
             reason=reason,
         )
         for reason, stretches in by_reason.items()
-        for start, end in joined(stretches)
+        for start, end in joined_ranges(stretches)
     ]
 
 

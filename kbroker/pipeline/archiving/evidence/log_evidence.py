@@ -22,7 +22,7 @@ from kbroker.log.disk.checkpoint import (
 )
 from kbroker.log.disk.file_system import StorageError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.evidence.hole_reasons import Cover, CoverKind, Surroundings
+from kbroker.pipeline.archiving.evidence.hole_reasons import Cover, CoverKind, HoleContext
 from kbroker.pipeline.archiving.evidence.same_source import Epochs, time_at
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
 from kbroker.pipeline.errors import PipelineError
@@ -124,7 +124,7 @@ class LogWitness:
         self._disk = disk or real_disk()
         self._catalogs: dict[str, LogCatalog] = {}
 
-    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> HoleContext:
         """Return the batches that hold offsets of these holes."""
         catalog = self._catalogs.setdefault(
             partition.topic,
@@ -142,7 +142,7 @@ class LogWitness:
             view = read_data_directory(self._disk.file_system, data_directory).of(partition)
         except StorageError as error:
             raise PipelineError(f"cannot {error}") from error
-        return Surroundings(
+        return HoleContext(
             covers=covers,
             log_start_offset=log.start_offset,
             # An entry is there as long as the topic is compacted.

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR, EpochEntry, FileEntry
+from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR, EpochNote, FileEntry
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import Ranges
@@ -62,7 +62,7 @@ class SourceIdentity(Protocol):
 
 
 def replaced(
-    known: Mapping[TopicPartition, EpochEntry], identity: SourceIdentity
+    known: Mapping[TopicPartition, EpochNote], identity: SourceIdentity
 ) -> dict[TopicPartition, int]:
     """Return the partitions that lost archived records at the source, and from which offset on."""
     if not known:
@@ -71,7 +71,7 @@ def replaced(
     return {each: end for each, end in sorted(ends.items()) if end < known[each].end_offset}
 
 
-def replaced_sentence(entry: EpochEntry, path: str, diverged_offset: int) -> str:
+def replaced_sentence(entry: EpochNote, path: str, diverged_offset: int) -> str:
     """Return a sentence: from which offset the source has other records than the archive."""
     return (
         f"{entry.topic_partition} has other records than the archive {path} from offset "
@@ -82,7 +82,7 @@ def replaced_sentence(entry: EpochEntry, path: str, diverged_offset: int) -> str
     )
 
 
-def kept_sentence(entry: EpochEntry) -> str:
+def kept_sentence(entry: EpochNote) -> str:
     """Return the same sentence if the loss is allowed."""
     return (
         f"{entry.topic_partition}: the archive keeps records from offset {entry.replaced_from} on "
@@ -169,7 +169,7 @@ class BatchEpochs:
 
     identity: SourceIdentity
     archive: str
-    known: Mapping[TopicPartition, EpochEntry]  # as the archive remembers them
+    known: Mapping[TopicPartition, EpochNote]  # as the archive remembers them
     before: Epochs  # of the leaders when the batch began
 
     @classmethod
@@ -187,7 +187,7 @@ class BatchEpochs:
         lost = replaced(self.known, self.identity)
         return lost, self.identity.end_offsets(self.before) if self.before else {}
 
-    def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochEntry, ...]:
+    def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochNote, ...]:
         """Return the epochs that the archive stores; PipelineError if records were replaced."""
         nothing: tuple[Epochs, Epochs] = ({}, {})
         lost, ends = while_reachable(self._answers, nothing)
@@ -203,7 +203,7 @@ class BatchEpochs:
                     "published; run again"
                 )
         return tuple(
-            EpochEntry(
+            EpochNote(
                 topic=partition.topic,
                 partition=partition.partition,
                 leader_epoch=self.before[partition],

@@ -11,10 +11,14 @@ import msgspec
 
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch, bounded_holes, joined
+from kbroker.pipeline.archiving.manifests.covered_ranges import (
+    Stretch,
+    bounded_holes,
+    joined_ranges,
+)
 from kbroker.pipeline.archiving.manifests.manifest import (
     LAYOUT_VERSION,
-    EpochEntry,
+    EpochNote,
     FileEntry,
     GroupOffsets,
     HoleEntry,
@@ -40,7 +44,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     json_schemas: dict[str, str]
     topic_ids: dict[str, str] = {}
     cluster_ids: dict[str, str] = {}
-    leader_epochs: tuple[EpochEntry, ...] = ()
+    leader_epochs: tuple[EpochNote, ...] = ()
     topic_settings: dict[str, dict[str, str]] = {}
     partition_counts: dict[str, int] = {}
     group_offsets: GroupOffsets = {}
@@ -61,7 +65,7 @@ class ArchiveState:
     json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark's JSON
     topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, if it has one
     cluster_ids: dict[str, str] = field(default_factory=dict)  # topic -> that of its cluster
-    leader_epochs: dict[TopicPartition, EpochEntry] = field(default_factory=dict)  # the newest
+    leader_epochs: dict[TopicPartition, EpochNote] = field(default_factory=dict)  # the newest
     # Topic -> its own settings, as last reported. Missing: unknown; empty: it has only defaults.
     topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
     partition_counts: dict[str, int] = field(default_factory=dict)  # topic -> as last reported
@@ -214,7 +218,7 @@ class ArchiveState:
         for entry in ranges:
             partition = entry.topic_partition
             known = self.ranges.get(partition, ())
-            self.ranges[partition] = joined([*known, (entry.start_offset, entry.end_offset)])
+            self.ranges[partition] = joined_ranges([*known, (entry.start_offset, entry.end_offset)])
 
     def _leave_out(self, holes: Iterable[HoleEntry]) -> None:
         found: dict[TopicPartition, list[HoleEntry]] = {}

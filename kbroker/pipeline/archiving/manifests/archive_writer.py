@@ -40,7 +40,7 @@ from kbroker.pipeline.archiving.manifests.archive_staging import ArchiveStaging
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archiving.manifests.covered_ranges import gaps, overlap
 from kbroker.pipeline.archiving.manifests.manifest import (
-    EpochEntry,
+    EpochNote,
     FileEntry,
     GroupOffsets,
     HoleEntry,
@@ -69,7 +69,7 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ArchiveStep:
     """The content of a new manifest; of settings and counts of partitions, what is new in them."""
 
     kind: ManifestKind
@@ -82,7 +82,7 @@ class Step:
     json_schemas: Mapping[str, str] | None = None
     topic_ids: Mapping[str, str] | None = None
     cluster_ids: Mapping[str, str] | None = None
-    leader_epochs: tuple[EpochEntry, ...] = ()
+    leader_epochs: tuple[EpochNote, ...] = ()
     topic_settings: Mapping[str, dict[str, str]] | None = None
     partition_counts: Mapping[str, int] | None = None
     group_offsets: GroupOffsets | None = None
@@ -174,7 +174,7 @@ class ArchiveWriter:
         with suppress(StorageError):
             self._staging.remove(self._staging.of(self.job, batch))
 
-    def publish(self, step: Step) -> Manifest:
+    def publish(self, step: ArchiveStep) -> Manifest:
         """Make a step part of the archive. Afterwards it is on the disk."""
         with disk_sentences(self._path), self._staging.locked():
             refresh(self.state, self._disk)
@@ -201,7 +201,7 @@ class ArchiveWriter:
             refresh(self.state, self._disk)
             for path in paths:
                 self._disk.unlink(f"{self._path}/{path}")
-        self.publish(Step(kind="clean", batch=self.next_batch(), deleted=paths))
+        self.publish(ArchiveStep(kind="clean", batch=self.next_batch(), deleted=paths))
         return len(paths)
 
     def next_batch(self) -> int:
@@ -212,7 +212,7 @@ class ArchiveWriter:
 
     # Before a step
 
-    def _manifest(self, step: Step) -> Manifest:
+    def _manifest(self, step: ArchiveStep) -> Manifest:
         return Manifest(
             archive_id=self.state.archive_id,
             number=self.state.number + 1,

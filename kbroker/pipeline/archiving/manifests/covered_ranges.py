@@ -17,7 +17,7 @@ class Stretch(NamedTuple):
     end_offset: int
 
 
-def joined(stretches: Iterable[tuple[int, int]]) -> tuple[Stretch, ...]:
+def joined_ranges(stretches: Iterable[tuple[int, int]]) -> tuple[Stretch, ...]:
     """The same offsets, sorted, with neighbours put together.
 
     >>> joined([(5, 9), (0, 5), (20, 21)])

@@ -106,7 +106,7 @@ class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
         return TopicPartition(self.topic, self.partition)
 
 
-class EpochEntry(msgspec.Struct, frozen=True, kw_only=True):
+class EpochNote(msgspec.Struct, frozen=True, kw_only=True):
     """No record below `end_offset` was read from a leader with a higher epoch. From `replaced_from`
     on (-1: nowhere) up to the batch the source had other records by then than the archive.
     """
@@ -141,7 +141,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     json_schemas: dict[str, str] = {}  # topic -> schema of its column `json`, Spark's JSON
     topic_ids: dict[str, str] = {}  # topic -> id, of topics in `ranges` that have one
     cluster_ids: dict[str, str] = {}  # topic -> id of its cluster, the same
-    leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, if they are known
+    leader_epochs: tuple[EpochNote, ...] = ()  # of partitions in `ranges`, if they are known
     # Of topics in `ranges`, if they are known and no manifest before says the same.
     topic_settings: dict[str, dict[str, str]] = {}  # topic -> its own settings; none: all defaults
     partition_counts: dict[str, int] = {}  # topic -> how many partitions it has
@@ -242,7 +242,7 @@ def check_partitions(
             raise ManifestError(f"gives {topic} {count} partitions, as no topic has")
 
 
-def check_offsets(ranges: Iterable[RangeEntry], epochs: Iterable[EpochEntry]) -> None:
+def check_offsets(ranges: Iterable[RangeEntry], epochs: Iterable[EpochNote]) -> None:
     """Raise ManifestError for offsets and leader epochs that no log has."""
     for each in ranges:
         if not 0 <= each.start_offset <= each.end_offset <= MAX_LONG:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry
 from kbroker.pipeline.archiving.ordered.file_rows import PIECE_BYTES, ROW_SCHEMA, file_rows
-from kbroker.pipeline.archiving.ordered.row_merge import SourcedRows, merged
+from kbroker.pipeline.archiving.ordered.row_merge import SourcedRows, merged_rows
 from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.errors import PipelineError
 
@@ -55,7 +55,7 @@ def _in_order(
                 _through_disk(sources[start : start + LANES_AT_ONCE], overlapping[0].path)
                 for start in range(0, len(sources), LANES_AT_ONCE)
             ]
-        yield from merged(sources)
+        yield from merged_rows(sources)
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -123,7 +123,7 @@ def _through_disk(
     """Yield the merged rows of some sources, kept on the disk meanwhile."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - read to its end by who merges it
     try:
-        _write_rows(file, merged(sources))
+        _write_rows(file, merged_rows(sources))
     except BaseException:
         with suppress(OSError):  # what it holds back has no room either
             file.close()

@@ -20,7 +20,7 @@ SourcedRows = tuple[str, pa.RecordBatch]  # the file they come from, for a perso
 _NONE = pa.RecordBatch.from_pylist([], ROW_SCHEMA)
 
 
-def merged(sources: Iterable[Iterator[SourcedRows]]) -> Iterator[pa.RecordBatch]:
+def merged_rows(sources: Iterable[Iterator[SourcedRows]]) -> Iterator[pa.RecordBatch]:
     """Yield all rows of the sources by rising offset; PipelineError for one that two have."""
     heads = [_Head(source) for source in sources]
     while heads := [head for head in heads if not head.is_at_end]:

@@ -36,7 +36,7 @@ class BatchFacts:
     partitions: dict[TopicPartition, PartitionFacts] = field(default_factory=dict)
 
 
-def assemble(
+def joined_facts(
     facts: Iterable[tuple[Fact, bytes]], ranges: Mapping[TopicPartition, OffsetRange]
 ) -> BatchFacts:
     """Join the facts of all tasks; PipelineError if one gave up, or if they contradict

@@ -13,7 +13,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.manifests.file_check import check_file, file_checksum
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry, file_name, file_path
 from kbroker.pipeline.archiving.ordered.file_rows import checked_end
@@ -49,7 +53,7 @@ def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
             f"{merged.rows}: nothing was merged; `kbroker pipeline audit` shows more"
         )
     writer.publish(
-        Step(
+        ArchiveStep(
             kind="merge",
             batch=batch,
             files=(StagedFile(staged_path, merged),),

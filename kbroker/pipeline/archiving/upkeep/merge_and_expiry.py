@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, Step, system_ms
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    system_ms,
+)
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry
 from kbroker.pipeline.archiving.tasks.hours import hour_name
 from kbroker.pipeline.archiving.upkeep.file_merge import merge_files
@@ -63,7 +67,7 @@ def expire_files(
         writer.delete_removed(GRACE_MS)
         if gone:
             writer.publish(
-                Step(
+                ArchiveStep(
                     kind="expire",
                     batch=writer.next_batch(),
                     holes=expiry_holes(gone),

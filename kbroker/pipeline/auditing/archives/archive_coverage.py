@@ -12,7 +12,7 @@ import numpy as np
 from kbroker.inspection.finding import Finding, Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archiving.manifests.covered_ranges import joined
+from kbroker.pipeline.archiving.manifests.covered_ranges import joined_ranges
 from kbroker.pipeline.archiving.manifests.manifest import UNEXPLAINED, FileEntry, HoleEntry
 from kbroker.pipeline.auditing.archives.archive_files import FileResult
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, OffsetRuns, united
@@ -20,16 +20,16 @@ from kbroker.pipeline.finding_codes import AuditCode
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPartition:
+class Coverage:
     """One partition of an archive."""
 
     offsets: ArchivedOffsets
     findings: Sequence[Finding]
 
 
-def check_partition(
+def check_coverage(
     state: ArchiveState, partition: TopicPartition, files: Sequence[FileResult]
-) -> CheckedPartition:
+) -> Coverage:
     """Compare the rows of all files of a partition with its ranges and holes."""
     findings = Findings()
     known = [result for result in files if result.runs is not None]
@@ -43,7 +43,7 @@ def check_partition(
     )
     _Coverage(state.path, partition, offsets, findings).run()
     _doubled(f"{state.path}", known, findings)
-    return CheckedPartition(offsets, findings.all())
+    return Coverage(offsets, findings.all())
 
 
 def _span(entry: FileEntry) -> OffsetRuns:
@@ -85,7 +85,9 @@ class _Coverage:
         self._offsets = offsets
         self._findings = findings
         self._holes = offsets.holes
-        self._excused = joined((hole.first_offset, hole.last_offset + 1) for hole in self._holes)
+        self._excused = joined_ranges(
+            (hole.first_offset, hole.last_offset + 1) for hole in self._holes
+        )
         self._held = united((offsets.runs, offsets.unknown))
 
     def run(self) -> None:
@@ -155,7 +157,7 @@ class _Coverage:
 
 def _missing_of(holes: Iterable[HoleEntry]) -> int:
     """Return how many offsets are in holes; two that name the same exact offsets count once."""
-    exact = joined(
+    exact = joined_ranges(
         (hole.first_offset, hole.last_offset + 1)
         for hole in holes
         if hole.missing == hole.last_offset - hole.first_offset + 1

@@ -17,7 +17,7 @@ from kbroker.log.disk.file_system import StorageError
 from kbroker.pipeline.archiving.manifests.file_check import check_file as check_against_manifest
 from kbroker.pipeline.archiving.manifests.manifest import FileEntry
 from kbroker.pipeline.archiving.tasks.hours import hour_indexes, hour_name
-from kbroker.pipeline.auditing.archives.archived_offsets import Int64s, OffsetRuns, runs_of
+from kbroker.pipeline.auditing.archives.archived_offsets import Int64s, OffsetRuns, as_runs
 from kbroker.pipeline.auditing.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.exact_columns import unix_ms
@@ -45,7 +45,7 @@ class FileResult:
     cpu_s: float
 
 
-def check_file(task: FileTask) -> FileResult:
+def check_parquet(task: FileTask) -> FileResult:
     """Check size, checksum and rows of a file."""
     begun_s = time.process_time()
     check = _FileCheck(task)
@@ -97,7 +97,7 @@ class _FileCheck:
         self._place(table)
         self._times(table)
         if not len(offsets):
-            self.runs = runs_of(offsets)
+            self.runs = as_runs(offsets)
             return
         found = (int(offsets.min()), int(offsets.max()))
         if found != (entry.first_offset, entry.last_offset):
@@ -108,7 +108,7 @@ class _FileCheck:
                 offset=found[0] if found[0] != entry.first_offset else found[1],
             )
         self._order(offsets)
-        self.runs = runs_of(np.unique(offsets))
+        self.runs = as_runs(np.unique(offsets))
 
     def _order(self, offsets: Int64s) -> None:
         ordered = np.sort(offsets)

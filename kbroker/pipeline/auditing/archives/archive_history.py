@@ -46,7 +46,7 @@ class ReadArchive:
     findings: Findings
 
 
-def read_archive(path: str) -> ReadArchive:
+def read_and_judge(path: str) -> ReadArchive:
     """Read the manifests of an archive. Raises PipelineError if there is no archive at all."""
     findings = Findings()
     return ReadArchive(read_history(path, findings), findings)

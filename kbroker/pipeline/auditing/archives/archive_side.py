@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from kbroker.inspection.finding import Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.auditing.archives.archive_coverage import check_partition
-from kbroker.pipeline.auditing.archives.archive_files import FileResult, FileTask, check_file
+from kbroker.pipeline.auditing.archives.archive_coverage import check_coverage
+from kbroker.pipeline.auditing.archives.archive_files import FileResult, FileTask, check_parquet
 from kbroker.pipeline.auditing.archives.archive_history import ReadArchive, foreign_files, named_now
 from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.auditing.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.auditing.audit_report import ArchiveSide, AuditRequest
-from kbroker.pipeline.auditing.window_counts import merged
+from kbroker.pipeline.auditing.window_counts import merged_windows
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.spark_job.spread import Spread
 
@@ -45,7 +45,7 @@ def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -
     ]  # fmt: skip
     entries.sort(key=lambda entry: (-entry.size_bytes, entry.path))
     tasks = [FileTask(archive=path, entry=e, window_ms=request.window_ms) for e in entries]
-    results = _without_gone(state, spread(check_file, tasks))
+    results = _without_gone(state, spread(check_parquet, tasks))
     by_partition: defaultdict[TopicPartition, list[FileResult]] = defaultdict(list)
     for result in sorted(results, key=lambda each: each.entry.path):
         findings += placed(Side.ARCHIVE, result.entry.topic_partition, result.findings)
@@ -57,7 +57,7 @@ def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -
         if not request.wants(partition.topic):
             continue
         files = by_partition[partition]
-        checked = check_partition(state, partition, files)
+        checked = check_coverage(state, partition, files)
         findings += placed(Side.ARCHIVE, partition, checked.findings)
         offsets[partition] = checked.offsets
         sides[partition] = ArchiveSide(
@@ -66,7 +66,7 @@ def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -
             rows=sum(result.entry.rows for result in files),
             size_bytes=sum(result.entry.size_bytes for result in files),
             holes=sum(hole.missing for hole in checked.offsets.holes),
-            windows=merged(result.windows for result in files),
+            windows=merged_windows(result.windows for result in files),
         )
     return CheckedArchive(
         state=state,

@@ -62,7 +62,7 @@ class OffsetRuns:
         return [(int(a), int(b)) for a, b in pairs[pairs[:, 0] < pairs[:, 1]]]
 
 
-def runs_of(offsets: Int64s) -> OffsetRuns:
+def as_runs(offsets: Int64s) -> OffsetRuns:
     """Return the runs of sorted offsets without doubles."""
     if not len(offsets):
         return OffsetRuns(np.empty(0, np.int64), np.empty(0, np.int64))

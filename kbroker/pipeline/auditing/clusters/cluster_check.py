@@ -37,7 +37,7 @@ class OtherSides:
     topics: tuple[str, ...]  # that were asked for; none: all
 
 
-def check_cluster(
+def compare_cluster(
     before: ClusterOffsets, after: ClusterOffsets, others: OtherSides
 ) -> list[AuditFinding]:
     """Return everything that does not fit."""

@@ -13,7 +13,7 @@ from kbroker.pipeline.auditing.audit_finding import AuditFinding, Side
 from kbroker.pipeline.auditing.audit_report import PartitionSides
 from kbroker.pipeline.auditing.window_counts import WindowCount, Windows
 from kbroker.pipeline.finding_codes import AuditCode
-from kbroker.pipeline.sources.connector_or_exact import time_ms_of, worked
+from kbroker.pipeline.sources.connector_or_exact import time_ms_of, worked_on
 from kbroker.pipeline.spark_job import functions as f
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.source import Source
@@ -42,7 +42,7 @@ def _rows(
     spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
 ) -> list[Any]:
     try:
-        return worked(source, spark, ranges, partial(_counted, window_ms=window_ms))
+        return worked_on(source, spark, ranges, partial(_counted, window_ms=window_ms))
     except Exception as error:
         if is_of_spark(error):
             raise sentence_of_failure(error) from error

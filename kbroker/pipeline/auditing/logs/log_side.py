@@ -30,14 +30,14 @@ from kbroker.pipeline.auditing.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.auditing.audit_report import AuditRequest, LogSide
 from kbroker.pipeline.auditing.logs.log_tasks import (
     ContentResult,
+    LogCheck,
     LogResult,
-    LogTask,
     check_log,
     check_segments,
     content_tasks,
     segments_of,
 )
-from kbroker.pipeline.auditing.window_counts import Windows, merged
+from kbroker.pipeline.auditing.window_counts import Windows, merged_windows
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
@@ -47,14 +47,14 @@ from kbroker.pipeline.spark_job.spread import Spread
 SPLIT_BYTES = 512 * 1024 * 1024  # up to this size the bytes of a partition are one task
 
 
-def plan_logs(request: AuditRequest) -> tuple[list[LogTask], list[AuditFinding]]:
+def plan_logs(request: AuditRequest) -> tuple[list[LogCheck], list[AuditFinding]]:
     """Return a task for each partition, the largest first, and findings about the directories
     themselves. Raises PipelineError for a path that is not a log directory.
     """
     paths = [_path(directory) for directory in request.directories]
     findings = Findings()
     check_together([path for path in paths if isinstance(path, DataDirectory)], findings)
-    tasks: list[LogTask] = []
+    tasks: list[LogCheck] = []
     for path in paths:
         if isinstance(path, DataDirectory):
             check_names(path, findings, is_at_work=is_locked(path.path))
@@ -64,7 +64,7 @@ def plan_logs(request: AuditRequest) -> tuple[list[LogTask], list[AuditFinding]]
 
 
 def run_logs(
-    tasks: Sequence[LogTask],
+    tasks: Sequence[LogCheck],
     archived: Mapping[TopicPartition, ArchivedOffsets],
     spread: Spread,
     split_bytes: int = SPLIT_BYTES,
@@ -128,7 +128,7 @@ def side_of(result: LogResult) -> LogSide:
         high_watermark=result.task.view.high_watermark,
         is_compacted=checked.is_compacted,
         totals=checked.totals,
-        windows=merged([result.windows]),
+        windows=merged_windows([result.windows]),
     )
 
 
@@ -141,7 +141,7 @@ def _path(directory: str) -> LogPath:
         raise PipelineError(f"cannot {error}") from error
 
 
-def _tasks(path: LogPath, request: AuditRequest) -> list[LogTask]:
+def _tasks(path: LogPath, request: AuditRequest) -> list[LogCheck]:
     if isinstance(path, PartitionDirectory):
         return [_task(partition_directory(RealFileSystem(), path.path), request)]
     return [
@@ -151,12 +151,12 @@ def _tasks(path: LogPath, request: AuditRequest) -> list[LogTask]:
     ]
 
 
-def _task(partition: PartitionDirectory, request: AuditRequest) -> LogTask:
+def _task(partition: PartitionDirectory, request: AuditRequest) -> LogCheck:
     try:
         base_offsets, size = segments_of(partition.path)
     except StorageError:
         base_offsets, size = (), 0  # the task reports the trouble
-    return LogTask(
+    return LogCheck(
         data_directory=partition.data_directory,
         name=partition.name,
         topic_partition=partition.topic_partition,
@@ -186,4 +186,4 @@ def _joined(result: LogResult, contents: Iterable[ContentResult]) -> LogResult:
         windows.append(content.windows)
         findings += content.findings
         cpu_s += content.cpu_s
-    return replace(result, windows=merged(windows), findings=findings, cpu_s=cpu_s)
+    return replace(result, windows=merged_windows(windows), findings=findings, cpu_s=cpu_s)

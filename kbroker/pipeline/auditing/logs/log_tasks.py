@@ -28,14 +28,14 @@ from kbroker.pipeline.auditing.comparison.offsets_compared import (
     ComparedLog,
     compare_offsets,
 )
-from kbroker.pipeline.auditing.window_counts import WindowCounter, Windows, merged
+from kbroker.pipeline.auditing.window_counts import WindowCounter, Windows, merged_windows
 from kbroker.record.record_batch import BatchHeader
 
 _WRITE_PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogTask:
+class LogCheck:
     """One partition directory to check."""
 
     data_directory: str
@@ -72,7 +72,7 @@ class LogTask:
 class ContentTask:
     """The bytes of some segments of a partition."""
 
-    log: LogTask
+    log: LogCheck
     base_offsets: tuple[int, ...]
 
 
@@ -80,7 +80,7 @@ class ContentTask:
 class LogResult:
     """The outcome of a partition directory's check."""
 
-    task: LogTask
+    task: LogCheck
     checked: CheckedLog
     findings: Sequence[Finding]
     archive_findings: Sequence[Finding]  # of its archive, checked against it
@@ -103,7 +103,7 @@ class ContentResult:
 class _Watcher:
     """Counts, and gathers headers if an archive is to be checked against them."""
 
-    task: LogTask
+    task: LogCheck
     counter: WindowCounter = field(init=False)
     gatherer: BatchGatherer | None = field(init=False)
 
@@ -125,7 +125,7 @@ class _Watcher:
         self.counter.records(header, size_bytes, timestamps)
 
 
-def check_log(task: LogTask) -> LogResult:
+def check_log(task: LogCheck) -> LogResult:
     """Check one partition, and its archive against it."""
     begun_s = time.process_time()
     findings, archive_findings = Findings(), Findings()
@@ -175,7 +175,7 @@ def check_segments(task: ContentTask) -> ContentResult:
         path=task.log.path,
         findings=findings.all(),
         broken=broken,
-        windows=merged(windows),
+        windows=merged_windows(windows),
         cpu_s=time.process_time() - begun_s,
     )
 
@@ -191,7 +191,7 @@ def _check_segment(
     return check_until_settled(attempt, options.pause if options.waits else None, findings)
 
 
-def content_tasks(task: LogTask, split_bytes: int) -> list[ContentTask]:
+def content_tasks(task: LogCheck, split_bytes: int) -> list[ContentTask]:
     """Return tasks of about `split_bytes` for a log that is larger than that; none for others."""
     if task.size_bytes <= split_bytes or len(task.base_offsets) < 2:
         return []
@@ -219,7 +219,7 @@ def segments_of(path: str) -> tuple[tuple[int, ...], int]:
     return tuple(base_offsets), size
 
 
-def _sizes(task: LogTask) -> list[tuple[int, int]]:
+def _sizes(task: LogCheck) -> list[tuple[int, int]]:
     sizes = []
     for base_offset in task.base_offsets:
         try:

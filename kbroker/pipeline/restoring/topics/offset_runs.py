@@ -37,7 +37,7 @@ OffsetRun(source_offset=7, target_offset=102, records=1)]
     return found
 
 
-def joined(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
+def joined_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
     """The same, with neighbours put together.
 
     >>> joined([OffsetRun(0, 5, 2), OffsetRun(2, 7, 1), OffsetRun(3, 9, 1)])
@@ -73,7 +73,7 @@ OffsetRun(source_offset=9, target_offset=102, records=1)]
         runs += runs_of(source_offsets[at : at + records], offset)
         at += records
     assert at == len(source_offsets), "each record was answered for"
-    return joined(runs)
+    return joined_runs(runs)
 
 
 def translated(runs: Sequence[OffsetRun], offset: int) -> int | None:

@@ -11,7 +11,11 @@ from click.testing import CliRunner, Result
 
 from kbroker.cli.arguments.connection import CommandError
 from kbroker.cli.pipeline.archive import archive
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archiving.tasks.task_facts import FileFact
 from tests.fakes.archives.archive_maker import hole, offsets
@@ -36,7 +40,7 @@ def path(tmp_path: Path) -> str:
                 StagedFile(f.staged_path, f.entry) for f, _ in facts if isinstance(f, FileFact)
             ]
             writer.publish(
-                Step(
+                ArchiveStep(
                     kind="batch",
                     batch=batch,
                     ranges=(offsets(first, first + 5),),
@@ -72,7 +76,7 @@ def settings_path(tmp_path: Path) -> str:
     names = ("own", "plain", "silent")
     with ArchiveWriter(target, "job") as writer:
         writer.publish(
-            Step(
+            ArchiveStep(
                 kind="batch",
                 batch=0,
                 ranges=tuple(offsets(0, 5, topic=name) for name in names),

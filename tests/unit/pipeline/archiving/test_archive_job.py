@@ -10,9 +10,9 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.archive_job import ArchiveJob, ArchiveOptions, ClusterAnswers
-from kbroker.pipeline.archiving.evidence.hole_reasons import Surroundings
+from kbroker.pipeline.archiving.evidence.hole_reasons import HoleContext
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive, read_manifest
-from kbroker.pipeline.archiving.manifests.archive_writer import Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archiving.tasks import batch_tasks
 from kbroker.pipeline.archiving.topic_settings import ToldTopics, TopicSettings
@@ -29,15 +29,15 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 class NoWitness:
     """Nobody is asked."""
 
-    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> HoleContext:
         raise AssertionError(partition)
 
 
 class AllCompacted:
     """No record is left in any hole."""
 
-    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
-        return Surroundings(covers=[], log_start_offset=0, compacted_end_offset=1_000)
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> HoleContext:
+        return HoleContext(covers=[], log_start_offset=0, compacted_end_offset=1_000)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_topic_that_was_made_anew_is_not_archived_behind_the_old_one(
     disk: RecordingArchiveDisk,
 ) -> None:
     with writer(disk) as hand:
-        hand.publish(Step(kind="batch", batch=2, topic_ids={"t": "id-1", "u": "id-8"}))
+        hand.publish(ArchiveStep(kind="batch", batch=2, topic_ids={"t": "id-1", "u": "id-8"}))
     job = job_on(disk)
     follows = replace(batch(3, 25, 40), topic_ids={"t": "id-2", "u": "id-9"})
 
@@ -137,7 +137,7 @@ def test_a_topic_of_another_cluster_is_not_archived_behind_one_without_an_id(
     disk: RecordingArchiveDisk,
 ) -> None:
     with writer(disk) as hand:
-        hand.publish(Step(kind="batch", batch=2, cluster_ids={"t": "one"}))
+        hand.publish(ArchiveStep(kind="batch", batch=2, cluster_ids={"t": "one"}))
     job = job_on(disk, "other")
 
     with pytest.raises(

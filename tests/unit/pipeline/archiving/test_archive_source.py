@@ -11,7 +11,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.archive_source import ContinuedSource
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
-from kbroker.pipeline.archiving.manifests.manifest import EpochEntry
+from kbroker.pipeline.archiving.manifests.manifest import EpochNote
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import Offsets
 from tests.fakes.clusters.source_identity import KnownIdentity
@@ -132,7 +132,7 @@ def test_the_cluster_tells_topics_apart_that_have_no_id(
 def replaced_log(*, allows_loss: bool) -> ContinuedSource:
     """Archived up to 20 under epoch 3; epoch 4 began at 12."""
     known = archive(20)
-    known.leader_epochs[T0] = EpochEntry(topic="t", partition=0, leader_epoch=3, end_offset=20)
+    known.leader_epochs[T0] = EpochNote(topic="t", partition=0, leader_epoch=3, end_offset=20)
     identity = KnownIdentity({T0: [(3, 0), (4, 12)]})
     return ContinuedSource(Log(), known, allows_loss=allows_loss, identity=identity)
 

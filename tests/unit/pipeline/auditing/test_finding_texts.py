@@ -31,13 +31,13 @@ from kbroker.pipeline.archiving.manifests.manifest import (
     encode_manifest,
     seal,
 )
-from kbroker.pipeline.auditing.archives.archive_coverage import check_partition
-from kbroker.pipeline.auditing.archives.archive_files import FileResult, FileTask, check_file
+from kbroker.pipeline.auditing.archives.archive_coverage import check_coverage
+from kbroker.pipeline.auditing.archives.archive_files import FileResult, FileTask, check_parquet
 from kbroker.pipeline.auditing.archives.archive_history import foreign_files, read_history
-from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, runs_of
+from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, as_runs
 from kbroker.pipeline.auditing.audit_finding import AuditFinding
 from kbroker.pipeline.auditing.audit_report import AuditRequest, LogSide, PartitionSides
-from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, check_cluster
+from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, compare_cluster
 from kbroker.pipeline.auditing.clusters.cluster_counts import check_counts
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.auditing.comparison.contents_compared import ContentsTask, compare_contents
@@ -97,7 +97,7 @@ def said_of_a_cluster() -> Iterator[AuditFinding]:
             archive={other: OffsetRange(*archived)} if archived else None,
             topics=topics,
         )
-        return check_cluster(found, found, sides)
+        return compare_cluster(found, found, sides)
 
     elsewhere = TopicPartition("u", 1)
     yield from asked(10, log=(0, 9, None))
@@ -138,8 +138,8 @@ def said_of_offsets() -> Iterator[Finding]:
             is_compacted=False, batches=LogBatches(*np.array(batches, np.int64).T),
         )  # fmt: skip
         offsets = ArchivedOffsets(
-            path="archive", runs=runs_of(np.array([*archived], np.int64)),
-            unknown=runs_of(np.array([], np.int64)), stretches=(Stretch(0, upto),), holes=holes,
+            path="archive", runs=as_runs(np.array([*archived], np.int64)),
+            unknown=as_runs(np.array([], np.int64)), stretches=(Stretch(0, upto),), holes=holes,
         )  # fmt: skip
         findings = Findings()
         compare_offsets(log, offsets, findings)
@@ -172,11 +172,11 @@ def said_of_a_partition() -> Iterator[Finding]:
         results = [
             FileResult(
                 entry=file_entry(*file), findings=[], windows={}, cpu_s=0.0,
-                runs=runs_of(np.arange(file[1], file[2] + 1, dtype=np.int64)),
+                runs=as_runs(np.arange(file[1], file[2] + 1, dtype=np.int64)),
             )
             for file in files
         ]  # fmt: skip
-        return check_partition(state, T0, results).findings
+        return check_coverage(state, T0, results).findings
 
     yield from checked(files=[("a", 0, 6), ("b", 4, 8)])
     yield from checked(files=[("a", 0, 9), ("b", 10, 12)])
@@ -204,9 +204,9 @@ def said_of_files(directory: Path) -> Iterator[Finding]:
         else:
             path.write_bytes(content)
         task = FileTask(archive=str(directory), entry=wanted, window_ms=HOUR_MS)
-        return check_file(task).findings
+        return check_parquet(task).findings
 
-    yield from check_file(FileTask(archive=str(directory), entry=entry, window_ms=1)).findings
+    yield from check_parquet(FileTask(archive=str(directory), entry=entry, window_ms=1)).findings
     yield from checked(content=b"four")
     yield from checked(content=b"4")
     in_time = msgspec.structs.replace(entry, hour="1970-01-01T00")

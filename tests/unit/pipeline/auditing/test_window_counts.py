@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from kbroker.pipeline.auditing.window_counts import HOUR_MS, WindowCount, WindowCounter, merged
+from kbroker.pipeline.auditing.window_counts import (
+    HOUR_MS,
+    WindowCount,
+    WindowCounter,
+    merged_windows,
+)
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     TIMESTAMP_TYPE_BIT,
@@ -37,7 +42,7 @@ def test_with_a_deep_look_each_record_belongs_to_its_own() -> None:
     counter.batch(first)
     counter.records(first, 90, [AT - 5, AT + 7])
 
-    windows = merged([counter.windows])
+    windows = merged_windows([counter.windows])
 
     assert {start: count.records for start, count in windows.items()} == {AT - HOUR_MS: 1, AT: 1}
     assert windows[AT].size_bytes == first.size_bytes

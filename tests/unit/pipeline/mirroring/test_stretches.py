@@ -1,11 +1,11 @@
 import time
 
-from kbroker.pipeline.mirroring.stretches import PartitionOffsets, Stretch, parted
+from kbroker.pipeline.mirroring.stretches import CopiedStretch, PartitionOffsets, parted
 from kbroker.pipeline.restoring.topics.offset_runs import OffsetRun
 
 
-def stretch(start: int, end: int, *runs: tuple[int, int, int], topic: str = "id") -> Stretch:
-    return Stretch(
+def stretch(start: int, end: int, *runs: tuple[int, int, int], topic: str = "id") -> CopiedStretch:
+    return CopiedStretch(
         start=start,
         end=end,
         source_topic=topic,
@@ -14,7 +14,7 @@ def stretch(start: int, end: int, *runs: tuple[int, int, int], topic: str = "id"
     )
 
 
-def offsets(*stretches: Stretch) -> PartitionOffsets:
+def offsets(*stretches: CopiedStretch) -> PartitionOffsets:
     made = PartitionOffsets()
     for each in stretches:
         made.add(each)

@@ -12,7 +12,7 @@ from kbroker.pipeline.rule_jobs import rules_job
 from kbroker.pipeline.rule_jobs.lookup_tables import LookupTables
 from kbroker.pipeline.rule_jobs.rule_reading import parse_rules
 from kbroker.pipeline.rule_jobs.rules_job import RulesJob
-from kbroker.pipeline.rule_jobs.step_journal import Step, StepJournal
+from kbroker.pipeline.rule_jobs.step_journal import RulesStep, StepJournal
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.spark_job.batch import Batch
 from kbroker.pipeline.spark_job.offsets import OffsetRange
@@ -36,7 +36,7 @@ class GoesOnError(Exception):
     """The batch is worked on."""
 
 
-def job_at(checkpoint: Path, step: Step) -> RulesJob:
+def job_at(checkpoint: Path, step: RulesStep) -> RulesJob:
     journal = StepJournal(checkpoint)
     journal.stage()
     journal.publish(step)
@@ -60,7 +60,7 @@ def batch(number: int, **ranges: tuple[int, int]) -> Batch:
     return Batch(number=number, job_id="j", frame=Frame(), ranges=found)
 
 
-AT_SEVEN = Step(number=4, batch=7, ends={"t-0": 30, "t-1": 5})
+AT_SEVEN = RulesStep(number=4, batch=7, ends={"t-0": 30, "t-1": 5})
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.rule_jobs.step_journal import BEGINNING, RowFiles, Step, StepJournal
+from kbroker.pipeline.rule_jobs.step_journal import BEGINNING, RowFiles, RulesStep, StepJournal
 from kbroker.pipeline.rule_jobs.watermarks import PartitionTime
 
 
-def published(journal: StepJournal, step: Step, *folders: str) -> None:
+def published(journal: StepJournal, step: RulesStep, *folders: str) -> None:
     staging = journal.stage()
     for folder in folders:
         (staging / folder).mkdir()
@@ -25,7 +25,7 @@ def rows(step: int) -> RowFiles:
 
 def test_a_step_comes_back_as_it_was_and_one_that_was_cut_short_does_not(tmp_path: Path) -> None:
     journal = StepJournal(tmp_path)
-    step = Step(
+    step = RulesStep(
         number=0,
         batch=3,
         begun_us=5,
@@ -46,9 +46,9 @@ def test_a_step_comes_back_as_it_was_and_one_that_was_cut_short_does_not(tmp_pat
 
 def test_what_no_later_step_needs_is_removed(tmp_path: Path) -> None:
     journal = StepJournal(tmp_path)
-    published(journal, Step(number=0, batch=0), "rows-logs", "table-totals")
-    published(journal, Step(number=1, batch=1), "rows-logs")
-    last = Step(number=2, batch=2, rows={"logs": (rows(1),)}, tables={"totals": 2})
+    published(journal, RulesStep(number=0, batch=0), "rows-logs", "table-totals")
+    published(journal, RulesStep(number=1, batch=1), "rows-logs")
+    last = RulesStep(number=2, batch=2, rows={"logs": (rows(1),)}, tables={"totals": 2})
     published(journal, last, "table-totals", "rows-logs")
     journal.note_written(2)
 
@@ -68,7 +68,7 @@ def test_what_no_later_step_needs_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bit", range(8))
 def test_no_flipped_bit_makes_another_step(tmp_path: Path, bit: int) -> None:
     journal = StepJournal(tmp_path)
-    step = Step(number=0, batch=3, ends={"t-0": 7}, rows={"logs": (rows(0),)})
+    step = RulesStep(number=0, batch=3, ends={"t-0": 7}, rows={"logs": (rows(0),)})
     published(journal, step)
     path = journal.path(0) / "step.json"
     content = path.read_bytes()
@@ -87,7 +87,7 @@ def test_no_flipped_bit_makes_another_step(tmp_path: Path, bit: int) -> None:
 
 def test_a_damaged_step_is_refused(tmp_path: Path) -> None:
     journal = StepJournal(tmp_path)
-    published(journal, Step(number=0, batch=0))
+    published(journal, RulesStep(number=0, batch=0))
     (journal.path(0) / "step.json").write_text('{"number": 0}')
 
     with pytest.raises(PipelineError, match=r"step.json is damaged .*restore the checkpoint"):

@@ -7,7 +7,7 @@ import pytest
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.evidence.same_source import BatchEpochs
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archiving.manifests.manifest import EpochEntry
+from kbroker.pipeline.archiving.manifests.manifest import EpochNote
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.clusters.source_identity import KnownIdentity
@@ -16,8 +16,8 @@ T0 = TopicPartition("t", 0)
 NEXT = {T0: OffsetRange(20, 30)}
 
 
-def entry(epoch: int, end_offset: int, replaced_from: int = -1) -> EpochEntry:
-    return EpochEntry(
+def entry(epoch: int, end_offset: int, replaced_from: int = -1) -> EpochNote:
+    return EpochNote(
         topic="t",
         partition=0,
         leader_epoch=epoch,
@@ -26,7 +26,7 @@ def entry(epoch: int, end_offset: int, replaced_from: int = -1) -> EpochEntry:
     )
 
 
-def archived(*entries: EpochEntry) -> ArchiveState:
+def archived(*entries: EpochNote) -> ArchiveState:
     known = {each.topic_partition: each for each in entries}
     return ArchiveState(path="/archive", archive_id="a", leader_epochs=known)
 

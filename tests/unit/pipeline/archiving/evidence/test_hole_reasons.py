@@ -6,7 +6,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.evidence.hole_reasons import (
     Cover,
     CoverKind,
-    Surroundings,
+    HoleContext,
     holes_with_reasons,
 )
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
@@ -18,7 +18,7 @@ ALL = 2**63 - 1
 def reasons(
     holes: list[tuple[int, int]], *covers: Cover, log_start: int = 0, compacted: int = 0
 ) -> list[tuple[int, int, str]]:
-    seen = Surroundings(covers=covers, log_start_offset=log_start, compacted_end_offset=compacted)
+    seen = HoleContext(covers=covers, log_start_offset=log_start, compacted_end_offset=compacted)
     found = holes_with_reasons(T0, [Stretch(*each) for each in holes], seen)
     assert all(each.missing == each.last_offset - each.first_offset + 1 for each in found)
     return sorted((each.first_offset, each.last_offset, each.reason) for each in found)

@@ -9,7 +9,7 @@ import pytest
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.evidence.hole_reasons import holes_with_reasons
 from kbroker.pipeline.archiving.evidence.log_evidence import LogWitness
-from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch, gaps, joined
+from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch, gaps, joined_ranges
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from tests.fakes.disks.memory_file_system import MemoryFileSystem
@@ -36,7 +36,7 @@ def holes_of(name: str) -> dict[TopicPartition, tuple[Stretch, ...]]:
             ranges[partition] = (row["start"], row["end"])
         else:
             records.setdefault(partition, []).append((row["offset"], row["offset"] + 1))
-    found = {tp: gaps(joined(records.get(tp, [])), within) for tp, within in ranges.items()}
+    found = {tp: gaps(joined_ranges(records.get(tp, [])), within) for tp, within in ranges.items()}
     return {tp: holes for tp, holes in found.items() if holes and not tp.topic.startswith("__")}
 
 

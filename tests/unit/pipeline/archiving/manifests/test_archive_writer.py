@@ -18,11 +18,11 @@ from kbroker.pipeline.archiving.manifests.archive_reading import (
     SNAPSHOT_EVERY,
     read_archive,
 )
-from kbroker.pipeline.archiving.manifests.archive_writer import Step
+from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep
 from kbroker.pipeline.archiving.manifests.file_check import check_file
 from kbroker.pipeline.archiving.manifests.manifest import (
     EXPIRED,
-    EpochEntry,
+    EpochNote,
     Manifest,
     checksum_of,
     encode_manifest,
@@ -198,7 +198,7 @@ def test_a_writer_that_a_lock_did_not_hold_back_loses_the_race_and_changes_nothi
     two_batches(disk)
     with writer(disk, "job-b") as hand:
         directory = hand.staging_directory(0)
-        step = Step(
+        step = ArchiveStep(
             kind="batch",
             batch=0,
             ranges=(offsets(0, 3, topic="u"),),
@@ -278,7 +278,7 @@ def test_readers_see_merged_files_or_those_they_were_made_of() -> None:
 
     with writer(disk, "upkeep") as hand:
         staged = stage(disk, hand.staging_directory(2), merged)
-        hand.publish(Step(kind="merge", batch=2, files=(staged,), removed=old))
+        hand.publish(ArchiveStep(kind="merge", batch=2, files=(staged,), removed=old))
 
     state = read_archive(PATH, disk)
     assert [entry.path for entry in state.entries(T0)] == [merged.path]
@@ -292,7 +292,7 @@ def test_removed_files_are_deleted_once_their_readers_had_time() -> None:
     old = "data/t/2026-11-21/13/t-0-0-9.parquet"
     with writer(disk, "upkeep") as hand:
         gone = hole(0, 9, EXPIRED)
-        hand.publish(Step(kind="expire", batch=2, holes=(gone,), removed=(old,)))
+        hand.publish(ArchiveStep(kind="expire", batch=2, holes=(gone,), removed=(old,)))
         assert hand.delete_removed(1_000) == 0
 
     with writer(disk, "upkeep", NOW_MS + 1_000) as hand:
@@ -310,12 +310,12 @@ def test_two_that_remove_the_same_file_are_one_too_many() -> None:
     two_batches(disk)
     old = ("data/t/2026-11-21/13/t-0-0-9.parquet",)
     with writer(disk, "upkeep") as one, writer(disk, "other") as two:
-        one.publish(Step(kind="expire", batch=2, removed=old))
+        one.publish(ArchiveStep(kind="expire", batch=2, removed=old))
 
         with pytest.raises(
             PipelineError, match="was removed from the archive /archive by another run"
         ):
-            two.publish(Step(kind="expire", batch=2, removed=old))
+            two.publish(ArchiveStep(kind="expire", batch=2, removed=old))
 
 
 def history(disk: RecordingArchiveDisk, manifests: int) -> None:
@@ -449,9 +449,9 @@ def test_a_snapshot_keeps_the_ids_of_topics(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 1)
     disk = new_disk()
     with writer(disk) as hand:
-        hand.publish(Step(kind="batch", batch=0, topic_ids={"t": "id-1"}))
+        hand.publish(ArchiveStep(kind="batch", batch=0, topic_ids={"t": "id-1"}))
         with pytest.raises(PipelineError, match="give it another archive"):
-            hand.publish(Step(kind="batch", batch=1, topic_ids={"t": "id-2"}))
+            hand.publish(ArchiveStep(kind="batch", batch=1, topic_ids={"t": "id-2"}))
 
     assert disk.exists(snapshot(0))
     assert read_archive(PATH, disk).topic_ids == {"t": "id-1"}
@@ -461,12 +461,14 @@ def test_a_snapshot_keeps_clusters_and_leader_epochs(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("kbroker.pipeline.archiving.manifests.archive_writer.SNAPSHOT_EVERY", 2)
     disk = new_disk()
     first, second = (
-        EpochEntry(topic="t", partition=0, leader_epoch=epoch, end_offset=10 * epoch)
+        EpochNote(topic="t", partition=0, leader_epoch=epoch, end_offset=10 * epoch)
         for epoch in (3, 4)
     )
     with writer(disk) as hand:
-        hand.publish(Step(kind="batch", batch=0, cluster_ids={"t": "one"}, leader_epochs=(first,)))
-        hand.publish(Step(kind="batch", batch=1, leader_epochs=(second,)))
+        hand.publish(
+            ArchiveStep(kind="batch", batch=0, cluster_ids={"t": "one"}, leader_epochs=(first,))
+        )
+        hand.publish(ArchiveStep(kind="batch", batch=1, leader_epochs=(second,)))
 
     quick = read_archive(PATH, disk)
     disk.write_bytes(snapshot(1), b"spoiled")
@@ -476,8 +478,8 @@ def test_a_snapshot_keeps_clusters_and_leader_epochs(monkeypatch: pytest.MonkeyP
     assert quick.leader_epochs == {second.topic_partition: second}
 
 
-def settings_step(batch: int, settings: dict[str, dict[str, str]], **counts: int) -> Step:
-    return Step(kind="batch", batch=batch, topic_settings=settings, partition_counts=counts)
+def settings_step(batch: int, settings: dict[str, dict[str, str]], **counts: int) -> ArchiveStep:
+    return ArchiveStep(kind="batch", batch=batch, topic_settings=settings, partition_counts=counts)
 
 
 def test_settings_are_written_when_they_are_new_or_changed() -> None:
@@ -489,7 +491,7 @@ def test_settings_are_written_when_they_are_new_or_changed() -> None:
                 settings_step(0, {"t": {"retention.ms": "5"}, "u": {}}, t=2, u=1),
                 settings_step(1, {"t": {"retention.ms": "5"}, "u": {}}, t=2, u=1),
                 settings_step(2, {"t": {}, "u": {}}, t=2, u=4),
-                Step(kind="batch", batch=3),
+                ArchiveStep(kind="batch", batch=3),
             )
         ]
 

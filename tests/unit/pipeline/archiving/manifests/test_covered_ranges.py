@@ -11,7 +11,7 @@ from kbroker.pipeline.archiving.manifests.covered_ranges import (
     Stretch,
     bounded_holes,
     gaps,
-    joined,
+    joined_ranges,
     overlap,
 )
 from tests.fakes.archives.archive_maker import hole
@@ -33,7 +33,7 @@ def members(stretches: object) -> set[int]:
 def test_joined_stretches_hold_the_same_offsets_sorted_and_apart(
     pairs: list[tuple[int, int]],
 ) -> None:
-    found = joined(pairs)
+    found = joined_ranges(pairs)
 
     assert members(found) == members(pairs)
     assert all(one.end_offset < two.start_offset for one, two in itertools.pairwise(found))
@@ -43,7 +43,7 @@ def test_joined_stretches_hold_the_same_offsets_sorted_and_apart(
 def test_gaps_are_what_the_stretches_leave_out(
     pairs: list[tuple[int, int]], wanted: tuple[int, int]
 ) -> None:
-    assert members(gaps(joined(pairs), wanted)) == members([wanted]) - members(pairs)
+    assert members(gaps(joined_ranges(pairs), wanted)) == members([wanted]) - members(pairs)
 
 
 @given(PAIRS, WANTED)
@@ -51,7 +51,7 @@ def test_overlap_is_the_first_part_that_is_there(
     pairs: list[tuple[int, int]], wanted: tuple[int, int]
 ) -> None:
     both = sorted(members(pairs) & members([wanted]))
-    found = overlap(joined(pairs), wanted)
+    found = overlap(joined_ranges(pairs), wanted)
 
     assert (found is None) == (not both)
     assert found is None or (found.start_offset, *found) == (both[0], *found)
@@ -80,6 +80,6 @@ def test_of_many_holes_the_counts_are_kept_and_neighbours_of_one_reason_become_o
 
 
 def test_an_empty_stretch_holds_nothing() -> None:
-    assert joined([(3, 3), (7, 5)]) == ()
+    assert joined_ranges([(3, 3), (7, 5)]) == ()
     assert gaps((), (4, 4)) == ()
     assert overlap((Stretch(0, 9),), (4, 4)) is None

@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.pipeline.archiving.manifests.manifest import (
     NO_HOUR,
-    EpochEntry,
+    EpochNote,
     Manifest,
     ManifestError,
     checksum_of,
@@ -145,7 +145,7 @@ def test_offsets_that_no_log_has_are_refused(start: int, end: int) -> None:
 
 
 def test_a_leader_epoch_that_no_log_has_is_refused() -> None:
-    entry = EpochEntry(topic="t", partition=0, leader_epoch=2**31, end_offset=5)
+    entry = EpochNote(topic="t", partition=0, leader_epoch=2**31, end_offset=5)
 
     with pytest.raises(ManifestError, match="names leader epoch 2147483648 of t-0"):
         decode_manifest(encode_manifest(manifest(leader_epochs=(entry,))))

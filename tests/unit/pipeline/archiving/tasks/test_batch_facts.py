@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archiving.tasks.batch_facts import assemble
+from kbroker.pipeline.archiving.tasks.batch_facts import joined_facts
 from kbroker.pipeline.archiving.tasks.task_facts import (
     Fact,
     FileFact,
@@ -30,7 +30,7 @@ def part(first: int, last: int, rows: int, *gaps: int, partition: int = 0) -> tu
 def test_parts_of_several_tasks_make_one_partition_with_all_that_is_missing() -> None:
     facts = [part(20, 27, 8), part(12, 18, 5, 14, 16)]
 
-    found = assemble(facts, RANGES)
+    found = joined_facts(facts, RANGES)
 
     assert found.partitions[T0].rows == 13
     assert found.partitions[T0].missing == [(10, 12), (14, 16), (19, 20), (28, 30)]
@@ -40,7 +40,7 @@ def test_parts_of_several_tasks_make_one_partition_with_all_that_is_missing() ->
 def test_files_keep_their_staged_path() -> None:
     fact = FileFact("/s/0.parquet", file_entry(10, 29))
 
-    (staged,) = assemble([(fact, b""), part(10, 29, 20)], RANGES).files
+    (staged,) = joined_facts([(fact, b""), part(10, 29, 20)], RANGES).files
 
     assert (staged.staged_path, staged.entry) == ("/s/0.parquet", file_entry(10, 29))
 
@@ -62,7 +62,7 @@ def test_facts_that_contradict_each_other_end_the_batch(
     facts: list[tuple[Fact, bytes]], sentence: str
 ) -> None:
     with pytest.raises(PipelineError, match=sentence):
-        assemble(facts, RANGES)
+        joined_facts(facts, RANGES)
 
 
 def test_a_fact_travels_as_text() -> None:

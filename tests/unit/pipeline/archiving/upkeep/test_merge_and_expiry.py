@@ -11,7 +11,11 @@ import pytest
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_reading import read_archive
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archiving.manifests.archive_writer import (
+    ArchiveStep,
+    ArchiveWriter,
+    StagedFile,
+)
 from kbroker.pipeline.archiving.manifests.file_check import check_file
 from kbroker.pipeline.archiving.manifests.manifest import NO_HOUR
 from kbroker.pipeline.archiving.tasks.record_files import TaskOptions, write_records
@@ -98,7 +102,9 @@ class Archive:
                 StagedFile(f.staged_path, f.entry) for f, _ in facts if isinstance(f, FileFact)
             ]
             ranges = (offsets(first, last + 1),)
-            writer.publish(Step(kind="batch", batch=batch, ranges=ranges, files=tuple(files)))
+            writer.publish(
+                ArchiveStep(kind="batch", batch=batch, ranges=ranges, files=tuple(files))
+            )
 
     def state(self) -> ArchiveState:
         return read_archive(self.path)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kbroker.pipeline.auditing.archives.archive_files import FileTask, check_file
+from kbroker.pipeline.auditing.archives.archive_files import FileTask, check_parquet
 from kbroker.pipeline.finding_codes import AuditCode
 from tests.fakes.archives.arrow_records import BASE_MS, HOUR_MS, record
 from tests.fakes.archives.parquet_archive import archive_rows, as_it_is_now
@@ -22,6 +22,6 @@ def test_offsets_that_are_no_numbers_are_a_finding(tmp_path: Path) -> None:
     pq.write_table(changed, path / entry.path)
     entry = as_it_is_now(str(path), entry)
 
-    result = check_file(FileTask(archive=str(path), entry=entry, window_ms=HOUR_MS))
+    result = check_parquet(FileTask(archive=str(path), entry=entry, window_ms=HOUR_MS))
 
     assert AuditCode.ARCHIVE_FILE_UNREADABLE in [each.code for each in result.findings]

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.pipeline.auditing.archives.archived_offsets import OffsetRuns, runs_of, united
+from kbroker.pipeline.auditing.archives.archived_offsets import OffsetRuns, as_runs, united
 
 SETS = st.sets(st.integers(0, 60), max_size=40)
 
 
 def runs(offsets: set[int]) -> OffsetRuns:
-    return runs_of(np.array(sorted(offsets), np.int64))
+    return as_runs(np.array(sorted(offsets), np.int64))
 
 
 def members(some: OffsetRuns) -> set[int]:

@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.client.consumer_groups import ConsumerGroup
 from kbroker.model import TopicPartition
-from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, check_cluster
+from kbroker.pipeline.auditing.clusters.cluster_check import OtherSides, SeenLog, compare_cluster
 from kbroker.pipeline.auditing.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
@@ -40,7 +40,7 @@ def told(
     sides = OtherSides(logs=logs, archive=archives, topics=topics)
     return [
         (each.finding.code, each.finding.severity.name, each.finding.offset)
-        for each in check_cluster(before, after or before, sides)
+        for each in compare_cluster(before, after or before, sides)
     ]
 
 
@@ -80,7 +80,7 @@ def test_an_archive_is_held_against_the_cluster(
 def test_a_topic_of_one_side_alone_is_told() -> None:
     assert told(cluster(None), log=(0, 3)) == [("cluster-lacks", "WARNING", 0)]
     assert told(cluster(None), topics=("t",)) == [("topic-missing", "WARNING", None)]
-    absent = check_cluster(
+    absent = compare_cluster(
         cluster(0, 5), cluster(0, 5), OtherSides(logs={}, archive=None, topics=())
     )
     assert [(each.finding.code, each.topic_partition) for each in absent] == [

@@ -15,7 +15,7 @@ from kbroker.pipeline.archiving.manifests.manifest import (
     UNEXPLAINED,
     HoleEntry,
 )
-from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, runs_of
+from kbroker.pipeline.auditing.archives.archived_offsets import ArchivedOffsets, as_runs
 from kbroker.pipeline.auditing.comparison.offsets_compared import (
     CONTROL,
     OPAQUE,
@@ -52,7 +52,7 @@ def compared(
         is_compacted=is_compacted, batches=LogBatches(*columns),
     )  # fmt: skip
     offsets = ArchivedOffsets(
-        path="archive", runs=runs_of(np.array(sorted(archived), np.int64)), unknown=runs_of(np.array([*unknown], np.int64)),
+        path="archive", runs=as_runs(np.array(sorted(archived), np.int64)), unknown=as_runs(np.array([*unknown], np.int64)),
         stretches=(Stretch(0, end if upto is None else upto),), holes=holes,
     )  # fmt: skip
     findings = Findings()

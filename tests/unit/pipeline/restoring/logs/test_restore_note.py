@@ -12,7 +12,7 @@ from kbroker.config.topic_config import KEEP_ALL
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archiving.manifests.covered_ranges import Stretch
-from kbroker.pipeline.archiving.manifests.manifest import EXPIRED, EpochEntry, FileEntry, HoleEntry
+from kbroker.pipeline.archiving.manifests.manifest import EXPIRED, EpochNote, FileEntry, HoleEntry
 from kbroker.pipeline.archiving.reader import ArchiveSelection
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.restoring.logs.log_restore import LogRestore, LogWish
@@ -64,7 +64,7 @@ def noted(
 
 
 def test_logs_begin_with_the_first_record_and_end_where_the_archive_does() -> None:
-    epoch = EpochEntry(topic="t", partition=0, leader_epoch=4, end_offset=20)
+    epoch = EpochNote(topic="t", partition=0, leader_epoch=4, end_offset=20)
     topic = noted(archived(leader_epochs={TopicPartition("t", 0): epoch}))
 
     assert topic.logs == (

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.restoring.topics.offset_map import OffsetMap
-from kbroker.pipeline.restoring.topics.offset_runs import OffsetRun, joined, runs_of, translated
+from kbroker.pipeline.restoring.topics.offset_runs import (
+    OffsetRun,
+    joined_runs,
+    runs_of,
+    translated,
+)
 
 PLACE = TopicPartition("t", 0)
 SETS = st.sets(st.integers(0, 60), max_size=30).map(sorted)
@@ -29,7 +34,7 @@ def test_runs_say_where_each_record_is(offsets: list[int], base: int, size: int)
         places |= {offset: base + n for n, offset in enumerate(batch)}
         base += len(batch) + 1
 
-    for some in (runs, joined(runs)):
+    for some in (runs, joined_runs(runs)):
         assert {
             run.source_offset + n: run.target_offset + n for run in some for n in range(run.records)
         } == places
