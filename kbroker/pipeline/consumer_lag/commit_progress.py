@@ -39,9 +39,7 @@ class ProgressCommits(Protocol):
     """The listener, as its user sees it."""
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until the offsets of ended queries, and all that Spark has reported so far, are
-        committed; return whether they are.
-        """
+        """Wait until all that Spark has reported so far is committed; return whether it is."""
 
     def close(self) -> None:
         """Commit what is due, within seconds, and stop."""

@@ -26,9 +26,8 @@ _METADATA = "Spark, after the batch"
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """The partitions in `settled` are committed, or never can be, as their topic is gone. `problem`
-    is a sentence on why the rest is not; if the cluster does not answer it is the same for all
-    groups.
+    """The partitions in `settled` are committed, or their topic is gone. `problem` is a sentence on
+    why the rest is not; if the cluster does not answer it is the same for all groups.
     """
 
     settled: Mapping[TopicPartition, int]

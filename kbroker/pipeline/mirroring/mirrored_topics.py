@@ -56,9 +56,7 @@ class MirrorWish:
 
 
 class MirroredTopics:
-    """`views` are the source's topics when the round began. Methods raise PipelineError,
-    ClientError, KafkaError and OSError.
-    """
+    """The source's topics of a round. Raises PipelineError, ClientError, KafkaError and OSError."""
 
     def __init__(
         self,

@@ -47,9 +47,7 @@ def key_of(source_id: str, partition: TopicPartition, start: int) -> bytes:
 
 
 class MirroredOffsets:
-    """The offset map that a cluster has of copies from one source; read on from where it was read
-    last. Owned by one thread.
-    """
+    """A cluster's map of offsets from one source, read on and on. Owned by one thread."""
 
     def __init__(self, source_id: str) -> None:
         self._source_id = source_id

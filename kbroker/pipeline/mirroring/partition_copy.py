@@ -33,9 +33,7 @@ _MOST_NOTES = 20  # of a round
 
 
 class PartitionCopy:
-    """One run; owned by one thread. `rows` and `size_bytes` count what it has committed, `reached`
-    is where it is in the source.
-    """
+    """One run, owned by one thread. `rows` and `size_bytes` are committed up to `reached`."""
 
     def __init__(
         self,

@@ -60,9 +60,7 @@ class Beginning(NamedTuple):
 
 
 class RoundOverError(ClientError):
-    """The clusters are not as they were when the round began, or another mirror is at work: the
-    next round looks again.
-    """
+    """The clusters have changed, or another mirror is at work: the next round looks again."""
 
 
 class UnreadableSourceError(PipelineError):

@@ -41,9 +41,8 @@ class PartitionOffsets:
         self._start = 0  # where these runs begin
 
     def add(self, stretch: CopiedStretch) -> None:
-        """Add a stretch. Older ones that reach beyond its start are dropped: they were written
-        before a log was cut, or their copy was lost. So are those of another topic of the same
-        name.
+        """Add a stretch. Older ones beyond its start, or of another topic of the same name, are
+        dropped: they were written before a log was cut, or their copy was lost.
         """
         newest = self.newest
         if newest and (newest.end > stretch.start or _topics(newest) != _topics(stretch)):

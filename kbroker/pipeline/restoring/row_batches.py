@@ -85,9 +85,7 @@ class RowBatch:
         return PackedBatch(read_header(data), memoryview(data))
 
     def up_to(self, end_offset: int) -> RowBatch:
-        """Return the same records with no others below `end_offset`, as far as a batch
-        can say so.
-        """
+        """Return the same records with no others below `end_offset`, if a batch can say so."""
         end = min(end_offset, self.header.base_offset + MAX_RELATIVE_OFFSET + 1)
         header = self.header
         delta = max(end - 1 - header.base_offset, header.last_offset_delta)

@@ -126,9 +126,7 @@ class Checkpoint:
         return new
 
     def remember_topics(self, record: JobRecord, topic_ids: Mapping[str, str]) -> JobRecord:
-        """Add topics that were not seen before to the record, and write it. A topic that was
-        created again since is refused.
-        """
+        """Add new topics to the record, and write it; refuses one that was created again since."""
         self._check_topics(record, topic_ids)
         new = replace(record, topic_ids={**topic_ids, **record.topic_ids})
         if new != record:

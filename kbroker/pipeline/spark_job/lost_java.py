@@ -68,8 +68,8 @@ def quiet_python_start() -> None:
 
 
 def quiet_query_errors() -> None:
-    """Keep pyspark's log of SQL that does not fit, with Java's stack, off the terminal: whoever
-    catches the error reports it.
+    """Keep pyspark's log of bad SQL, with Java's stack, off the terminal: its catcher
+    reports it.
     """
     from pyspark.logger import PySparkLogger
 

@@ -38,9 +38,7 @@ class CoverKind(Enum):
 
 
 class Cover(NamedTuple):
-    """A batch in the log: offsets base to last, inclusive, and the number of records left in it
-    (-1: formats that do not say).
-    """
+    """A batch in the log: its offsets, inclusive, and the records left in it (-1: unknown)."""
 
     base_offset: int
     last_offset: int

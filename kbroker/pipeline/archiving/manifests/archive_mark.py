@@ -28,9 +28,7 @@ def own_version() -> str:
 
 
 def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Return the mark of an archive, None if a new one may begin here; PipelineError if it may not.
-    Nothing is written.
-    """
+    """Return an archive's mark, None if a new one may begin here; PipelineError if it may not."""
     if not disk.exists(path):
         return None
     if not disk.is_directory(path):

@@ -48,9 +48,7 @@ class ArchiveMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveState:
-    """Read the archive in a directory; PipelineError with one sentence if there is none that can be
-    read. Nothing is written.
-    """
+    """Read the archive in a directory; PipelineError if there is none. Nothing is written."""
     disk = file_system or RealFileSystem()
     mark = read_mark(path, disk)
     if mark is None:

@@ -82,9 +82,7 @@ class ArchiveStaging:
             lock.release()
 
     def remove_leftovers(self, own_job: str, is_known: Callable[[str], bool]) -> None:
-        """Remove what earlier runs of this job left, and jobs that no longer run; no
-        archive files.
-        """
+        """Remove what earlier runs of this job left, and ended jobs; no files of the archive."""
         for name in self._disk.list(self._named("")):
             matched = _BATCH_DIRECTORY.fullmatch(name)
             if matched is None or not self._disk.is_directory(self._named(name)):

@@ -199,9 +199,7 @@ def decode_manifest(data: bytes) -> Manifest:
 
 
 def check_names(manifest: Manifest) -> None:
-    """Raise ManifestError for a path that leads out of the archive, and for impossible names and
-    numbers of topics and partitions.
-    """
+    """Raise ManifestError for a path out of the archive, and for names that no topic can have."""
     paths = [entry.path for entry in manifest.added]
     check_paths([*paths, *manifest.removed, *manifest.deleted])
     check_topics(manifest.added, manifest.ranges)
@@ -285,9 +283,7 @@ def file_name(topic: str, partition: int, first_offset: int, last_offset: int) -
 
 
 def unbalanced_partition(manifest: Manifest) -> str | None:
-    """Return the first partition whose files and holes do not add up to its ranges, as a sentence's
-    end; None if all do.
-    """
+    """Return a sentence's end on the first partition that does not add up; None if all do."""
     expected: Counter[TopicPartition] = Counter()
     found: Counter[TopicPartition] = Counter()
     for covered in manifest.ranges:

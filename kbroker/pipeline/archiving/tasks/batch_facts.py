@@ -39,9 +39,7 @@ class BatchFacts:
 def joined_facts(
     facts: Iterable[tuple[Fact, bytes]], ranges: Mapping[TopicPartition, OffsetRange]
 ) -> BatchFacts:
-    """Join the facts of all tasks; PipelineError if one gave up, or if they contradict
-    each other.
-    """
+    """Join the facts of all tasks; PipelineError if one gave up or if two contradict each other."""
     batch = BatchFacts()
     parts: dict[TopicPartition, list[tuple[PartFact, bytes]]] = {}
     for fact, gaps in facts:

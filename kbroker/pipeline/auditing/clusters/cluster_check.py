@@ -113,9 +113,7 @@ class _ClusterCheck:
                 yield self._say(code, place, what, found.start, severity=severity, advice=advice)
 
     def groups(self) -> Iterator[AuditFinding]:
-        """Report group offsets beyond the ends; they were asked for first, so no lag is
-        negative.
-        """
+        """Report group offsets beyond the ends; they were asked for first: no lag is negative."""
         for name, group in sorted(self._before.groups.items()):
             if name.startswith(OF_JOBS):  # offsets of a job's progress, not of what was read here
                 continue

@@ -101,9 +101,7 @@ def _restored(task: LogTask, file_system: FileSystem) -> TaskResult:
 
 
 def _paced(task: LogTask, board: TaskBoard, start_offset: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows to write. Raises _StoppedError if no more are to be written: the log must not
-    end as if there were none.
-    """
+    """Yield rows; _StoppedError if it is to stop: the log must not end as if there were no more."""
     pace = Pace(task.bytes_per_s, lambda: not board.is_stopped)
     given = 0
     for rows in wanted_rows(task.archive, task.plan, task.wanted, task.keys, start_offset):

@@ -170,8 +170,8 @@ class PartitionWriting:
         return self._log.log_end_offset
 
     def write(self, rows: Iterable[pa.RecordBatch]) -> None:
-        """Write rows from `next_offset` on, by rising offset, up to the log's end offset. Raises
-        PipelineError with one sentence.
+        """Write rows by rising offset, up to the log's end offset. PipelineError with one
+        sentence.
         """
         with _sentences(self._log.directory):
             held: RowBatch | None = None  # until it is known where the next one begins

@@ -104,9 +104,7 @@ def noted_topics(
 
 
 def check_reaches(state: ArchiveState, note: RestoreNote) -> None:
-    """Raise PipelineError if an archive ends before a log that it is to make: an older copy of the
-    archive was put back.
-    """
+    """Raise PipelineError if an archive, as an older copy, ends before a log that it is to make."""
     for _, log, _ in note.logs():
         end_offset = state.end_offset(log.source)
         if end_offset is None or end_offset < log.end_offset:
@@ -162,9 +160,7 @@ def _topic_id(state: ArchiveState, source: str, name: str) -> UUID:
 
 
 def _log(state: ArchiveState, source: TopicPartition) -> NotedLog:
-    """Return where the archived log begins and ends, whichever of its records are wanted: no offset
-    is given out a second time.
-    """
+    """Return the log's bounds, whichever records are wanted: no offset is given out twice."""
     end_offset = state.ranges[source][-1].end_offset
     firsts = [entry.first_offset for entry in state.entries(source)]
     epoch = state.leader_epochs.get(source)

@@ -38,9 +38,7 @@ class MovedGroup:
 def places(
     groups: GroupOffsets, plans: Sequence[PartitionPlan], runs: Runs
 ) -> dict[str, dict[TopicPartition, int | None]]:
-    """Return where groups go on, by partition of the target; None if nothing was written into it.
-    `runs` are those of each target.
-    """
+    """Return where groups go on in targets with these `runs`; None if nothing was written there."""
     targets = {plan.source: plan.target for plan in plans}
     found: dict[str, dict[TopicPartition, int | None]] = {}
     for group, by_topic in sorted(groups.items()):
@@ -58,9 +56,8 @@ def places(
 def move_groups(
     links: ClusterLinks, wanted: Mapping[str, Mapping[TopicPartition, int | None]], runs: Runs
 ) -> list[MovedGroup]:
-    """Move groups of the target to their places, each as far as it is not there; a partition into
-    which nothing was written is read from its start. `runs` are those of each target. Raises
-    ClientError if the cluster is away.
+    """Move groups to their places in the target, never back; a partition into which nothing was
+    written is read from its start. Raises ClientError if the cluster is away.
     """
     firsts = {target: found[0].target_offset for target, found in runs.items() if found}
     empty = {place for each in wanted.values() for place, offset in each.items() if offset is None}

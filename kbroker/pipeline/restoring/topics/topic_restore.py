@@ -113,9 +113,7 @@ class TopicRestore:
         self._checkpoint.claim(found)
 
     def warnings(self, links: ClusterLinks, now_ms: int) -> list[str]:
-        """List what a person should know of the topics beforehand. Raises the errors of
-        `prepare`.
-        """
+        """List what a person should know of the topics beforehand. Raises what `prepare` raises."""
         configs = {
             name: TopicConfig.from_overrides(KafkaConfig(), usable_overrides(settings))
             for name, settings in _settings_of(links, self._by_topic(), _KEEPING).items()
