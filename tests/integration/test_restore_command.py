@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from compat_tests.commands.command_line import PROGRAM, completed
 from compat_tests.running.waiting import until
 from kbroker.cli.command_line import cli
 from kbroker.model import TopicPartition as Place
-from kbroker.pipeline.archiving.kept_groups import KeptGroups
+from kbroker.pipeline.archiving.kept_groups import KeptGroups, ask_groups
 from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.testing import Broker
 from tests.fakes.archives.arrow_records import BASE_MS, record
@@ -209,7 +210,7 @@ def test_groups_go_on_at_the_record_they_would_have_read(broker: Broker, archive
     set_offset(source, "stranger", "elsewhere", 3)
     set_offset(source, "kbroker-rules-errors-1", "t", 9)  # a job counts its steps there
     with ArchiveWriter(str(archive), "groups") as writer:
-        assert KeptGroups.of_cluster(broker.bootstrap).keep(writer) == []
+        assert KeptGroups(partial(ask_groups, broker.bootstrap)).keep(writer) == []
     assert {*writer.state.group_offsets} == {"reader", "done", "fast", "busy"}
     set_offset(source, "fast", "moved", 299, creates=True)
     member = KafkaConsumer(

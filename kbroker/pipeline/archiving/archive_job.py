@@ -20,7 +20,7 @@ from kbroker.pipeline.archiving.evidence.same_source import (
     SourceIdentity,
     kept_sentence,
 )
-from kbroker.pipeline.archiving.kept_groups import KeptGroups
+from kbroker.pipeline.archiving.kept_groups import KeptGroups, ask_groups
 from kbroker.pipeline.archiving.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archiving.manifests.archive_writer import ArchiveStep, ArchiveWriter
 from kbroker.pipeline.archiving.manifests.covered_ranges import bounded_holes
@@ -35,7 +35,7 @@ from kbroker.pipeline.archiving.manifests.manifest import (
 from kbroker.pipeline.archiving.tasks.batch_facts import BatchFacts, joined_facts
 from kbroker.pipeline.archiving.tasks.batch_tasks import BatchTasks
 from kbroker.pipeline.archiving.tasks.json_columns import JsonSchemas, parse_schemas
-from kbroker.pipeline.archiving.topic_settings import ToldTopics, TopicSettings
+from kbroker.pipeline.archiving.topic_settings import ToldTopics, TopicSettings, ask_cluster
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.batch import Batch, BatchResult
@@ -65,7 +65,8 @@ class ClusterAnswers:
     @classmethod
     def of(cls, bootstrap: str) -> ClusterAnswers:
         return cls(
-            settings=TopicSettings.of_cluster(bootstrap), groups=KeptGroups.of_cluster(bootstrap)
+            settings=TopicSettings(partial(ask_cluster, bootstrap)),
+            groups=KeptGroups(partial(ask_groups, bootstrap)),
         )
 
 

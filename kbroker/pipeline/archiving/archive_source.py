@@ -6,8 +6,8 @@ and doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
@@ -23,7 +23,7 @@ from kbroker.pipeline.archiving.evidence.same_source import (
 from kbroker.pipeline.archiving.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.continuity import named_places
-from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
+from kbroker.pipeline.spark_job.offsets import Offsets
 from kbroker.pipeline.spark_job.source import Source
 
 
@@ -53,16 +53,13 @@ class ContinuedSource:
         self.inner = inner
         self.needs_connector = inner.needs_connector
         self.bounds_itself = inner.bounds_itself
+        self.describe, self.topic_ids = inner.describe, inner.topic_ids
+        self.latest, self.log_ends = inner.latest, inner.log_ends
+        self.stream, self.batch = inner.stream, inner.batch
         self.fails_on_data_loss = False  # `check` compares with the archive, not the checkpoint
         self._state = state
         self._allows_loss = allows_loss
         self._identity = identity
-
-    def describe(self) -> str:
-        return self.inner.describe()
-
-    def topic_ids(self) -> Mapping[str, str]:
-        return self.inner.topic_ids()
 
     def earliest(self) -> Offsets:
         """Return the ends of the archive, and the log starts of what is not in it."""
@@ -157,18 +154,6 @@ class ContinuedSource:
             *(replaced_sentence(known[each], state.path, at) for each, at in lost.items()),
             *(other_record_sentence(at, newest[at], state.path, ms) for at, ms in others.items()),
         ]
-
-    def latest(self) -> Offsets:
-        return self.inner.latest()
-
-    def log_ends(self) -> Offsets:
-        return self.inner.log_ends()
-
-    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
-        return self.inner.stream(spark, start, max_records)
-
-    def batch(self, spark: Any, ranges: Ranges) -> Any:
-        return self.inner.batch(spark, ranges)
 
 
 def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
@@ -45,10 +44,6 @@ class KeptGroups:
         self._now_s = now_s
         self._due_s = 0.0
         self._noted: set[str] = set()
-
-    @classmethod
-    def of_cluster(cls, bootstrap: str) -> KeptGroups:
-        return cls(partial(ask_groups, bootstrap))
 
     def keep_if_due(self, writer: ArchiveWriter) -> list[str]:
         """Do what `keep` does, at most once a minute."""

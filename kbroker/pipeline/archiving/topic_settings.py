@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_configs import Resource, describe_each, own_settings
@@ -44,10 +43,6 @@ class TopicSettings:
         self._now_s = now_s
         self._due_s: dict[str, float] = {}
         self._noted: set[str] = set()
-
-    @classmethod
-    def of_cluster(cls, bootstrap: str) -> TopicSettings:
-        return cls(partial(ask_cluster, bootstrap))
 
     def told(self, topics: Collection[str]) -> ToldTopics:
         """Ask about those of these topics that are due; nothing is returned for the others."""

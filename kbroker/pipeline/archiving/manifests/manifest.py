@@ -78,48 +78,39 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
         return TopicPartition(self.topic, self.partition)
 
 
-class RangeEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """Offsets [start, end) of a partition that a batch dealt with."""
-
+class _OfPartition(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
-    start_offset: int
-    end_offset: int
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
-class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
+class RangeEntry(_OfPartition, frozen=True, kw_only=True):
+    """Offsets [start, end) of a partition that a batch dealt with."""
+
+    start_offset: int
+    end_offset: int
+
+
+class HoleEntry(_OfPartition, frozen=True, kw_only=True):
     """Offsets that are in no file: `missing` of those from first to last, or all of them."""
 
-    topic: str
-    partition: int
     first_offset: int
     last_offset: int
     missing: int
     reason: str
 
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
-
-class EpochNote(msgspec.Struct, frozen=True, kw_only=True):
+class EpochNote(_OfPartition, frozen=True, kw_only=True):
     """No record below `end_offset` was read from a leader with a higher epoch. From `replaced_from`
     on (-1: nowhere) up to the batch the source had other records by then than the archive.
     """
 
-    topic: str
-    partition: int
     leader_epoch: int
     end_offset: int
     replaced_from: int = -1
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
