@@ -30,11 +30,17 @@ from kbroker.log.disk.format import (
 )
 
 TopicIds = dict[str, dict[UUID, str]]  # topic -> id -> the first partition's directory that has it
-_PASSING_DIRECTORIES = (
-    DELETE_DIRECTORY_SUFFIX,
-    FUTURE_DIRECTORY_SUFFIX,
-    REPLACED_DIRECTORY_SUFFIX,
-)
+_PASSING_DIRECTORIES = {
+    DELETE_DIRECTORY_SUFFIX: ("is a partition that was deleted", "it is removed after its delay"),
+    FUTURE_DIRECTORY_SUFFIX: (
+        "is a copy of a partition that is moving to this directory",
+        "the next start goes on with it",
+    ),
+    REPLACED_DIRECTORY_SUFFIX: (
+        "is a partition that has just moved to another directory",
+        "the next start removes it when it has found the other one",
+    ),
+}
 _KRAFT_BEGINNING = "bootstrap.checkpoint"  # the first records of a KRaft cluster
 _LEFT_ALONE = "it is left alone"
 
@@ -50,7 +56,7 @@ def check_data_directory(
     StorageError.
     """
     home = read_data_directory(file_system, path)
-    check_names(home, findings, is_at_work=options.is_at_work)
+    check_directory_names(home, findings, is_at_work=options.is_at_work)
     totals = CheckTotals(files=len(home.offsets) + (home.meta is not None))
     topic_ids: TopicIds = {}
     for partition in home.directories():
@@ -106,59 +112,51 @@ def check_together(views: Sequence[DataDirectory], findings: Findings) -> None:
     directories.
     """
     homes: dict[tuple[object, ...], str] = {}
-    for view in views:
-        owner = (view.meta.cluster_id, view.meta.broker_id) if view.meta is not None else ()
-        for name in view.partitions:
-            other = homes.setdefault((*owner, name), view.path)
-            if other != view.path:
+    for home in views:
+        owner = (home.meta.cluster_id, home.meta.broker_id) if home.meta is not None else ()
+        for name in home.partitions:
+            other = homes.setdefault((*owner, name), home.path)
+            if other != home.path:
                 what = f"is in {other} too"
                 advice = "a broker does not start with both: remove the older one"
-                path = f"{view.path}/{name}"
+                path = f"{home.path}/{name}"
                 findings.add(FindingCode.PARTITION_TWICE.finding(path, what, advice))
 
 
-def check_names(view: DataDirectory, findings: Findings, *, is_at_work: bool = False) -> None:
+def check_directory_names(
+    home: DataDirectory, findings: Findings, *, is_at_work: bool = False
+) -> None:
     """Report on the contents of the data directory itself, and on its files that could not be read.
 
     While a broker `is_at_work`, files that it is about to remove, move or write are left out.
     """
-    passing = () if is_at_work else chain(emptied_checkpoints(view), _passing(view))
-    for finding in chain(unreadable_files(view), passing):
+    passing = () if is_at_work else chain(emptied_checkpoints(home), _passing(home))
+    for finding in chain(unreadable_files(home), passing):
         findings.add(finding)
-    for name in view.moved:
-        if not name.endswith(_PASSING_DIRECTORIES):
+    for name in home.moved:
+        if not name.endswith(tuple(_PASSING_DIRECTORIES)):
             what = "is a partition that the cluster does not know"
-            _note(findings, view, name, FindingCode.MOVED_DIRECTORY, what)
-    for name in view.others:
+            _note(findings, home, name, FindingCode.MOVED_DIRECTORY, what)
+    for name in home.others:
         if not is_broker_file(name) and name != _KRAFT_BEGINNING:
             what = "is not a file that a broker keeps here"
-            _note(findings, view, name, FindingCode.FOREIGN, what)
+            _note(findings, home, name, FindingCode.FOREIGN, what)
 
 
-def _passing(view: DataDirectory) -> Iterator[Finding]:
+def _passing(home: DataDirectory) -> Iterator[Finding]:
     """Yield findings on files that are about to come or go: a running broker always has some."""
-    for name in view.moved:
-        path = f"{view.path}/{name}"
-        if name.endswith(DELETE_DIRECTORY_SUFFIX):
-            what, advice = "is a partition that was deleted", "it is removed after its delay"
-            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
-        elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
-            what = "is a copy of a partition that is moving to this directory"
-            advice = "the next start goes on with it"
-            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
-        elif name.endswith(REPLACED_DIRECTORY_SUFFIX):
-            what = "is a partition that has just moved to another directory"
-            advice = "the next start removes it when it has found the other one"
-            yield FindingCode.MOVED_DIRECTORY.finding(path, what, advice)
-    for name in view.others:
+    for name in home.moved:
+        for suffix, (what, advice) in _PASSING_DIRECTORIES.items():
+            if name.endswith(suffix):
+                yield FindingCode.MOVED_DIRECTORY.finding(f"{home.path}/{name}", what, advice)
+    for name in home.others:
         if name.endswith(TEMPORARY_SUFFIX):
             what = "is left over from an interrupted write"
-            path = f"{view.path}/{name}"
-            yield FindingCode.LEFTOVER.finding(path, what, "it may be removed")
+            yield FindingCode.LEFTOVER.finding(f"{home.path}/{name}", what, "it may be removed")
 
 
-def _note(findings: Findings, view: DataDirectory, name: str, code: FindingCode, what: str) -> None:
-    findings.add(code.finding(f"{view.path}/{name}", what, _LEFT_ALONE))
+def _note(findings: Findings, home: DataDirectory, name: str, code: FindingCode, what: str) -> None:
+    findings.add(code.finding(f"{home.path}/{name}", what, _LEFT_ALONE))
 
 
 def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:

@@ -53,12 +53,8 @@ class CheckTotals:
 
     def add(self, other: CheckTotals) -> None:
         """Add the counts of another part."""
-        self.partitions += other.partitions
-        self.segments += other.segments
-        self.files += other.files
-        self.size_bytes += other.size_bytes
-        self.batches += other.batches
-        self.records += other.records
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def _nothing(_size_bytes: int = 0) -> None:
@@ -115,7 +111,7 @@ def check_until_settled(
         pause()
 
 
-class Gap(NamedTuple):
+class OffsetGap(NamedTuple):
     """Offsets, both inclusive, that are missing in front of the batch at `position` of a file."""
 
     first_offset: int
@@ -130,9 +126,9 @@ class Gaps:
 
     count: int = 0
     offsets: int = 0
-    first: Gap | None = None
+    first: OffsetGap | None = None
 
-    def add(self, gap: Gap) -> None:
+    def add(self, gap: OffsetGap) -> None:
         """Keep the first gap, and count all."""
         self.count += 1
         self.offsets += gap.last_offset - gap.first_offset + 1
@@ -161,7 +157,7 @@ class LogWalk:
     has_batches: bool = False
     was_compacted: bool = False
 
-    def gap(self, gap: Gap) -> None:
+    def gap(self, gap: OffsetGap) -> None:
         """Note missing offsets, of whose records nothing is known."""
         self.sequences.disturbed(gap.last_offset + 1)
         if gap.last_offset < (self.view.log_start_offset or 0):

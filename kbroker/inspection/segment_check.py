@@ -14,7 +14,7 @@ from kbroker.inspection.batch_check import (
 from kbroker.inspection.content_check import ContentCheck
 from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
-from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
+from kbroker.inspection.log_walk import REBUILT, LogWalk, OffsetGap
 from kbroker.inspection.segment_audit import DamagedPlace, sound_after
 from kbroker.inspection.segment_scan import (
     ScannedBatch,
@@ -291,7 +291,7 @@ class SegmentCheck:
         if header.base_offset == expected:
             return
         if tells_first_offset(header) and header.base_offset > expected:
-            walk.gap(Gap(expected, header.base_offset - 1, self._path, batch.position))
+            walk.gap(OffsetGap(expected, header.base_offset - 1, self._path, batch.position))
 
     def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:
         walk = self._walk

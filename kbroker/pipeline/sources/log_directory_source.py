@@ -20,7 +20,7 @@ from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute, 
 from kbroker.pipeline.logdir.directory.partition_log import real_disk, written_end
 from kbroker.pipeline.logdir.planning.batch_query import Splits, reading_of
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
-from kbroker.pipeline.logdir.planning.read_ranges import check_topics
+from kbroker.pipeline.logdir.planning.read_ranges import check_topics_found
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading
 from kbroker.pipeline.spark_job.offsets import Offsets, Ranges, format_offsets
@@ -173,7 +173,7 @@ class LogDirectorySource:
         logs = self._catalog.by_partition(is_committed=self._wanted.is_committed)
         topics = {topic for topic, _ in logs}
         file_system = real_disk().file_system
-        check_topics(file_system, self._wanted.selection, topics, self._wanted.paths)
+        check_topics_found(file_system, self._wanted.selection, topics, self._wanted.paths)
         return logs
 
 

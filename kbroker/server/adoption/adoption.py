@@ -23,8 +23,8 @@ from kbroker.model import (
 )
 from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
 from kbroker.server.adoption.adoption_summary import proposal, report
-from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
-from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at
+from kbroker.server.adoption.internal_log import hashed_ids, likely_partition_count, producer_ids
+from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at_directory
 from kbroker.server.adoption.kraft_metadata import (
     METADATA_DIRECTORY,
     ClusterMetadata,
@@ -100,7 +100,7 @@ class Adoption:
     def _propose(self) -> AdoptionPlan | None:
         """Return the plan; None if there is nothing to adopt."""
         try:
-            found = [look_at(self._file_system, path) for path in self._paths]
+            found = [look_at_directory(self._file_system, path) for path in self._paths]
             if not any(directory.partitions for directory in found):
                 return None
             metadata, problem = self._read_metadata(found)
@@ -142,7 +142,7 @@ class Adoption:
                 if topic in INTERNAL_TOPICS:
                     held = hashed_ids(self._file_system, here.path)
                     ids.setdefault(topic, {})[partition] = held
-        return {topic: partition_count(held) for topic, held in ids.items()}
+        return {topic: likely_partition_count(held) for topic, held in ids.items()}
 
     def _check_unused(self) -> None:
         """Refuse a directory that a broker works on right now: it changes while it is read."""

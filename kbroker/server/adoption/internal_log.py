@@ -55,7 +55,7 @@ def hashed_ids(file_system: FileSystem, directory: str) -> set[str]:
     return found
 
 
-def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
+def likely_partition_count(ids: Mapping[int, Iterable[str]]) -> int:
     """Return over how many partitions these ids by partition are spread, as far as they show.
 
     If partitions are missing, Kafka's default is more likely than any other number that the ids

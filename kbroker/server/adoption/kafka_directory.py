@@ -57,7 +57,7 @@ class FoundDirectory:
     foreign: tuple[str, ...] = ()
 
 
-def look_at(file_system: FileSystem, path: str) -> FoundDirectory:
+def look_at_directory(file_system: FileSystem, path: str) -> FoundDirectory:
     """Describe the contents of a data directory; nothing for one that does not exist.
 
     Raises StorageError and CheckpointError (meta.properties).

@@ -61,10 +61,8 @@ class ClusterMetadata:
 def read_cluster_metadata(file_system: FileSystem, directory: str) -> ClusterMetadata:
     """The metadata in `directory`. Raises MetadataUnreadableError."""
     try:
-        values = _record_values(file_system, directory)
-        return replay(
-            message for value in values if (message := kinds.read_record(value)) is not None
-        )
+        found = map(kinds.read_metadata_record, _record_values(file_system, directory))
+        return replay(message for message in found if message is not None)
     except StorageError as error:
         raise MetadataUnreadableError(str(error)) from error
     except (ProtocolError, KafkaError) as error:

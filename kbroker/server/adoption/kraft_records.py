@@ -195,7 +195,7 @@ _KINDS: dict[int, type[Message]] = {
 }
 
 
-def read_record(value: bytes) -> Message | None:
+def read_metadata_record(value: bytes) -> Message | None:
     """The message in a record's value; None for kinds that are not read.
 
     Raises ProtocolError for bytes that are no such record, or one of a version not known.

@@ -31,7 +31,7 @@ from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import Disk, PartitionLog, real_disk
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from kbroker.pipeline.logdir.directory.transaction_scan import (
-    TransactionState,
+    LogTransactions,
     aborted_transactions,
 )
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
@@ -150,7 +150,7 @@ class LogWitness:
         )
 
     def _covers(
-        self, log: PartitionLog, state: TransactionState | None, holes: Sequence[Stretch]
+        self, log: PartitionLog, state: LogTransactions | None, holes: Sequence[Stretch]
     ) -> list[Cover]:
         file_system = self._disk.file_system
         aborted: tuple[AbortedTransaction, ...] = ()

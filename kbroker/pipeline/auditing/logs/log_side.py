@@ -13,7 +13,7 @@ from kbroker.inspection.data_directory import (
 )
 from kbroker.inspection.directory_check import (
     TopicIds,
-    check_names,
+    check_directory_names,
     check_together,
     check_topic_ids,
 )
@@ -57,7 +57,7 @@ def plan_logs(request: AuditRequest) -> tuple[list[LogCheck], list[AuditFinding]
     tasks: list[LogCheck] = []
     for path in paths:
         if isinstance(path, DataDirectory):
-            check_names(path, findings, is_at_work=is_locked(path.path))
+            check_directory_names(path, findings, is_at_work=is_locked(path.path))
         tasks += _tasks(path, request)
     tasks.sort(key=lambda task: (-task.size_bytes, task.path))
     return tasks, placed(Side.LOG, None, findings.all())

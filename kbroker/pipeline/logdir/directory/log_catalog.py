@@ -34,7 +34,7 @@ from kbroker.pipeline.logdir.directory.partition_log import (
     find_log,
     find_segments,
 )
-from kbroker.pipeline.logdir.directory.transaction_scan import TransactionState, scan_transactions
+from kbroker.pipeline.logdir.directory.transaction_scan import LogTransactions, scan_transactions
 
 _T = TypeVar("_T")
 
@@ -68,7 +68,7 @@ class ReadableLog:
     """A log and its transactions; those are None if all records are read."""
 
     log: PartitionLog
-    transactions: TransactionState | None
+    transactions: LogTransactions | None
 
     @property
     def end_offset(self) -> int:
@@ -95,7 +95,7 @@ class LogCatalog:
         self._paths = tuple(dict.fromkeys(absolute(path) for path in paths))
         self._wants = wants
         self._seen: dict[str, tuple[_Place, PartitionLog]] = {}
-        self._states: dict[str, tuple[PartitionLog, TransactionState]] = {}
+        self._states: dict[str, tuple[PartitionLog, LogTransactions]] = {}
 
     def logs(self, *, is_committed: bool, may_repeat: bool = False) -> list[ReadableLog]:
         """Look at all wanted partitions, by topic and number. `may_repeat`: a partition may lie in
@@ -176,7 +176,7 @@ class LogCatalog:
             self._seen[path] = (place, log)
         return log
 
-    def _state(self, log: PartitionLog) -> TransactionState:
+    def _state(self, log: PartitionLog) -> LogTransactions:
         then, known = self._states.get(log.directory, (None, None))
         if known is not None and then == log:
             return known

@@ -55,7 +55,7 @@ def real_disk() -> Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentFile:
+class FoundSegment:
     """A segment as it was found; what was closed then must look the same when it is read."""
 
     base_offset: int
@@ -70,7 +70,7 @@ class PartitionLog:
     directory: str
     topic_partition: TopicPartition
     topic_id: UUID | None  # None: not known, as of all logs from before Kafka 2.8
-    segments: tuple[SegmentFile, ...]  # by base offset
+    segments: tuple[FoundSegment, ...]  # by base offset
     snapshot_offsets: tuple[int, ...]
     start_offset: int
     end_offset: int
@@ -98,25 +98,25 @@ def find_log(disk: Disk, directory: PartitionDirectory, *, is_live: bool) -> Par
     )
 
 
-def find_segments(file_system: FileSystem, directory: str) -> tuple[SegmentFile, ...]:
+def find_segments(file_system: FileSystem, directory: str) -> tuple[FoundSegment, ...]:
     """List the segments that lie there now, by base offset. Raises StorageError."""
     return _segments(file_system, directory, sort_files(file_system.list(directory)))
 
 
 def _segments(
     file_system: FileSystem, directory: str, files: PartitionFiles
-) -> tuple[SegmentFile, ...]:
+) -> tuple[FoundSegment, ...]:
     found = []
     for base_offset in files.base_offsets:
         path = log_file(directory, base_offset)
         size, modified_ms = file_system.size(path), file_system.modified_ms(path)
-        found.append(SegmentFile(base_offset, size, modified_ms))
+        found.append(FoundSegment(base_offset, size, modified_ms))
     return tuple(found)
 
 
 def _listed(
     disk: Disk, directory: str, *, is_live: bool
-) -> tuple[PartitionFiles, tuple[SegmentFile, ...]] | None:
+) -> tuple[PartitionFiles, tuple[FoundSegment, ...]] | None:
     """List the files; None while a broker is replacing segments. Raises StorageError."""
     file_system = disk.file_system
     names = file_system.list(directory)
@@ -162,7 +162,7 @@ def _bounded(
     disk: Disk,
     directory: PartitionDirectory,
     files: PartitionFiles,
-    segments: tuple[SegmentFile, ...],
+    segments: tuple[FoundSegment, ...],
     *,
     is_live: bool,
 ) -> PartitionLog:

@@ -30,7 +30,7 @@ from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 
-class Cut(NamedTuple):
+class SplitPoint(NamedTuple):
     """A place between two batches; all records from `offset` on come after `position`."""
 
     position: int
@@ -68,7 +68,7 @@ class SegmentLookup:
             end_offset = batch.header.next_offset
         return end_offset, scan.tail
 
-    def cuts(self, start: int, end: int, step_bytes: int) -> Iterator[Cut]:
+    def cuts(self, start: int, end: int, step_bytes: int) -> Iterator[SplitPoint]:
         """Places that part (start, end) into pieces of about `step_bytes`."""
         entries, count = self._entries()
         target = start + step_bytes
@@ -125,7 +125,7 @@ class SegmentLookup:
     def _scan(self, position: int) -> SegmentScan:
         return SegmentScan(self._file_system, self.path, checks_crc=False, start=position)
 
-    def _witnessed(self, slot: int) -> Cut:
+    def _witnessed(self, slot: int) -> SplitPoint:
         """Return the entry's position if the batch there confirms it; else the start of the
         segment.
         """
@@ -137,8 +137,8 @@ class SegmentLookup:
             and tells_first_offset(header)
             and header.base_offset <= self.base_offset + relative <= header.last_offset
         ):
-            return Cut(position, header.base_offset)
-        return Cut(0, self.base_offset)
+            return SplitPoint(position, header.base_offset)
+        return SplitPoint(0, self.base_offset)
 
     def _entries(self) -> tuple[bytes, int]:
         if self._index is None:

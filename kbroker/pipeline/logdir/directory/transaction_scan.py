@@ -43,7 +43,7 @@ class _Witness(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionState:
+class LogTransactions:
     """The transactions of a log up to `end_offset`; a later scan may go on from here."""
 
     first_offset: int  # where the walk began
@@ -60,8 +60,8 @@ class TransactionState:
 
 
 def scan_transactions(
-    file_system: FileSystem, log: PartitionLog, known: TransactionState | None = None
-) -> TransactionState:
+    file_system: FileSystem, log: PartitionLog, known: LogTransactions | None = None
+) -> LogTransactions:
     """The transactions of the readable part of a log. Raises StorageError."""
     if known is None or not _goes_on(file_system, log, known):
         known = _from_snapshot(file_system, log)
@@ -69,7 +69,7 @@ def scan_transactions(
 
 
 def aborted_transactions(
-    file_system: FileSystem, log: PartitionLog, state: TransactionState, start_offset: int
+    file_system: FileSystem, log: PartitionLog, state: LogTransactions, start_offset: int
 ) -> tuple[AbortedTransaction, ...]:
     """All aborted transactions that ended at or after `start_offset`, by their ends.
 
@@ -100,12 +100,12 @@ def _walked(
 ) -> tuple[AbortedTransaction, ...]:
     """Find them in the batches alone, because an index cannot be read."""
     first = log.segments[0].base_offset
-    nothing = TransactionState(first_offset=first, end_offset=log.start_offset)
+    nothing = LogTransactions(first_offset=first, end_offset=log.start_offset)
     whole = _walked_on(file_system, log, nothing)
     return tuple(each for each in whole.aborted if each.last_offset >= start_offset)
 
 
-def _goes_on(file_system: FileSystem, log: PartitionLog, known: TransactionState) -> bool:
+def _goes_on(file_system: FileSystem, log: PartitionLog, known: LogTransactions) -> bool:
     """True if the log is still the known one, and as long."""
     witness = known.witness
     if witness is None or known.topic_id != log.topic_id:
@@ -120,8 +120,8 @@ def _goes_on(file_system: FileSystem, log: PartitionLog, known: TransactionState
 
 
 def _walked_on(
-    file_system: FileSystem, log: PartitionLog, known: TransactionState
-) -> TransactionState:
+    file_system: FileSystem, log: PartitionLog, known: LogTransactions
+) -> LogTransactions:
     open_since = dict(known.open)
     aborted = list(known.aborted)
     witness = known.witness
@@ -138,7 +138,7 @@ def _walked_on(
         if first_offset is not None and not is_commit:
             ended = AbortedTransaction(header.producer_id, first_offset, header.last_offset)
             aborted.append(ended)
-    return TransactionState(
+    return LogTransactions(
         first_offset=known.first_offset,
         end_offset=log.end_offset,
         topic_id=log.topic_id,
@@ -148,7 +148,7 @@ def _walked_on(
     )
 
 
-def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> TransactionState:
+def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> LogTransactions:
     bound = min(log.end_offset, _recovered_from(log))
     for offset in sorted(log.snapshot_offsets, reverse=True):
         if not log.start_offset < offset <= bound:
@@ -163,8 +163,8 @@ def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> TransactionSta
             for entry in entries
             if entry.current_txn_first_offset is not None
         }
-        return TransactionState(first_offset=offset, end_offset=offset, open=since)
-    return TransactionState(first_offset=log.start_offset, end_offset=log.start_offset)
+        return LogTransactions(first_offset=offset, end_offset=offset, open=since)
+    return LogTransactions(first_offset=log.start_offset, end_offset=log.start_offset)
 
 
 def _recovered_from(log: PartitionLog) -> int:

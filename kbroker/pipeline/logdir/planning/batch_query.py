@@ -10,7 +10,11 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from kbroker.pipeline.logdir.planning.filter_pushdown import Hints
-from kbroker.pipeline.logdir.planning.read_ranges import check_there, check_topics, wanted_range
+from kbroker.pipeline.logdir.planning.read_ranges import (
+    check_there,
+    check_topics_found,
+    wanted_range,
+)
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
@@ -59,7 +63,7 @@ class BatchQuery:
         wanted = self.wanted
         found = {log.log.topic_partition: log for log in logs}
         topics = {topic for topic, _ in found}
-        check_topics(file_system, wanted.selection, topics, wanted.paths, self.hints.topics)
+        check_topics_found(file_system, wanted.selection, topics, wanted.paths, self.hints.topics)
         for offsets in (wanted.starting_offsets, wanted.ending_offsets):
             if isinstance(offsets, Mapping):
                 named = {each: 0 for each in offsets if self._wants(each)}

@@ -23,7 +23,7 @@ from kbroker.pipeline.logdir.planning.read_ranges import (
     available,
     check_same_topic,
     check_there,
-    check_topics,
+    check_topics_found,
     edge_offset,
 )
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions
@@ -48,7 +48,7 @@ class LogStream:
             logs = self._logs()
             wanted = self._wanted
             topics = {topic for topic, _ in logs}
-            check_topics(self._disk.file_system, wanted.selection, topics, wanted.paths)
+            check_topics_found(self._disk.file_system, wanted.selection, topics, wanted.paths)
             starting = wanted.starting_offsets
             if isinstance(starting, Mapping):
                 check_there(logs, starting, fails_on_data_loss=wanted.fails_on_data_loss)

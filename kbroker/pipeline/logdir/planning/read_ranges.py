@@ -106,7 +106,7 @@ def check_same_topic(log: PartitionLog, topic_id: UUID | None) -> None:
         )
 
 
-def check_topics(
+def check_topics_found(
     file_system: FileSystem,
     selection: Selection,
     found: AbstractSet[str],

@@ -35,9 +35,9 @@ from kbroker.pipeline.logdir.planning.read_ranges import (
     is_of_topic,
 )
 from kbroker.pipeline.logdir.planning.splits import (
+    LogStretch,
     PlannedTask,
     SplitOptions,
-    Stretch,
     planned_tasks,
 )
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
@@ -102,7 +102,7 @@ def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> li
             return []
         log = reaching(disk.file_system, log, wanted.end)
         offsets = available(ReadableLog(log, None), wanted, fails_on_data_loss=fails)
-        stretch = Stretch(log, offsets, task.aborted)
+        stretch = LogStretch(log, offsets, task.aborted)
         return list(planned_tasks(disk.file_system, stretch, SplitOptions()))
     except StorageError as error:
         raise refused_by_disk(error) from error

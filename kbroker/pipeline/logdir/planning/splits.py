@@ -18,8 +18,8 @@ from uuid import UUID
 from kbroker.log.disk.file_system import FileSystem
 from kbroker.log.disk.format import MAX_OFFSET, log_file
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
-from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
-from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup, header_bytes
+from kbroker.pipeline.logdir.directory.partition_log import FoundSegment, PartitionLog
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, SplitPoint, header_bytes
 from kbroker.pipeline.logdir.directory.transaction_scan import aborted_transactions
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
 from kbroker.pipeline.spark_job.offsets import OffsetRange
@@ -48,7 +48,7 @@ class PlannedTask:
 
     task: SegmentTask
     topic_id: UUID | None  # None: not known
-    segment: SegmentFile
+    segment: FoundSegment
     is_closed: bool  # nothing was to be appended any more
     head: bytes  # of the first batch
 
@@ -72,7 +72,7 @@ class PlannedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class LogStretch:
     """Offsets of a log that are to be read, without the aborted transactions."""
 
     log: PartitionLog
@@ -80,16 +80,16 @@ class Stretch:
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
-def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange) -> Stretch:
+def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange) -> LogStretch:
     """The stretch without the transactions that its readers leave out. Raises StorageError."""
     if found.transactions is None or not offsets.count:
-        return Stretch(found.log, offsets)
+        return LogStretch(found.log, offsets)
     aborted = aborted_transactions(file_system, found.log, found.transactions, offsets.start)
-    return Stretch(found.log, offsets, aborted)
+    return LogStretch(found.log, offsets, aborted)
 
 
 def plan(
-    file_system: FileSystem, stretches: Sequence[Stretch], options: SplitOptions
+    file_system: FileSystem, stretches: Sequence[LogStretch], options: SplitOptions
 ) -> list[tuple[PlannedTask, ...]]:
     """Part the stretches into Spark partitions; they stay in their order.
 
@@ -106,7 +106,7 @@ def plan(
 
 def planned_tasks(
     file_system: FileSystem,
-    stretch: Stretch,
+    stretch: LogStretch,
     options: SplitOptions,
     split_bytes: int = MAX_PARTITION_BYTES,
 ) -> Iterator[PlannedTask]:
@@ -129,22 +129,22 @@ def planned_tasks(
         if start >= end:
             continue
         cuts = [
-            Cut(start, start_offset),
+            SplitPoint(start, start_offset),
             *(
                 cut
                 for cut in lookup.cuts(start, end, split_bytes)
                 if start_offset < cut.offset < end_offset
             ),
-            Cut(end, end_offset),
+            SplitPoint(end, end_offset),
         ]
         yield from _pieces(file_system, stretch, segment, cuts, next_base, is_closed=is_closed)
 
 
 def _pieces(
     file_system: FileSystem,
-    stretch: Stretch,
-    segment: SegmentFile,
-    cuts: Sequence[Cut],
+    stretch: LogStretch,
+    segment: FoundSegment,
+    cuts: Sequence[SplitPoint],
     next_base: int | None,
     *,
     is_closed: bool,
@@ -182,7 +182,7 @@ def _is_too_old(lookup: SegmentLookup, min_timestamp_ms: int | None) -> bool:
     return largest is not None and largest < min_timestamp_ms
 
 
-def _split_bytes(stretches: Sequence[Stretch], options: SplitOptions) -> int:
+def _split_bytes(stretches: Sequence[LogStretch], options: SplitOptions) -> int:
     """Choose a size that gives every processor work, and makes a task worth its start."""
     total = sum(
         segment.size_bytes + _OPEN_COST_BYTES

@@ -27,7 +27,7 @@ from kbroker.pipeline.logdir.source.log_split import LogSplit, log_splits, read_
 from kbroker.pipeline.spark_job.pyspark_process import as_sentences, is_pushing_filters
 
 
-class LogReader(DataSourceReader):
+class LogBatchReader(DataSourceReader):
     """The planner calls `partitions`, the workers call `read`."""
 
     def __init__(self, wanted: SourceOptions) -> None:
@@ -41,7 +41,7 @@ class LogReader(DataSourceReader):
         return read_log_split(self._query.reading, partition)
 
 
-class PushingLogReader(LogReader):
+class PushingLogReader(LogBatchReader):
     """A reader that Spark gives the filters of the query."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - pyspark's name
@@ -50,18 +50,18 @@ class PushingLogReader(LogReader):
         return filters
 
 
-def batch_reader(wanted: SourceOptions) -> LogReader:
+def batch_reader(wanted: SourceOptions) -> LogBatchReader:
     """The reader for this process.
 
     Spark refuses a reader that takes filters in a session that pushes none, so only the process
     that pushes gets one.
     """
     if not wanted.takes_filters:
-        return LogReader(wanted)
-    return PushingLogReader(wanted) if is_pushing_filters() else LogReader(wanted)
+        return LogBatchReader(wanted)
+    return PushingLogReader(wanted) if is_pushing_filters() else LogBatchReader(wanted)
 
 
-def schema_of(wanted: SourceOptions) -> str:
+def source_schema(wanted: SourceOptions) -> str:
     """The columns asked for, else those of Spark's Kafka source or all of a batch."""
     return spark_schema(_columns(wanted, wanted.columns))
 

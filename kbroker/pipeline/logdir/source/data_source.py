@@ -42,9 +42,9 @@ class KbrokerLogDataSource(DataSource):
 
     @as_sentences()
     def schema(self) -> str:
-        from kbroker.pipeline.logdir.source.batch_reader import schema_of
+        from kbroker.pipeline.logdir.source.batch_reader import source_schema
 
-        return schema_of(self._wanted)
+        return source_schema(self._wanted)
 
     @as_sentences()
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -16,14 +16,18 @@ from kbroker.log.disk.checkpoint import (
 from kbroker.log.disk.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
-from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition, look_at
+from kbroker.server.adoption.kafka_directory import (
+    FoundDirectory,
+    FoundPartition,
+    look_at_directory,
+)
 
 FILES = RealFileSystem()
 TOPIC_ID = UUID(int=5)
 
 
 def look(path: Path) -> FoundDirectory:
-    return look_at(FILES, str(path))
+    return look_at_directory(FILES, str(path))
 
 
 def partition(path: Path, name: str = "orders-0", *, log: bytes = b"") -> Path:

@@ -30,18 +30,20 @@ def test_a_topic_is_read_with_its_id() -> None:
     # name "orders", compact string; id; no tagged fields
     value = bytes.fromhex("01020007" + b"orders".hex() + TOPIC_ID.bytes.hex() + "00")
 
-    assert kinds.read_record(value) == kinds.TopicRecord(name="orders", topic_id=TOPIC_ID)
+    assert kinds.read_metadata_record(value) == kinds.TopicRecord(name="orders", topic_id=TOPIC_ID)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_partition_is_read_in_every_version(version: int) -> None:
     record = kinds.PartitionRecord(partition_id=3, topic_id=TOPIC_ID, leader=1, leader_epoch=9)
 
-    assert kinds.read_record(framed(record, version)) == record
+    assert kinds.read_metadata_record(framed(record, version)) == record
 
 
 def test_a_change_without_a_leader_says_so() -> None:
-    read = kinds.read_record(framed(kinds.PartitionChangeRecord(topic_id=TOPIC_ID, isr=[1])))
+    read = kinds.read_metadata_record(
+        framed(kinds.PartitionChangeRecord(topic_id=TOPIC_ID, isr=[1]))
+    )
 
     assert isinstance(read, kinds.PartitionChangeRecord)
     assert read.leader == kinds.NO_LEADER_CHANGE
@@ -49,7 +51,7 @@ def test_a_change_without_a_leader_says_so() -> None:
 
 
 def test_kinds_that_tell_nothing_about_topics_are_passed_over() -> None:
-    assert kinds.read_record(b"\x01" + write_uvarint(NO_OP_KIND) + b"\x00\x00") is None
+    assert kinds.read_metadata_record(b"\x01" + write_uvarint(NO_OP_KIND) + b"\x00\x00") is None
 
 
 @pytest.mark.parametrize(
@@ -63,4 +65,4 @@ def test_kinds_that_tell_nothing_about_topics_are_passed_over() -> None:
 )
 def test_other_bytes_are_refused(value: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
-        kinds.read_record(value)
+        kinds.read_metadata_record(value)
