@@ -23,7 +23,6 @@ _CONVERSION_COST: Final = 4 * BYTE_COSTS[GZIP]  # records are built, not only wa
 
 def whole_messages(data: memoryview | bytearray) -> memoryview:
     """Return the messages of an old client, without one that is cut off at the end.
-
     KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
     """
     view = memoryview(data)
@@ -35,7 +34,6 @@ def whole_messages(data: memoryview | bytearray) -> memoryview:
 
 def size_of_next(view: memoryview, at: int) -> int | None:
     """How many bytes the message or batch at `at` has; None if it is cut off.
-
     KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be.
     """
     left = len(view) - at

@@ -217,9 +217,8 @@ def _codec_of(source: _Source, rules: AppendRules) -> int:
 
 
 def _in_place(source: _Source, rules: AppendRules, place: Place) -> bytes | None:
-    """A compressed message of format 1 that needs a new offset and time only; else None.
-
-    Some clients count the wrapped offsets wrongly: those are wrapped again.
+    """A compressed message of format 1 that needs a new offset and time only; else None. Some
+    clients count the wrapped offsets wrongly: those are wrapped again.
     """
     header, walked = source.first.header, source.walked
     codec = _codec_of(source, rules)

@@ -81,9 +81,8 @@ class TrustedBatches:
             next_offset = header.next_offset
 
     def check_offsets(self, log_end_offset: int) -> bool:
-        """True if the batches leave gaps after the log or one another.
-
-        Raises KafkaError: OFFSET_OUT_OF_RANGE if they do not follow.
+        """True if the batches leave gaps after the log or one another. Raises KafkaError:
+        OFFSET_OUT_OF_RANGE if they do not follow.
         """
         expected = log_end_offset
         is_gapless = True
@@ -99,9 +98,8 @@ class TrustedBatches:
         return not is_gapless
 
     def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
-        """Read the markers and refuse fenced producers and coordinators.
-
-        KafkaError as `state.validate`.
+        """Read the markers and refuse fenced producers and coordinators. KafkaError as
+        `state.validate`.
         """
         markers: Markers = []
         position = 0
@@ -126,10 +124,8 @@ def read_trusted(
     rules: AppendRules,
     log_end_offset: int,
 ) -> TrustedBatches:
-    """The whole batches of a buffer; one that is cut off at its end is left out.
-
-    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE if an empty segment could not hold
-    them.
+    """The whole batches of a buffer; one that is cut off at its end is left out. Raises KafkaError:
+    CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE if an empty segment could not hold them.
     """
     view = memoryview(records)
     headers: list[BatchHeader] = []

@@ -102,10 +102,8 @@ class CleaningDone(NamedTuple):
 
 
 class CleaningFailed(NamedTuple):
-    """Why a cleaning came to no end.
-
-    With a path the disk refused `operation` on it; without one the cleaner could not, or itself
-    failed.
+    """Why a cleaning came to no end. With a path the disk refused `operation` on it; without one
+    the cleaner could not, or itself failed.
     """
 
     reason: str

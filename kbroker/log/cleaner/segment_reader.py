@@ -35,9 +35,7 @@ def read_batches(
     before_read: Callable[[int], None],
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """The batches of a segment. `before_read` hears how many bytes are read next, about
-    `read_bytes` each time, more if a batch is larger.
-
-    Raises DamagedSegmentError, StorageError.
+    `read_bytes` each time, more if a batch is larger. Raises DamagedSegmentError, StorageError.
     """
     with closing(file_system.open(segment.path, read_only=True)) as file:
         position, window, at = 0, memoryview(b""), 0

@@ -62,10 +62,8 @@ class LogDirectories:
     def lock(
         cls, file_system: FileSystem, paths: Sequence[str], required: str | None = None
     ) -> LogDirectories:
-        """Lock and read the directories at `paths`.
-
-        One that cannot be used is offline. Raises LogDirectoryError if that is the `required`
-        one, or where none is left.
+        """Lock and read the directories at `paths`. One that cannot be used is offline. Raises
+        LogDirectoryError if that is the `required` one, or where none is left.
         """
         directories: list[LogDirectory] = []
         errors: list[LogDirectoryError] = []
@@ -87,9 +85,8 @@ class LogDirectories:
         return locked
 
     def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
-        """Take the clean-shutdown markers back and make the directories this broker's.
-
-        Raises LogDirectoryError as `lock`.
+        """Take the clean-shutdown markers back and make the directories this broker's. Raises
+        LogDirectoryError as `lock`.
         """
         errors: list[LogDirectoryError] = []
         for directory in self.online:

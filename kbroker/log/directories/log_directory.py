@@ -40,9 +40,8 @@ class LogDirectoryError(ExplainedError):
 
 @dataclass(slots=True, eq=False, repr=False)
 class LogDirectory:
-    """A locked data directory.
-
-    `failure` is set once the disk has refused something; it stays offline then.
+    """A locked data directory. `failure` is set once the disk has refused something; it stays
+    offline then.
     """
 
     path: str
@@ -102,9 +101,8 @@ class LogDirectory:
         return StorageError(path, "find", ENOENT, "the directory was removed or replaced")
 
     def could_not_open(self, topic_partition: TopicPartition) -> None:
-        """A log here stays closed: its files are left alone and its checkpoints kept.
-
-        If it was not stopped cleanly, it waits for its recovery until it can be opened.
+        """A log here stays closed: its files are left alone and its checkpoints kept. If it was not
+        stopped cleanly, it waits for its recovery until it can be opened.
         """
         self.unopened.add(topic_partition)
         self.may_be_clean = self.may_be_clean and self.was_clean
@@ -117,9 +115,7 @@ class LogDirectory:
 
     def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
         """Make this the directory of `broker_id` in `cluster_id`, or check that it is; from now on
-        a crash needs recovery.
-
-        Raises LogDirectoryError.
+        a crash needs recovery. Raises LogDirectoryError.
         """
         meta = self.meta
         if meta is not None and meta.cluster_id not in (None, cluster_id):

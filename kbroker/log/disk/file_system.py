@@ -41,9 +41,8 @@ class StorageError(Exception):
 
     @property
     def is_out_of_space(self) -> bool:
-        """Nothing is wrong with the disk: it is full, or the quota is used up, which passes.
-
-        Not for a sync: what it could not place is lost.
+        """Nothing is wrong with the disk: it is full, or the quota is used up, which passes. Not
+        for a sync: what it could not place is lost.
         """
         return self.errno in _OUT_OF_SPACE and self.operation != SYNC
 

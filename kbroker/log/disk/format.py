@@ -98,9 +98,8 @@ def log_directory_name(topic_partition: TopicPartition) -> str:
 
 
 def delete_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
-    """Name for a partition that is to be removed: `orders-0.0af3...-delete`.
-
-    The topic is shortened so that the name stays within what file systems allow.
+    """Name for a partition that is to be removed: `orders-0.0af3...-delete`. The topic is shortened
+    so that the name stays within what file systems allow.
     """
     suffix = f"-{topic_partition.partition}.{unique.hex}{DELETE_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: _MAX_DIRECTORY_NAME - len(suffix)] + suffix

@@ -121,10 +121,8 @@ class FutureLogs:
         self._directories.run_write(write, written)
 
     def replace(self, topic_partition: TopicPartition) -> Log:
-        """Let the copy, which has all offsets, take the place of its log; the copy.
-
-        Raises KafkaError(KAFKA_STORAGE_ERROR): the log is still what it was, or its directory has
-        failed.
+        """Let the copy, which has all offsets, take the place of its log; the copy. Raises
+        KafkaError(KAFKA_STORAGE_ERROR): the log is still what it was, or its directory has failed.
         """
         log, future = self._open.logs[topic_partition], self._open.futures[topic_partition]
         home = self._open.homes[topic_partition]

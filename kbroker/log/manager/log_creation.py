@@ -58,10 +58,8 @@ class LogCreation:
         return log
 
     def create_future(self, topic_partition: TopicPartition, directory: LogDirectory) -> Log:
-        """Make an empty log there, to become a copy of the one that is open.
-
-        None is made while a directory is offline, which may hold one. KafkaError:
-        KAFKA_STORAGE_ERROR.
+        """Make an empty log there, to become a copy of the one that is open. None is made while a
+        directory is offline, which may hold one. KafkaError: KAFKA_STORAGE_ERROR.
         """
         self._check_may_create(topic_partition, is_new=False)
         name = future_directory_name(topic_partition, uuid4())

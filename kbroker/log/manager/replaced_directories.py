@@ -120,9 +120,8 @@ class StrayDirectories:
         self._paths.setdefault(topic, []).append(path)
 
     def set_aside(self, topic: str) -> None:
-        """Rename all of them: nothing of a new topic may mix with those of an earlier one.
-
-        Raises StorageError.
+        """Rename all of them: nothing of a new topic may mix with those of an earlier one. Raises
+        StorageError.
         """
         for path in self._paths.pop(topic, ()):
             home, _, name = path.rpartition("/")

@@ -186,9 +186,7 @@ class Log:
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start
-        moved.
-
-        Raises KafkaError: OFFSET_OUT_OF_RANGE above the high watermark, KAFKA_STORAGE_ERROR.
+        moved. Raises KafkaError: OFFSET_OUT_OF_RANGE above the high watermark, KAFKA_STORAGE_ERROR.
         """
         if offset > self.high_watermark:
             raise KafkaError(

@@ -36,9 +36,7 @@ class LogReader:
         min_one_message: bool = False,
     ) -> FetchDataInfo:
         """Batches from the one that holds `offset` on, out of one segment and below the bound of
-        `isolation`.
-
-        Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        `isolation`. Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
         """
         try:
             return self._read(offset, max_bytes, isolation, min_one_message)

@@ -86,9 +86,8 @@ class LogReplay:
         self._doubted: int | None = None  # base offset of the segment that is checked again
 
     def __iter__(self) -> Iterator[WholeBatch | Gap]:
-        """Batches and gaps in the order of the log.
-
-        Raises KafkaError KAFKA_STORAGE_ERROR if the disk refuses.
+        """Batches and gaps in the order of the log. Raises KafkaError KAFKA_STORAGE_ERROR if the
+        disk refuses.
         """
         log = self._log
         while self._offset < min(self._end_offset, log.log_end_offset):

@@ -30,9 +30,8 @@ def deletable_segments(
     offsets: LogOffsets,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments may go under any of the topic's limits.
-
-    Compacted topics without the policy `delete` lose segments only to the log start offset.
+    """How many of the oldest segments may go under any of the topic's limits. Compacted topics
+    without the policy `delete` lose segments only to the log start offset.
     """
     limits: list[Breaches] = [lambda _, end_offset: end_offset <= offsets.log_start_offset]
     if config.is_deleted:

@@ -81,9 +81,8 @@ class LogState:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PendingFlush:
-    """The syncs that bring all records below `end_offset` to the disk.
-
-    `sync` may run on a worker thread; its outcome goes to `LogFlush.complete` or `failed`.
+    """The syncs that bring all records below `end_offset` to the disk. `sync` may run on a worker
+    thread; its outcome goes to `LogFlush.complete` or `failed`.
     """
 
     file_system: FileSystem

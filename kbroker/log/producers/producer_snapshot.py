@@ -80,9 +80,8 @@ class ProducerSnapshots:
         return snapshot_offsets(self._file_system.list(self.directory))
 
     def write(self, offset: int, entries: Collection[ProducerStateEntry]) -> str:
-        """Write the snapshot for `offset`, replacing one that is there; its path.
-
-        A power loss may spoil it; recovery then replays the log from the one before.
+        """Write the snapshot for `offset`, replacing one that is there; its path. A power loss may
+        spoil it; recovery then replays the log from the one before.
         """
         return self.write_rows(offset, len(entries), [encode_rows(entries)])
 
@@ -101,7 +100,6 @@ class ProducerSnapshots:
         self, offsets: Collection[int], lowest: int, highest: int
     ) -> tuple[int, list[ProducerStateEntry]] | None:
         """The newest intact snapshot out of `offsets` within `lowest` to `highest` (inclusive).
-
         Broken ones on the way are deleted.
         """
         for offset in sorted(offsets, reverse=True):

@@ -171,9 +171,8 @@ class ProducerStateManager:
         return self._verifications.get(batch.producer_id) is state
 
     def _verified_state(self, header: BatchHeader) -> VerificationState | None:
-        """The state of a batch that begins a transaction, None if it is open here.
-
-        KafkaError INVALID_TXN_STATE if it may not begin.
+        """The state of a batch that begins a transaction, None if it is open here. KafkaError
+        INVALID_TXN_STATE if it may not begin.
         """
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.has_ongoing_transaction(producer_id, epoch):
@@ -448,9 +447,8 @@ class ProducerStateManager:
 
 
 def duplicate_append_info(batch: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
-    """The answer to a batch that was sent again: where and when it landed the first time.
-
-    Kafka answers with that time as log append time, whatever the topic's timestamp type is.
+    """The answer to a batch that was sent again: where and when it landed the first time. Kafka
+    answers with that time as log append time, whatever the topic's timestamp type is.
     """
     return LogAppendInfo(
         batch.first_offset,

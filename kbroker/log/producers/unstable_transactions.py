@@ -25,9 +25,8 @@ class CompletedTxn(NamedTuple):
 
 
 class UnstableTransactions:
-    """Owned by the producer state of a log.
-
-    `first_offset` is that of the oldest of them, None when there is none.
+    """Owned by the producer state of a log. `first_offset` is that of the oldest of them, None when
+    there is none.
     """
 
     __slots__ = ("_decided", "_open", "_producers", "_unreplicated", "first_offset")

@@ -27,7 +27,6 @@ class TransactionalBatch(NamedTuple):
 
 class VerificationState:
     """One producer in one partition, from the question to the first batch or the next marker.
-
     Kafka's VerificationStateEntry, which is its own guard. `began_ms` is Unix time.
     """
 
@@ -50,7 +49,6 @@ class VerificationState:
 
     def verify(self, producer_epoch: int, *, begins_at_zero: bool = False) -> None:
         """The coordinator says that the partition takes part in that producer's transaction.
-
         `begins_at_zero`: each transaction has an epoch of its own.
         """
         self._verified_epoch = producer_epoch

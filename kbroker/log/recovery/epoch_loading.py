@@ -101,10 +101,8 @@ class EpochLoading:
         self._epochs.clear()
 
     def finish(self, start_offset: int, end_offset: int) -> LeaderEpochCache:
-        """The epochs within the log, written if they have changed.
-
-        A file that only says too much stays as it is: the next change writes it, and loading would
-        cut again.
+        """The epochs within the log, written if they have changed. A file that only says too much
+        stays as it is: the next change writes it, and loading would cut again.
         """
         entries = self._epochs.entries
         if entries != self._stored:

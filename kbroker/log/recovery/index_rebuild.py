@@ -41,9 +41,8 @@ def rebuild_beside(
     file_system: FileSystem,
     rebuild: Callable[[LogSegment], _T],
 ) -> _T:
-    """Call `rebuild`, which writes the indexes again, and put them in place.
-
-    Returns what `rebuild` does.
+    """Call `rebuild`, which writes the indexes again, and put them in place. Returns what `rebuild`
+    does.
     """
     directory = segment.path_stem.rpartition("/")[0]
     places = []

@@ -147,7 +147,6 @@ class BatchAudit:
 
     def next_sound(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
         """Where intact batches go on after the damage at `position`; the limit if they do not.
-
         `known` are (last offset, position) of an index, which may be wrong.
         """
         header = self.header(position)
@@ -249,9 +248,8 @@ class BatchAudit:
         return self._limit
 
     def _chain_into(self, stop: int, start: int, expected: int) -> int:
-        """The first position from `start` on whence intact batches lead exactly to `stop`.
-
-        Bytes that merely look like a batch, such as one inside a record, lead nowhere.
+        """The first position from `start` on whence intact batches lead exactly to `stop`. Bytes
+        that merely look like a batch, such as one inside a record, lead nowhere.
         """
         if stop - start > _MAX_SCAN_BYTES:
             return stop

@@ -164,9 +164,8 @@ class FileRecords(SegmentPart):
         self.create().truncate(max(size, self.size_bytes))
 
     def trim(self) -> None:
-        """Cut what is after the last batch: a preallocated rest, or a failed write.
-
-        Does nothing if nobody wrote.
+        """Cut what is after the last batch: a preallocated rest, or a failed write. Does nothing if
+        nobody wrote.
         """
         if self._takes_appends:
             file = self.create()
@@ -185,9 +184,8 @@ class FileRecords(SegmentPart):
         return removed
 
     def sync(self) -> None:
-        """Bring the content to the disk; may run on a worker thread.
-
-        On a descriptor of its own: the owner may close the other one meanwhile.
+        """Bring the content to the disk; may run on a worker thread. On a descriptor of its own:
+        the owner may close the other one meanwhile.
         """
         self._file_system.sync(self.path)
 
@@ -259,7 +257,6 @@ class RecordsSlice:
 
     def fileno(self) -> int:
         """Descriptor of the data file, opened if need be; to be used before anything else is done.
-
         Raises OSError, as a socket does: to its sender the answer cannot be sent.
         """
         try:

@@ -84,9 +84,7 @@ class FoundRecords:
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """(position, header) of the intact batch that holds `offset` or comes next; None past the
-        end of this part.
-
-        Raises DamagedBatchError.
+        end of this part. Raises DamagedBatchError.
         """
         for position, header in self.headers(self._start_of(offset)):
             if header.last_offset >= offset:
@@ -129,9 +127,8 @@ class FoundRecords:
         return None
 
     def largest_entry(self) -> TimestampOffset:
-        """The largest timestamp of this part: the last entry of a closed time index.
-
-        Asked for before the first append, and so the indexes hold nothing newer yet.
+        """The largest timestamp of this part: the last entry of a closed time index. Asked for
+        before the first append, and so the indexes hold nothing newer yet.
         """
         if self._largest is None:
             segment = self._segment
@@ -241,10 +238,8 @@ class FoundRecords:
         return self._start_of(offset)
 
     def _is_described(self, position: int, header: BatchHeader, entry_offset: int) -> bool:
-        """Whether an index entry fits the batch at its position.
-
-        If several batches were appended at once, the entry has the first one's position and the
-        last one's offset.
+        """Whether an index entry fits the batch at its position. If several batches were appended
+        at once, the entry has the first one's position and the last one's offset.
         """
         if header.last_offset == entry_offset or entry_offset >= self._end_offset:
             return entry_offset < self._end_offset

@@ -86,9 +86,8 @@ class LogSegment(SegmentFiles):
 
     @property
     def first_batch_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch: the age of the segment counts from it.
-
-        None without batches.
+        """Largest timestamp of the first batch: the age of the segment counts from it. None without
+        batches.
         """
         if self._first_batch_timestamp is None and self.size_bytes:
             _, header = next(self.sound_headers(), (0, None))
@@ -111,9 +110,8 @@ class LogSegment(SegmentFiles):
     def append(
         self, largest_offset: int, max_timestamp: int, offset_of_max_timestamp: int, data: Bytes
     ) -> int:
-        """Append whole batches that end at `largest_offset`; their position.
-
-        The caller rolls when it must.
+        """Append whole batches that end at `largest_offset`; their position. The caller rolls when
+        it must.
         """
         assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, largest_offset
         largest = self._largest_timestamp
@@ -134,7 +132,6 @@ class LogSegment(SegmentFiles):
 
     def translate_offset(self, offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
         """(position, header) of the batch that holds `offset` or comes next; None past the end.
-
         Raises DamagedBatchError.
         """
         entry_offset, position = self.offset_index.lookup(offset)

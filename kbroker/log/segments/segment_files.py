@@ -36,9 +36,8 @@ class SegmentConfig:
 
 
 class SegmentFiles:
-    """Data file, offset index, time index and transaction index.
-
-    `config` may be replaced; index sizes stay what they were.
+    """Data file, offset index, time index and transaction index. `config` may be replaced; index
+    sizes stay what they were.
     """
 
     __slots__ = (

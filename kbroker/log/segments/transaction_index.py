@@ -26,9 +26,8 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex(SegmentPart):
-    """The `.txnindex` file of a segment.
-
-    Loaded whole at first use; owned by the event loop, except `sync`.
+    """The `.txnindex` file of a segment. Loaded whole at first use; owned by the event loop, except
+    `sync`.
     """
 
     __slots__ = ("_entries", "_found", "_written", "base_offset")
@@ -75,9 +74,8 @@ class TransactionIndex(SegmentPart):
         self._written = len(entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Transactions in [fetch offset, upper bound); True when no later segment has any.
-
-        Two entries in a row have to say so: the file has no checksum.
+        """Transactions in [fetch offset, upper bound); True when no later segment has any. Two
+        entries in a row have to say so: the file has no checksum.
         """
         found = []
         was_beyond = False
@@ -99,9 +97,8 @@ class TransactionIndex(SegmentPart):
             self._entries = kept
 
     def reset(self) -> None:
-        """Drop all entries, whatever the file holds, to append them again and `trim`.
-
-        What comes out as it was is not written: a power loss cannot take it.
+        """Drop all entries, whatever the file holds, to append them again and `trim`. What comes
+        out as it was is not written: a power loss cannot take it.
         """
         if self._file_system.exists(self.path):
             self._found = self._file_system.read_bytes(self.path)

@@ -110,9 +110,7 @@ class UnsyncedFiles:
         self, directory: str, segments: Iterable[LogSegment], epochs: int
     ) -> tuple[list[str], list[str], FlushMarks]:
         """(files, directories) to sync for the records of `segments`, those that there are, and
-        what that achieves.
-
-        `epochs` counts the changes of the leader epochs.
+        what that achieves. `epochs` counts the changes of the leader epochs.
         """
         synced, closed = self._synced, self._closed
         files = [s.records.path for s in segments if s not in closed]
