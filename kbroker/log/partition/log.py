@@ -181,7 +181,9 @@ class Log:
         """Move the high watermark up to `offset`, within the log, never down; the one in force."""
         offsets = self.offsets
         if offsets.raise_high_watermark(offset):
-            self.producers.state.on_high_watermark(offsets.high_watermark)
+            producers = self.producers.state
+            if producers.first_unstable_offset is not None:
+                producers.on_high_watermark(offsets.high_watermark)
         return offsets.high_watermark
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:

@@ -25,6 +25,7 @@ from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
 
+_new_tuple = tuple.__new__  # half the price of a constructor
 _MAX_CHECKED_BYTES: Final = 1024 * 1024
 
 
@@ -199,11 +200,11 @@ class LogSegment(SegmentFiles):
             sound_end = self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES))
             if sound_end < self._unchecked_bytes:
                 end = min(end, sound_end)
-        return SegmentRead(
-            self.records.slice(position, max(0, min(size, end - position))),
-            size < batch_bytes,
-            available_bytes,
+        records = self.records.slice(position, max(0, min(size, end - position)))
+        segment_read: SegmentRead = _new_tuple(
+            SegmentRead, (records, size < batch_bytes, available_bytes)
         )
+        return segment_read
 
     def batch_at_time(
         self, timestamp: int, starting_offset: int
