@@ -71,7 +71,7 @@ class ReplicaManager:
         )
         self.down_conversion = DownConversion(self.fetches.fetch, work)
         self.offsets = OffsetLookup(hosted, work)
-        self.deletions = RecordDeletions(hosted, log_manager.write_log_starts, waiting)
+        self.deletions = RecordDeletions(hosted, log_manager.checkpoints.write_log_starts, waiting)
         self.log_dirs = LogDirs(hosted, log_manager)
         self.logs = ReplicaLogs(hosted, log_manager)
         self.leadership = Leadership(

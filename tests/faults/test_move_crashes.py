@@ -49,7 +49,7 @@ async def moved(take: Callable[[PowerDisk, list[bytes]], None]) -> MovingBroker:
         promised.extend(values)
 
     append(*VALUES)
-    broker.logs.write_log_starts({PARTITION: START}, lambda _: None)
+    broker.logs.checkpoints.write_log_starts({PARTITION: START}, lambda _: None)
     partition.log.maybe_increment_log_start_offset(START)
     broker.logs.checkpoint_recovery_points()
     broker.disk.before_change = lambda _operation, _path: take(broker.disk, list(promised))

@@ -114,11 +114,11 @@ def test_records_below_a_noted_log_start_are_safe_although_retention_takes_segme
     waiting = []
     logs.write_with(lambda work, done: waiting.append((work, done)))
     refused = []
-    logs.write_log_starts({PLACE: 8}, refused.append)
+    logs.checkpoints.write_log_starts({PLACE: 8}, refused.append)
     assert delete_old_segments(log, NOW_MS) == 2
     carry_out(waiting)
     if refused[-1]:  # whoever asked asks again
-        logs.write_log_starts({PLACE: 8}, refused.append)
+        logs.checkpoints.write_log_starts({PLACE: 8}, refused.append)
         carry_out(waiting)
     assert not refused[-1]
 
@@ -136,7 +136,7 @@ def log_with_deleted_records(disk: RecordingFileSystem) -> tuple[LogManager, Log
         log.append_as_leader(batch(b"v"), 0, NOW_MS)
     log.flush()
     log.update_high_watermark(20)
-    logs.write_log_starts({PLACE: 4}, lambda refused: None)
+    logs.checkpoints.write_log_starts({PLACE: 4}, lambda refused: None)
     log.maybe_increment_log_start_offset(4)
     return logs, log
 
@@ -152,7 +152,7 @@ def start_after_power_loss(disk: RecordingFileSystem, seed: int) -> int:
 def test_a_cut_below_a_noted_start_brings_no_deleted_record_back(seed: int, cut: int) -> None:
     disk = new_disk()
     logs, log = log_with_deleted_records(disk)
-    logs.write_log_starts({PLACE: 15}, lambda refused: None)
+    logs.checkpoints.write_log_starts({PLACE: 15}, lambda refused: None)
     log.maybe_increment_log_start_offset(15)
 
     log.truncate_to(cut)  # by an unclean election
@@ -170,7 +170,7 @@ def test_a_cut_below_a_start_on_its_way_to_the_disk_brings_no_deleted_record_bac
     waiting: list[tuple[Callable[[], None], Done]] = []
     logs.write_with(lambda work, done: waiting.append((work, done)))
     answers: list[frozenset[TopicPartition]] = []
-    logs.write_log_starts({PLACE: 15}, answers.append)
+    logs.checkpoints.write_log_starts({PLACE: 15}, answers.append)
     logs.checkpoint_log_start_offsets()
     for _ in range(written_before_the_cut):
         run_now(*waiting.pop(0))
@@ -195,7 +195,7 @@ def test_a_start_that_was_cut_off_on_its_way_is_refused_though_the_log_has_grown
     waiting: list[tuple[Callable[[], None], Done]] = []
     logs.write_with(lambda work, done: waiting.append((work, done)))
     answers: list[frozenset[TopicPartition]] = []
-    logs.write_log_starts({PLACE: 15}, answers.append)
+    logs.checkpoints.write_log_starts({PLACE: 15}, answers.append)
     log.truncate_to(7)
     for _ in range(13):
         log.append_as_leader(batch(b"new"), 1, NOW_MS)
@@ -206,7 +206,9 @@ def test_a_start_that_was_cut_off_on_its_way_is_refused_though_the_log_has_grown
 
     assert answers == [frozenset({PLACE})]
     assert start_after_power_loss(disk, seed) == 4
-    logs.write_log_starts({PLACE: 15}, answers.append)  # asked for again, of the log as it is
+    logs.checkpoints.write_log_starts(
+        {PLACE: 15}, answers.append
+    )  # asked for again, of the log as it is
     carry_out(waiting)
     assert answers[1:] == [frozenset()]
     assert start_after_power_loss(disk, seed) == 15
@@ -241,7 +243,7 @@ def test_a_log_that_was_cut_whole_never_starts_before_the_cut(seed: int, moment:
         log.append_as_leader(batch(b"v" * 20), 0, NOW_MS)
     log.flush()
     log.update_high_watermark(12)
-    logs.write_log_starts({PLACE: 7}, lambda refused: None)
+    logs.checkpoints.write_log_starts({PLACE: 7}, lambda refused: None)
     log.maybe_increment_log_start_offset(7)
     delete_old_segments(log, NOW_MS)
     assert log.segments.base_offsets == [6, 9]

@@ -68,7 +68,7 @@ class Storage:
     def delete_records(self, where: TopicPartition, offset: int) -> None:
         log = self.logs.get_or_create_log(where)
         refused: list[frozenset[TopicPartition]] = []
-        self.logs.write_log_starts({where: offset}, refused.append)
+        self.logs.checkpoints.write_log_starts({where: offset}, refused.append)
         if where in refused[0]:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "not written")
         log.maybe_increment_log_start_offset(offset)

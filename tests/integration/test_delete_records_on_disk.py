@@ -140,7 +140,7 @@ def test_a_start_that_is_being_written_is_in_every_later_checkpoint(tmp_path: Pa
     broker.logs.write_with(lambda work, done: waiting.append((work, done)))
     topic_partition = broker.partition.topic_partition
 
-    broker.logs.write_log_starts({topic_partition: 5}, written.append)
+    broker.logs.checkpoints.write_log_starts({topic_partition: 5}, written.append)
     broker.logs.checkpoint_log_start_offsets()
     for work, _ in waiting:
         work()

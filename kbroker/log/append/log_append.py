@@ -73,12 +73,7 @@ from kbroker.record.record_walk import (
     tail_fits,
     walk_records,
 )
-from kbroker.record.stream_walk import (
-    numbered,
-    times_and_keys,
-    timestamps_outside,
-    walk_stream,
-)
+from kbroker.record.stream_walk import numbered, times_and_keys, timestamps_outside, walk_stream
 
 WritableBatch = bytearray | memoryview
 

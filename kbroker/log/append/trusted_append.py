@@ -171,10 +171,7 @@ def placed_batches(
 
 
 def apply_trusted(
-    state: ProducerStateManager,
-    headers: list[BatchHeader],
-    markers: Markers,
-    segment: LogSegment,
+    state: ProducerStateManager, headers: list[BatchHeader], markers: Markers, segment: LogSegment
 ) -> None:
     """Record the batches that have been written to `segment`."""
     for header, marker in zip(headers, markers, strict=True):

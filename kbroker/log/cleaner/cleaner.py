@@ -32,11 +32,7 @@ from kbroker.log.cleaner.cleaning_job import (
 from kbroker.log.cleaner.offset_map import OffsetMap
 from kbroker.log.cleaner.segment_reader import DamagedSegmentError, read_batches
 from kbroker.log.disk.file_system import FileSystem
-from kbroker.record.batch_filter import (
-    RecordSpan,
-    empty_batch,
-    keep_legacy_records,
-)
+from kbroker.record.batch_filter import RecordSpan, empty_batch, keep_legacy_records
 from kbroker.record.default_record import Record
 from kbroker.record.filtered_batch import batch_to_filter
 from kbroker.record.legacy_record import any_records, read_any_header

@@ -21,7 +21,6 @@ from typing import BinaryIO
 from kbroker.log.cleaner.cleaner import CannotCleanError, Cleaner
 from kbroker.log.cleaner.cleaning_job import (
     CleanedGroup,
-    CleaningDone,
     CleaningEnd,
     CleaningFailed,
     CleaningJob,
@@ -51,9 +50,7 @@ def run_job(
         return CleaningFailed(
             reason=str(error), path=error.path, operation=error.operation, errno=error.errno
         )
-    return CleaningDone(
-        end_offset=done.end_offset, stats=done.stats, elapsed_s=time.monotonic() - begun_s
-    )
+    return done._replace(elapsed_s=time.monotonic() - begun_s)
 
 
 def encode_frame(value: object) -> bytes:

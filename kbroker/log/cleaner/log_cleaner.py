@@ -428,7 +428,6 @@ def _raise_or(error: StorageError | None, following: Callable[[], None]) -> None
 
 
 def _limits(settings: LogConfig) -> CleanerLimits:
-    """Return the limits of one of the threads."""
     threads = max(1, settings.log_cleaner_threads)
     return CleanerLimits(
         map_bytes=min(settings.log_cleaner_dedupe_buffer_size // threads, _MAX_MAP_BYTES),

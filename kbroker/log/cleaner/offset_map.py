@@ -113,7 +113,6 @@ class OffsetMap:
         return min(self.max_entries, slot_count * 3 // 4)
 
     def _grow(self) -> array[int]:
-        """Twice the slots; the tables they point into stay as they are."""
         slots = self._slots = _new_slots(2 * len(self._slots))
         mask = len(slots) - 1
         for entry in range(1, self._count + 1):

@@ -20,10 +20,7 @@ from kbroker.log.directories.log_directory import (
 )
 from kbroker.log.disk.checkpoint import Cut
 from kbroker.log.disk.file_system import FileSystem, StorageError
-from kbroker.log.disk.format import (
-    LOG_START_OFFSET_CHECKPOINT_FILE,
-    RECOVERY_POINT_CHECKPOINT_FILE,
-)
+from kbroker.log.disk.format import LOG_START_OFFSET_CHECKPOINT_FILE, RECOVERY_POINT_CHECKPOINT_FILE
 from kbroker.log.disk.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 

@@ -117,7 +117,6 @@ class EpochFile:
         self._directory = directory
 
     def __call__(self, entries: list[EpochEntry]) -> None:
-        """Replace what the file holds."""
         write_leader_epochs(self._file_system, self._directory, entries)
 
 

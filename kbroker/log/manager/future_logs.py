@@ -128,12 +128,10 @@ class FutureLogs:
         home = self._open.homes[topic_partition]
         target = self._open.future_homes[topic_partition]
         assert future.log_end_offset == log.log_end_offset, (future.log_end_offset, topic_partition)
-        try:
+        with future.partition_directory.refusals():
             future.become_copy_of(log)
             future.flush(and_closed=True)
             _note_start(target, future, log.log_start_offset)
-        except StorageError as error:
-            raise future.partition_directory.failed(error) from error
         replaced = f"{home.path}/{replaced_directory_name(topic_partition, future.directory)}"
         name = f"{target.path}/{log_directory_name(topic_partition)}"
         self._make_way(log, home, replaced)
@@ -152,10 +150,8 @@ class FutureLogs:
 
     def _make_way(self, log: Log, home: LogDirectory, replaced: str) -> None:
         """Give the name up, durably. Raises KafkaError(KAFKA_STORAGE_ERROR) as `replace`."""
-        try:
+        with log.partition_directory.refusals():
             self._file_system.rename(log.directory, replaced)
-        except StorageError as error:
-            raise log.partition_directory.failed(error) from error
         try:
             self._file_system.sync_directory(home.path)
         except StorageError as error:
@@ -187,7 +183,6 @@ class FutureLogs:
     def _switched(
         self, log: Log, home: LogDirectory, target: LogDirectory, error: StorageError | None
     ) -> None:
-        """The copy's name is on the disk: nothing is left to ask its log for."""
         if error is None:
             self._retire(log, home)
         else:  # the next start finds both, and knows which one it is

@@ -36,10 +36,7 @@ class LogCheckpoints:
     """Gathers from open logs."""
 
     def __init__(
-        self,
-        directories: LogDirectories,
-        open_logs: OpenLogs,
-        flush: Callable[[Log, int], object],
+        self, directories: LogDirectories, open_logs: OpenLogs, flush: Callable[[Log, int], object]
     ) -> None:
         """`flush` begins to bring a log to the disk, up to an offset."""
         self._directories = directories

@@ -27,7 +27,7 @@ from kbroker.log.disk.format import REPLICATION_OFFSET_CHECKPOINT_FILE
 from kbroker.log.disk.write_runner import InTurn, WriteRunner
 from kbroker.log.manager.dirty_logs import DirtyLogs
 from kbroker.log.manager.future_logs import FutureLogs
-from kbroker.log.manager.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.manager.log_checkpoints import LogCheckpoints
 from kbroker.log.manager.log_creation import LogCreation
 from kbroker.log.manager.log_startup import LogStartup
 from kbroker.log.manager.open_logs import ManagedLogs, OpenLogs
@@ -67,10 +67,7 @@ class LogManager:
         self.dirty = DirtyLogs(self._open, directories, clock)
         self.checkpoints = LogCheckpoints(directories, self._open, self.dirty.flush_up_to)
         self._segment_deletion = SegmentDeletion(
-            file_system,
-            self.checkpoints,
-            upkeep,
-            self._directories.fail,
+            file_system, self.checkpoints, upkeep, self._directories.fail
         )
         self._producer_expiry = ProducerExpiry(upkeep, self._producer_id_expiration_ms)
         self._on_offline: OnOffline = lambda _, __, ___: None
@@ -243,11 +240,6 @@ class LogManager:
 
     def checkpoint_log_start_offsets(self) -> None:
         work_off(self.checkpoints.log_starts())
-
-    def write_log_starts(
-        self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
-    ) -> None:
-        self.checkpoints.write_log_starts(wanted, on_written)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""

@@ -153,9 +153,6 @@ class LogStartup:
         directory: LogDirectory,
         error: StorageError | CheckpointError | KafkaError,
     ) -> None:
-        """One broken file costs its partition; a disk that refuses costs the directory, as in
-        Kafka.
-        """
         self._logs.open.leave_closed(request.topic_partition, request.directory, directory, error)
         if isinstance(error, StorageError) and error.errno not in _ONE_FILE:
             self._logs.directories.fail(request.directory, error)

@@ -55,7 +55,6 @@ def finish_replacements(logs: ManagedLogs) -> dict[TopicPartition, str]:
 
 
 def _names(directories: LogDirectories, file_system: FileSystem) -> dict[str, list[str]]:
-    """List what is in each directory that works, by path."""
     names: dict[str, list[str]] = {}
     for directory in directories.online:
         try:

@@ -31,12 +31,7 @@ from kbroker.log.partition.log_parts import LogParts
 from kbroker.log.partition.segment_roll import RollParams, should_roll, start_segment
 from kbroker.log.producers.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.producers.producer_state import duplicate_append_info
-from kbroker.record.record_batch import (
-    LOG_OVERHEAD,
-    MAGIC,
-    BatchHeader,
-    assign_log_append_time,
-)
+from kbroker.record.record_batch import LOG_OVERHEAD, MAGIC, BatchHeader, assign_log_append_time
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
 _CLIENT = AppendOrigin.CLIENT  # asked for by every append; a look into the class costs 70 ns
@@ -183,7 +178,6 @@ class LogAppends:
         leader_epoch: int,
         now_ms: int,
     ) -> LogAppendInfo:
-        """Append the one batch of a client, opened or not."""
         rules = self.rules
         log_append_time = -1
         if rules.stamps_append_time:
@@ -259,13 +253,8 @@ class LogAppends:
         return self._append_placed(batches, leader_epoch, origin, now_ms)
 
     def _append_placed(
-        self,
-        batches: TrustedBatches,
-        leader_epoch: int,
-        origin: AppendOrigin,
-        now_ms: int,
+        self, batches: TrustedBatches, leader_epoch: int, origin: AppendOrigin, now_ms: int
     ) -> LogAppendInfo:
-        """Append batches that have their offsets."""
         if batches.headers and leader_epoch != self._epochs.latest_epoch:
             self.assign_epoch(leader_epoch, self._offsets.log_end_offset)
         return self._append_trusted(batches, origin, now_ms)
@@ -288,7 +277,6 @@ class LogAppends:
         return info
 
     def _write(self, data: Records | bytes, info: LogAppendInfo, now_ms: int) -> None:
-        """Append the batches that `info` describes."""
         offsets, files = self._offsets, self._files
         if self._directory.failure is not None:
             raise self._directory.failed(self._directory.failure)

@@ -20,11 +20,7 @@ from kbroker.log.segments.file_records import FileRecords
 from kbroker.log.segments.found_records import DamagedBatchError
 from kbroker.log.segments.log_segment import LogSegment
 from kbroker.log.segments.log_segments import LogSegments
-from kbroker.record.legacy_record import (
-    HEADER_SIZE_UP_TO_MAGIC,
-    is_intact,
-    read_any_header,
-)
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, is_intact, read_any_header
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
 READ_BYTES = 64 * 1024

@@ -25,10 +25,7 @@ def before_start(segments: LogSegments, log_start_offset: int) -> list[LogSegmen
 
 
 def deletable_segments(
-    segments: Sequence[LogSegment],
-    config: TopicConfig,
-    offsets: LogOffsets,
-    now_ms: int,
+    segments: Sequence[LogSegment], config: TopicConfig, offsets: LogOffsets, now_ms: int
 ) -> int:
     """How many of the oldest segments may go under any of the topic's limits. Compacted topics
     without the policy `delete` lose segments only to the log start offset.

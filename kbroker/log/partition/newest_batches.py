@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from heapq import nlargest
 from typing import Final
 
-from kbroker.log.disk.file_system import StorageError
 from kbroker.log.partition.log import Log
 from kbroker.log.partition.time_lookup import TimedBatch
 from kbroker.turns import ENTRIES
@@ -35,10 +34,8 @@ class NewestBatches:
         if self._end_offset is None:
             self._end_offset = log.log_end_offset
         begun = self._next_offset
-        try:
+        with log.partition_directory.refusals():
             ranks = list(self._slice(log, begun))
-        except StorageError as error:
-            raise log.partition_directory.failed(error) from error
         self._found = nlargest(_MOST, self._found + [rank for rank in ranks if rank < self._after])
         return begun < self._next_offset < self._end_offset
 
@@ -47,7 +44,6 @@ class NewestBatches:
         return tuple((timestamp, -offset) for timestamp, offset in self._found)
 
     def _slice(self, log: Log, offset: int) -> Iterator[tuple[int, int]]:
-        """The ranks of some batches from there on."""
         count = size_bytes = 0
         for segment in log.segments.from_offset(offset):
             for _, header in segment.sound_headers(offset):

@@ -84,7 +84,7 @@ def load_snapshot(
     start_offset: int,
     end_offset: int,
 ) -> None:
-    """Set `state` to the newest snapshot after `start_offset` and up to `end_offset`, or empty it."""
+    """Set `state` to the newest snapshot after `start_offset`, up to `end_offset`, or empty it."""
     found = snapshots.read_latest(snapshots.offsets(), start_offset + 1, end_offset)
     if found is None:
         state.clear(start_offset)

@@ -294,8 +294,7 @@ class ProducerStateManager:
         last_sequence = advance_sequence(first_sequence, header.last_offset_delta)
         entry.add_batch(
             _new_tuple(
-                BatchMetadata,
-                (first_sequence, last_sequence, first_offset, last_offset, timestamp),
+                BatchMetadata, (first_sequence, last_sequence, first_offset, last_offset, timestamp)
             )
         )
         if header.attributes & TRANSACTIONAL_BIT:

@@ -37,9 +37,7 @@ def index_fault(segment: LogSegment, names: Collection[str]) -> str | None:
 
 
 def rebuild_beside(
-    segment: LogSegment,
-    file_system: FileSystem,
-    rebuild: Callable[[LogSegment], _T],
+    segment: LogSegment, file_system: FileSystem, rebuild: Callable[[LogSegment], _T]
 ) -> _T:
     """Call `rebuild`, which writes the indexes again, and put them in place. Returns what `rebuild`
     does.

@@ -232,7 +232,6 @@ class LogLoader:
         return file_name(offset, PRODUCER_SNAPSHOT_SUFFIX) in self._names
 
     def _distrust(self, end_offset: int) -> None:
-        """Let what was not recovered be checked when it is read."""
         ends = [*self._segments.base_offsets[1:], end_offset]
         for segment, segment_end in zip(self._segments, ends, strict=False):
             if segment.base_offset not in self._recovery.recovered:

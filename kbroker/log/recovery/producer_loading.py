@@ -122,11 +122,7 @@ class ProducerLoading:
 
     def _load_up_to(self, offset: int, start_offset: int) -> None:
         load_snapshot(
-            self.state,
-            self._snapshots,
-            self._expiry,
-            start_offset=start_offset,
-            end_offset=offset,
+            self.state, self._snapshots, self._expiry, start_offset=start_offset, end_offset=offset
         )
         self.last_snapshot_offset = self.state.map_end_offset
 

@@ -58,9 +58,7 @@ def recoverable_batches(
     return recoverable(_intact_batches(records), base_offset, end_offset, gapless_from=gapless_from)
 
 
-def _intact_batches(
-    records: FileRecords,
-) -> Iterator[tuple[int, BatchHeader, int, memoryview]]:
+def _intact_batches(records: FileRecords) -> Iterator[tuple[int, BatchHeader, int, memoryview]]:
     """All up to the first that is not whole, or has a wrong checksum."""
     try:
         for position, header, view in records.batches():
@@ -189,7 +187,6 @@ class BatchAudit:
         return at, expected
 
     def _fits(self, header: BatchHeader, position: int, expected: int) -> bool:
-        """Whether the intact batch at `position` counts."""
         span, end_offset = span_of(header), self._end_offset
         if not can_stand(span, expected, end_offset):
             return False

@@ -33,14 +33,7 @@ class FileRecords(SegmentPart):
     stays this file's until the owner's next call, to this file or another one (see `open_files`).
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_file",
-        "_is_deleted",
-        "_takes_appends",
-        "cuts",
-        "size_bytes",
-    )
+    __slots__ = ("__weakref__", "_file", "_is_deleted", "_takes_appends", "cuts", "size_bytes")
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         super().__init__(file_system, path)

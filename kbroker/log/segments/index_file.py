@@ -200,7 +200,6 @@ class IndexFile(SegmentPart):
             return file.pread(count * self._entry.size, first * self._entry.size)
 
     def _count_up_to(self, field: int, target: int) -> int:
-        """How many entries have a `field` <= target."""
         count = self.entry_count
         if not count:
             return 0
@@ -209,7 +208,6 @@ class IndexFile(SegmentPart):
             return floor_slot(buffer, self._entry, count, field, target) + 1
 
     def _truncate_entries(self, count: int) -> None:
-        """Keep the first `count` entries."""
         if count >= self.entry_count:
             return
         self.write_out()

@@ -132,7 +132,7 @@ def test_a_log_start_that_is_asked_for_after_its_step_stays_in_the_file(
 ) -> None:
     steps = begun(logs, lambda logs: logs.checkpoints.log_starts())
 
-    logs.write_log_starts({FIRST: 2}, lambda _: None)
+    logs.checkpoints.write_log_starts({FIRST: 2}, lambda _: None)
     list(steps)
 
     assert written(tmp_path, LOG_STARTS)[FIRST] == 2

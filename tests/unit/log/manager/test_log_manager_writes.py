@@ -55,7 +55,9 @@ def test_log_starts_that_are_being_written_make_the_next_ones_no_more_work(tmp_p
     def asked(numbers: range) -> int:
         def ask() -> None:
             for number in numbers:
-                logs.write_log_starts({TopicPartition("other", number): 1}, lambda _: None)
+                logs.checkpoints.write_log_starts(
+                    {TopicPartition("other", number): 1}, lambda _: None
+                )
 
         return steps_of(ask)
 

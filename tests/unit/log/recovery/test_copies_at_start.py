@@ -71,7 +71,7 @@ async def test_a_copy_beside_its_log_goes_and_leaves_what_is_noted_of_the_log() 
     partition = broker.lead()
     broker.append(partition, b"0", b"1", b"2")
     partition.log.flush(and_closed=True)
-    broker.logs.write_log_starts({PARTITION: 2}, lambda _: None)
+    broker.logs.checkpoints.write_log_starts({PARTITION: 2}, lambda _: None)
     partition.log.maybe_increment_log_start_offset(2)
     disk = broker.disk
     disk.make_directory(f"{A}/t-0.{U}-future")
