@@ -53,7 +53,7 @@ class SegmentRecovery:
         self._latest_epoch = _NO_EPOCH  # of the last batch that was recovered
 
     def recover_from(self, offset: int) -> None:
-        """Check everything from the segment that holds `offset` on; cut at the first broken batch."""
+        """Check all from the segment that holds `offset` on; cut at the first broken batch."""
         self._latest_epoch = _NO_EPOCH
         unflushed = self._segments.from_offset(offset)
         for index, segment in enumerate(unflushed):

@@ -197,7 +197,9 @@ class MemoryLogManager:
         self.deleted: frozenset[TopicPartition] = frozenset()
         self.refused_deletions = False  # the disk takes no rename
         self.futures = SimpleNamespace(find=lambda _: None)
-        self.checkpoints = SimpleNamespace(high_watermarks=self._write_high_watermarks)
+        self.checkpoints = SimpleNamespace(
+            high_watermarks=self._write_high_watermarks, write_log_starts=self._write_log_starts
+        )
 
     def all_logs(self):
         return list(self.logs.values())
@@ -208,7 +210,7 @@ class MemoryLogManager:
     def directories(self):
         return list(self.data_directories)
 
-    def write_log_starts(self, wanted, on_written):
+    def _write_log_starts(self, wanted, on_written):
         def write():
             if self.refused_starts:
                 on_written(frozenset(wanted))
