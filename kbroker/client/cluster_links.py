@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from kbroker.client.addresses import addresses_of, check_reachable
-from kbroker.client.bootstrap import option_of, settings_of
+from kbroker.client.bootstrap import addresses_of, check_reachable, option_of, settings_of
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError, unanswered
 from kbroker.client.link_refusals import refused

@@ -1,21 +1,19 @@
-"""kafka-python's consumer, for commands that are a member of a classic group; nothing else is asked
-by that library. It unpacks records with the project's own codecs: those of its extras are 29 MB,
-and ours are here already.
+"""kafka-python's consumer, for commands that are a member of a classic group, and for nothing else.
+It unpacks records with the project's own codecs: those of its extras are 29 MB.
 
-Law: it holds a batch whole, and of old messages an object for each, so it is given small ones only.
-What is larger it finds corrupt, and whoever polls reads it with the project's own reader.
+Law: it holds a whole batch in memory, and an object for each old message, so it gets small batches
+only. A larger one looks corrupt to it, and its caller reads that with the project's own reader.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from kbroker.client.addresses import cannot_connect, check_reachable
-from kbroker.client.bootstrap import settings_of
+from kbroker.client.bootstrap import cannot_connect, check_reachable, settings_of
 from kbroker.client.client_error import ClientError, sentence_of, unanswered
 from kbroker.client.connection_settings import UNSECURED, ConnectionSettings
 from kbroker.client.exit_code import ExitCode
@@ -26,19 +24,52 @@ from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, Bytes, decompres
 _OLD_BYTES = 4 * 1024 * 1024  # of what an old message wraps
 _LENT = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
-# What the system says of a connection that was not opened, as in "111 ECONNREFUSED".
+# How the library quotes the system about a connection that was refused: "111 ECONNREFUSED".
 _NOT_CONNECTED = re.compile(r"\b\d+ E[A-Z]+$")
 
 
 def library_consumer(bootstrap: str, **options: Any) -> Any:
-    """A `KafkaConsumer` of a cluster with these options of kafka-python; the caller closes it.
+    """Return a `KafkaConsumer` with these options; the caller closes it.
 
-    Raises ClientError, and what `client_errors` takes.
+    Raises ClientError, and what `client_errors` handles.
     """
-    from kafka import KafkaConsumer  # 130 ms that nobody else pays
+    from kafka import KafkaConsumer  # costs 130 ms
 
     lend_codecs()
     return KafkaConsumer(**options | _connection_options(bootstrap))
+
+
+class MemberParts:
+    """The parts of a `KafkaConsumer` that it keeps to itself, and without which a member that
+    follows would lose its place, or make topics. Nothing else reaches into the library.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._cluster, self._coordinator = consumer._cluster, consumer._coordinator
+        # The option of the consumer does not reach its metadata requests, which would make a topic
+        # that was deleted meanwhile.
+        self._cluster.config["allow_auto_create_topics"] = False
+
+    def known_topics(self, names: Iterable[str]) -> set[str]:
+        """Return the topics of which the consumer knows partitions. Its own method would ask the
+        cluster for all topics, each time that one of them is not there.
+        """
+        return {name for name in names if self._cluster.partitions_for_topic(name)}
+
+    def join(self, timeout_ms: int) -> None:
+        """Join the group. A poll of the consumer that ends amid a join forgets that it joined, so
+        this one gets time of its own.
+        """
+        self._coordinator.poll(timeout_ms=timeout_ms)
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether a commit would be sent now, not once there is a coordinator."""
+        return not self._coordinator.coordinator_unknown()
+
+    async def commit(self, offsets: Mapping[Any, Any], timeout_ms: int) -> None:
+        """Commit from within a rebalance, where the consumer's own method would wait for itself."""
+        await self._coordinator._commit_offsets_sync_async(offsets, timeout_ms=timeout_ms)
 
 
 @contextmanager
@@ -49,7 +80,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     check_reachable(bootstrap)
     from kafka import errors
 
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are not news for a person
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news
     try:
         yield
     except errors.KafkaConnectionError as error:
@@ -107,7 +138,7 @@ def _security_options(settings: ConnectionSettings) -> dict[str, Any]:
 
 
 def lend_codecs() -> None:
-    """Have kafka-python's readers of records call ours, by the names they took over at import."""
+    """Have kafka-python's readers of records call our codecs, by the names bound at import."""
     from kafka import codec as library_codecs
     from kafka.record import default_records, legacy_records
 

@@ -1,34 +1,32 @@
-"""The batch that comes next in each of some partitions, read with the project's own fetcher: for
-who reads with the client library, and has come to one that the library cannot read.
+"""Reads the next batch of some partitions with the project's own fetcher, for a member of a group
+whose client library has come to a batch that it cannot read.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 
 from kbroker.client.cluster_links import LATEST, ClusterLinks
 from kbroker.client.fetched_batches import FetchedBatch
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.topic_rows import numbers_by_topic
 from kbroker.model import TopicPartition
 
 
 def next_batches(
     links: ClusterLinks, positions: Mapping[TopicPartition, int], *, only_committed: bool
 ) -> list[FetchedBatch]:
-    """The first batch with an offset from each position on, where there is one now.
+    """Return the first batch at or after each position, if there is one now.
 
     Raises OSError, ClientError, KafkaError.
     """
-    by_topic: defaultdict[str, list[int]] = defaultdict(list)
-    for topic, partition in positions:
-        by_topic[topic].append(partition)
-    views = [links.topic(topic) for topic in by_topic]
+    numbers = numbers_by_topic(positions)
+    views = [links.topic(topic) for topic in numbers]
     ends = {
         TopicPartition(view.name, partition): end
         for view in views
         for partition, end in links.offsets(
-            view, by_topic[view.name], LATEST, only_committed=only_committed
+            view, numbers[view.name], LATEST, only_committed=only_committed
         ).items()
     }
     starts = {place: offset for place, offset in positions.items() if offset < ends[place]}

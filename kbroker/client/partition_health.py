@@ -1,8 +1,8 @@
-"""How many partitions of a cluster lack something: a leader, replicas in sync, as many of them as
-`acks=all` asks for; and how many move.
+"""The partitions of a cluster that lack something (a leader, replicas in sync, as many of them as
+`acks=all` needs), and those that move.
 
-Pure. The counts are those of Kafka's own tools and metrics: replicas that a move adds are no lack
-until it is over, and a topic cannot ask for more replicas in sync than it has.
+Pure. Counts as Kafka's own tools and metrics do: replicas that a move adds are not missed until it
+is over, and a topic cannot need more replicas in sync than it has.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kbroker.client.topic_rows import rows_of
 from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
 
@@ -18,9 +19,7 @@ Described = MetadataResponse.MetadataResponsePartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHealth:
-    """Partitions by what they lack; `under_min_isr` and `reassigning` are None if that was not
-    told.
-    """
+    """Partitions by what they lack; `under_min_isr` and `reassigning` are None if not known."""
 
     leaderless: frozenset[TopicPartition]
     under_replicated: frozenset[TopicPartition]
@@ -36,11 +35,7 @@ def health_of(
     """Sort partitions by what they lack. `minimums`: `min.insync.replicas` by topic; a topic that
     is not among them asks for 1.
     """
-    places = {
-        TopicPartition(topic.name or "", partition.partition_index): partition
-        for topic in topics
-        for partition in topic.partitions
-    }
+    places: dict[TopicPartition, Described] = dict(rows_of(topics))
     return PartitionHealth(
         leaderless=frozenset(p for p, found in places.items() if found.leader_id <= NO_LEADER),
         under_replicated=frozenset(

@@ -1,17 +1,17 @@
-"""Batches of a running cluster as they stand in the log, for who reads a few here and there.
+"""Fetches batches of a running cluster as they stand in the log, a few here and there.
 
-Law: one question for all partitions of a leader. Of the first that has any, one batch comes whole,
-however large it is; of the others none if it is larger than what was asked for.
+Law: one request for all partitions of a leader. The first partition that has a batch gives it
+whole, however large it is; the others give none that is larger than what was asked for.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kbroker.client.cluster_links import EARLIEST, ClusterLinks
 from kbroker.client.topic_figures import offsets_at
+from kbroker.client.topic_rows import by_topic
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -23,8 +23,8 @@ _WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class RawFetch:
-    """Batches as bytes, and the aborted transactions (producer id, first offset) among them; none
-    of both with an error's `code`, or if the log begins later.
+    """Batches as bytes, and the aborted transactions (producer id, first offset) among them;
+    neither if `code` is an error, or if the log begins later.
     """
 
     records: bytes
@@ -41,18 +41,17 @@ def fetch_raw(
     *,
     only_committed: bool,
 ) -> dict[TopicPartition, RawFetch]:
-    """Fetch from an offset of each partition on, about so many bytes of each; `only_committed`: up
-    to the first open transaction, and the answer names the aborted ones (KIP-98).
+    """Fetch about `size_bytes` of each partition, from its offset on. `only_committed`: up to the
+    first open transaction, and the answer names the aborted ones (KIP-98).
 
     Raises OSError, ClientError and KafkaError.
     """
-    by_topic: defaultdict[str, list[FetchRequest.FetchPartition]] = defaultdict(list)
-    for (topic, number), offset in offsets.items():
-        by_topic[topic].append(
-            FetchRequest.FetchPartition(
-                partition=number, fetch_offset=offset, partition_max_bytes=size_bytes
-            )
+    rows = {
+        place: FetchRequest.FetchPartition(
+            partition=place.partition, fetch_offset=offset, partition_max_bytes=size_bytes
         )
+        for place, offset in offsets.items()
+    }
     request = FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
@@ -60,7 +59,7 @@ def fetch_raw(
         isolation_level=int(only_committed),
         topics=[
             FetchRequest.FetchTopic(topic=name, partitions=entries)
-            for name, entries in by_topic.items()
+            for name, entries in by_topic(rows).items()
         ],
     )
     answer: FetchResponse = links.ask(leader, request)
@@ -89,7 +88,7 @@ def _fetched(entry: FetchResponse.PartitionData) -> RawFetch:
 
 
 def whole_batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    """The batches of an answer, without the last where it is cut."""
+    """Yield the batches of an answer, without a last one that is cut."""
     position = 0
     while position < len(data):
         try:

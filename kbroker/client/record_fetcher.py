@@ -26,6 +26,7 @@ from kbroker.client.fetched_batches import (
     fetched_batches,
     records_of,
 )
+from kbroker.client.topic_rows import by_topic
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -157,19 +158,14 @@ class RecordFetcher:
                 self._stop(places, str(error))
 
     def _request(self, places: list[TopicPartition]) -> FetchRequest:
-        topics: dict[str, FetchRequest.FetchTopic] = {}
-        for place in places:
-            topic = topics.get(place.topic)
-            if topic is None:
-                topic = FetchRequest.FetchTopic(topic=place.topic, partitions=[])
-                topics[place.topic] = topic
-            topic.partitions.append(
-                FetchRequest.FetchPartition(
-                    partition=place.partition,
-                    fetch_offset=self._positions[place],
-                    partition_max_bytes=_PARTITION_BYTES,
-                )
+        rows = {
+            place: FetchRequest.FetchPartition(
+                partition=place.partition,
+                fetch_offset=self._positions[place],
+                partition_max_bytes=_PARTITION_BYTES,
             )
+            for place in places
+        }
         first = places[0]  # next time the others have the room of an answer before it
         self._positions[first] = self._positions.pop(first)
         return FetchRequest(
@@ -177,7 +173,10 @@ class RecordFetcher:
             min_bytes=1,
             max_bytes=_ANSWER_BYTES,
             isolation_level=int(self._only_committed),
-            topics=list(topics.values()),
+            topics=[
+                FetchRequest.FetchTopic(topic=name, partitions=wanted)
+                for name, wanted in by_topic(rows).items()
+            ],
         )
 
     def _take(self, link: BrokerLink) -> list[FetchedBatch]:

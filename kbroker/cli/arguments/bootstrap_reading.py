@@ -13,8 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kbroker.cli.shown.output import say
-from kbroker.client.addresses import addresses_of
-from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.bootstrap import Bootstrap, addresses_of
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import (
     BOOTSTRAP,

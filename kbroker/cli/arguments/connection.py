@@ -4,14 +4,14 @@ as sentences with the contract's exit codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from kbroker.cli.shown.output import plain
+from kbroker.cli.shown.output import CommandT, options, plain, say
 from kbroker.client.client_error import CONTROLLER_MOVED, ClientError, is_of_full_disk
 from kbroker.client.client_error import link_errors as link_errors_of
 from kbroker.client.exit_code import ExitCode
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONTROLLER_MOVED",
     "CommandError",
+    "CommandT",
     "ExitCode",
     "bootstrap_option",
     "client_errors",
@@ -34,8 +35,6 @@ __all__ = [
 ]
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
-
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class CommandError(click.ClickException):
@@ -68,9 +67,7 @@ def bootstrap_option(command: CommandT) -> CommandT:
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> Any:
-        from kbroker.cli.arguments.bootstrap_reading import (
-            bootstrap_of,  # `--help` does not pay for it
-        )
+        from kbroker.cli.arguments.bootstrap_reading import bootstrap_of  # not for `--help`
 
         kwargs["bootstrap"] = bootstrap_of(click.get_current_context())
         return command(*args, **kwargs)
@@ -96,9 +93,7 @@ def security_options(command: CommandT) -> CommandT:
         del kwargs["command_config"], kwargs["command_property"]
         return command(*args, **kwargs)
 
-    for option in reversed(_SECURITY_OPTIONS):
-        call = option(call)
-    return cast("CommandT", call)
+    return cast("CommandT", options(*_SECURITY_OPTIONS)(call))
 
 
 @contextmanager
@@ -113,7 +108,6 @@ def client_errors(bootstrap: str) -> Iterator[None]:
 @contextmanager
 def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
     """The brokers of a cluster, whose links are closed afterwards; errors become sentences."""
-    from kbroker.cli.shown.output import say
     from kbroker.client.cluster_links import ClusterLinks
 
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as links:

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import click
 
-from kbroker.cli.arguments.connection import CommandError, ExitCode
-from kbroker.cli.arguments.refusals import no_such, no_such_partition
+from kbroker.cli.arguments.connection import CommandError, CommandT, ExitCode
+from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
+from kbroker.protocol.messages.metadata import MetadataResponse
+
+Described = MetadataResponse.MetadataResponseTopic
+
+
+def partitions_option(
+    text: str = "Only this partition; may be repeated.",
+) -> Callable[[CommandT], CommandT]:
+    """Return the `--partition` option of a command, which gets `numbers`; `text` is its help."""
+    return click.option("--partition", "numbers", type=int, multiple=True, help=text)
+
+
+def described_topics(topics: Iterable[Described], names: Collection[str]) -> dict[str, Described]:
+    """Return the topics of these names, or all; CommandError for those that are not there."""
+    known = {str(topic.name): topic for topic in topics}
+    missing = [no_such("topic", name, known) for name in names if name not in known]
+    refuse(missing, Trouble.UNKNOWN_TOPIC)
+    return {name: known[name] for name in dict.fromkeys(names or known)}
 
 
 def existing_topic(cluster: ClusterLinks, name: str) -> TopicView:
-    """The topic of this name. CommandError if there is none.
+    """Return the topic of this name; CommandError if there is none.
 
     Raises ClientError, OSError.
     """
@@ -27,7 +45,7 @@ def existing_topic(cluster: ClusterLinks, name: str) -> TopicView:
 
 
 def check_partitions(view: TopicView, partitions: Collection[int]) -> None:
-    """CommandError if the topic has not all of these."""
+    """Raise CommandError if the topic lacks one of these partitions."""
     unknown = sorted(set(partitions) - set(view.leaders))
     if unknown:
         place = TopicPartition(view.name, unknown[0])
@@ -35,12 +53,12 @@ def check_partitions(view: TopicView, partitions: Collection[int]) -> None:
 
 
 def names_of_topics(cluster: ClusterLinks) -> list[str]:
-    """The names there are, to offer those that are near. Raises OSError."""
+    """Return the names of all topics, to offer those that are near. Raises OSError."""
     return [view.name for view in cluster.topics(None)]
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of whole names. UsageError if it is none."""
+    """Compile a pattern of whole names. UsageError if it is malformed."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -48,7 +66,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def matching(cluster: ClusterLinks, pattern: re.Pattern[str]) -> list[TopicView]:
-    """The topics whose whole names match now, Kafka's own ones left out. Raises OSError."""
+    """Return the topics whose whole names match now, without Kafka's own. Raises OSError."""
     return [
         view
         for view in cluster.topics(None)
@@ -59,8 +77,8 @@ def matching(cluster: ClusterLinks, pattern: re.Pattern[str]) -> list[TopicView]
 def chosen(
     cluster: ClusterLinks, names: Sequence[str], pattern: re.Pattern[str] | None
 ) -> list[TopicView]:
-    """The topics of these names and those that match. CommandError if a name, or the pattern,
-    stands for none.
+    """Return the topics of these names and those that match. CommandError if a name, or the
+    pattern, stands for none.
 
     Raises ClientError, OSError.
     """

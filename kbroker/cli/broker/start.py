@@ -7,26 +7,24 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
-from kbroker.cli.shown.output import say
+from kbroker.cli.shown.output import options, say
 from kbroker.server.start.start_collections import collecting_rarely
 
 if TYPE_CHECKING:
     from kbroker.model import EndPoint
     from kbroker.server.start.launch import Hearer, Launch
 
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _LEVELS = ("debug", "info", "warning", "error")
 _REFUSALS = "kbroker.apis.refused_requests"
 
-
-_SETTING_OPTIONS = (
+setting_options = options(
     click.argument("properties", required=False, metavar="[server.properties]"),
     click.option(
         "--listen",
@@ -58,13 +56,7 @@ _SETTING_OPTIONS = (
         "separated by commas (default: a cluster of its own, without ZooKeeper).",
     ),
 )
-
-
-def setting_options(command: CommandT) -> CommandT:
-    """The arguments of a command that say which settings a start uses."""
-    for option in reversed(_SETTING_OPTIONS):
-        command = option(command)
-    return command
+"""The arguments of a command that say which settings a start uses."""
 
 
 @click.command()
@@ -122,7 +114,7 @@ def start(
     )  # fmt: skip
 
     _set_up_logging(log_level)
-    options = StartOptions(
+    given = StartOptions(
         properties=properties,
         profile=profile,
         listen=listen,
@@ -133,7 +125,7 @@ def start(
         adopt=adopt,
     )
     try:
-        with prepared(options, os.environ) as launch:
+        with prepared(given, os.environ) as launch:
             for warning in launch.settings.warnings:
                 say(f"warning: {warning}")
             run_until_signal(launch, hearer(launch), end_of_input if stop_at_eof else None)

@@ -8,13 +8,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.arguments.directory_argument import DirectoryArgument
-from kbroker.cli.shown.output import counted, say
+from kbroker.cli.shown.output import counted, options, say
 from kbroker.cli.shown.progress import CountedProgress
 from kbroker.errors import Trouble, trouble_of
 
@@ -22,37 +22,33 @@ if TYPE_CHECKING:
     from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome
     from kbroker.zk.tree import Tree
 
-CommandT = TypeVar("CommandT", bound=Callable[..., object])
 _SESSION_TIMEOUT_MS = 30_000
 _CONNECTION_TIMEOUT_MS = 10_000
 
 
-def _copy_options(command: CommandT) -> CommandT:
-    for option in (
-        click.option("--dry-run", is_flag=True, help="Only say what would be copied."),
-        click.option(
-            "--replace",
-            is_flag=True,
-            help="Overwrite another state of the same cluster's metadata in the target.",
-        ),
-        click.option(
-            "--zookeeper",
-            "connect",
-            required=True,
-            metavar="HOST:PORT/chroot",
-            help="The ensemble, with the path under which the cluster's metadata is.",
-        ),
-        click.option(
-            "--data",
-            "directory",
-            required=True,
-            type=DirectoryArgument(),
-            metavar="DIR",
-            help="Data directory of a stopped broker, or of several (as --brokers left it).",
-        ),
-    ):
-        command = option(command)
-    return command
+_copy_options = options(
+    click.option(
+        "--data",
+        "directory",
+        required=True,
+        type=DirectoryArgument(),
+        metavar="DIR",
+        help="Data directory of a stopped broker, or of several (as --brokers left it).",
+    ),
+    click.option(
+        "--zookeeper",
+        "connect",
+        required=True,
+        metavar="HOST:PORT/chroot",
+        help="The ensemble, with the path under which the cluster's metadata is.",
+    ),
+    click.option(
+        "--replace",
+        is_flag=True,
+        help="Overwrite another state of the same cluster's metadata in the target.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Only say what would be copied."),
+)
 
 
 @click.command("export", short_help="Copy the metadata of a directory into ZooKeeper.")
@@ -117,13 +113,13 @@ def _run(
     from kbroker.server.metadata_tree.tree_move import MoveOptions, locked_home
 
     progress = CountedProgress("copying the tree")
-    options = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)
+    how = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)
 
     async def main() -> Move:
         with locked_home(RealFileSystem(), directory) as home:
             tree = await _connect(connect, makes_chroot=makes_chroot)
             try:
-                return await copy(home, tree, options)
+                return await copy(home, tree, how)
             finally:
                 await tree.close()
 

@@ -1,4 +1,4 @@
-"""`kbroker cluster drain`: a broker that hands all of its replicas to the others."""
+"""`kbroker cluster drain`: moves all replicas of a broker to the others."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from kbroker.cli.cluster.partition_moves import (
 from kbroker.cli.shown.output import counted, named, output_option, print_rows, say
 from kbroker.client.drain_plan import plan_drain
 from kbroker.client.partition_requests import moves_under_way
+from kbroker.client.topic_rows import rows_of
 from kbroker.errors import Trouble
 from kbroker.model import NO_LEADER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -28,8 +29,8 @@ from kbroker.protocol.messages.metadata import MetadataResponse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Drain:
-    """Moves to begin are `targets`, those that have begun before `leaving`; `failures` says
-    which replicas have to stay, `trouble` if more is said of that.
+    """`targets` are moves to begin, `leaving` those that had begun before; `failures` says which
+    replicas have to stay, `trouble` points to more about that.
     """
 
     replicas: Replicas
@@ -76,7 +77,7 @@ def drain(bootstrap: str, output: str, broker: int, dry_run: bool, wait: bool) -
 
 
 def _check_known(described: MetadataResponse, broker: int) -> None:
-    """Refuse an id that no broker has: one that is down is known by the replicas it holds."""
+    """Refuse an id that no broker has; a broker that is down is known by its replicas."""
     online = {each.node_id for each in described.brokers}
     holders = {each for replicas in replicas_of(described).values() for each in replicas}
     if broker not in online | holders:
@@ -125,12 +126,11 @@ def _without(replicas: Sequence[int], others: Collection[int]) -> tuple[int, ...
 
 
 def _leaderless(described: MetadataResponse, broker: int) -> set[TopicPartition]:
-    """The partitions of the broker that nobody could copy."""
+    """Return the partitions of the broker that have no leader to copy them from."""
     return {
-        TopicPartition(topic.name or "", partition.partition_index)
-        for topic in described.topics
-        for partition in topic.partitions
-        if broker in partition.replica_nodes and partition.leader_id <= NO_LEADER
+        place
+        for place, row in rows_of(described.topics)
+        if broker in row.replica_nodes and row.leader_id <= NO_LEADER
     }
 
 

@@ -10,10 +10,12 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
-from kbroker.cli.arguments.refusals import no_such, refuse
+from kbroker.cli.arguments.refusals import refuse
+from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_requests import elect_leaders
+from kbroker.client.topic_rows import rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -67,15 +69,8 @@ def elect(bootstrap: str, output: str, names: Sequence[str], unclean: bool) -> N
 
 
 def _places(described: MetadataResponse, names: Collection[str]) -> dict[TopicPartition, Partition]:
-    """The partitions of these topics, or of all; refuses topics that are not there."""
-    topics = {str(topic.name): topic for topic in described.topics}
-    missing = [no_such("topic", name, topics) for name in names if name not in topics]
-    refuse(missing, Trouble.UNKNOWN_TOPIC)
-    return {
-        TopicPartition(name, partition.partition_index): partition
-        for name in dict.fromkeys(names or topics)
-        for partition in topics[name].partitions
-    }
+    """Return the partitions of these topics, or of all; refuses topics that are not there."""
+    return dict(rows_of(described_topics(described.topics, names).values()))
 
 
 def _first(
@@ -89,7 +84,7 @@ def _leaders_after(
     held: Collection[TopicPartition],
     places: Mapping[TopicPartition, Partition],
 ) -> dict[TopicPartition, int]:
-    """Return the new leaders. The broker that is asked may hear of them a moment later."""
+    """Return the new leaders, of which a broker may hear a moment later."""
     give_up_s = time.monotonic() + _PATIENCE_S
     topics = sorted({place.topic for place in held if place in places})
     while True:
@@ -100,17 +95,12 @@ def _leaders_after(
         }
         if len(leaders) == len(held) or time.monotonic() > give_up_s:
             return leaders
-        time.sleep(_PAUSE_S)
+        links.sleep(_PAUSE_S)
 
 
 def _row(place: TopicPartition, before: Partition | None, leader: int | None) -> dict[str, Any]:
     old = None if before is None or before.leader_id <= NO_LEADER else before.leader_id
-    return {
-        "topic": place.topic,
-        "partition": place.partition,
-        "old_leader": old,
-        "leader": leader,
-    }
+    return {**place._asdict(), "old_leader": old, "leader": leader}
 
 
 def _refusal(

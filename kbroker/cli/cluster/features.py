@@ -19,7 +19,7 @@ from kbroker.cli.arguments.connection import (
     cluster_links,
     tell_silent,
 )
-from kbroker.cli.arguments.refusals import refuse
+from kbroker.cli.arguments.refusals import brokers_named, refuse
 from kbroker.cli.shown.output import named, output_option, print_rows, say
 from kbroker.client.cluster_features import ClusterFeatures, features_of, update_features
 from kbroker.client.cluster_links import ClusterLinks
@@ -95,7 +95,7 @@ def _tell_who_lacks(found: ClusterFeatures, name: str) -> None:
     highest = max((each.highest for each in ranges), default=0)
     lacking = found.lacking(name, highest) if highest else []
     if lacking:
-        say(f"{name} {highest} is not supported by {_brokers(lacking)}")
+        say(f"{name} {highest} is not supported by {brokers_named(lacking)}")
 
 
 def _settle(
@@ -151,11 +151,7 @@ def _mistake(found: ClusterFeatures, name: str, level: int, downgrade: bool) -> 
         return None
     _, lowest, highest = found.range_of(name)
     levels = f"{lowest} to {highest}" if highest > lowest else str(highest)
-    return f"{name} {level} is not supported by {_brokers(lacking)}: all support {levels}"
-
-
-def _brokers(numbers: Sequence[int]) -> str:
-    return f"{'broker' if len(numbers) == 1 else 'brokers'} {named(numbers)}"
+    return f"{name} {level} is not supported by {brokers_named(lacking)}: all support {levels}"
 
 
 def _reason(error: KafkaError) -> str:

@@ -11,6 +11,7 @@ from kbroker.cli.shown.progress import CountedProgress
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.partition_requests import move_partitions, moves_under_way
+from kbroker.client.topic_rows import rows_of
 from kbroker.errors import KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -24,20 +25,15 @@ SHOWN_S = 5.0  # from the end of a move until the broker that is asked knows of 
 
 
 def replicas_of(described: MetadataResponse) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of each partition; of one that moves, those that come and go as well."""
-    return {
-        TopicPartition(topic.name or "", partition.partition_index): tuple(partition.replica_nodes)
-        for topic in described.topics
-        for partition in topic.partitions
-    }
+    """Return the replicas of each partition; while it moves, those that come and go as well."""
+    return {place: tuple(row.replica_nodes) for place, row in rows_of(described.topics)}
 
 
 def move_rows(replicas: Replicas, targets: Replicas) -> list[dict[str, Any]]:
-    """A row of `MOVE_COLUMNS` for each move."""
+    """Return a row of `MOVE_COLUMNS` for each move."""
     return [
         {
-            "topic": place.topic,
-            "partition": place.partition,
+            **place._asdict(),
             "replicas": list(replicas.get(place, ())),
             "target": list(target),
         }
@@ -48,7 +44,7 @@ def move_rows(replicas: Replicas, targets: Replicas) -> list[dict[str, Any]]:
 def begin_moves(
     links: ClusterLinks, targets: Replicas
 ) -> tuple[dict[TopicPartition, tuple[int, ...]], list[str]]:
-    """Begin them. Returns those that have begun, and a sentence for each that was refused."""
+    """Begin moves. Returns those that have begun, and a sentence for each that was refused."""
     if not targets:
         return {}, []
     results = move_partitions(links, targets)
@@ -59,11 +55,10 @@ def begin_moves(
 
 
 def wait_for_moves(links: ClusterLinks, targets: Replicas) -> list[str]:
-    """Wait until none of these partitions moves; returns a sentence for each that has not come to
-    its target.
+    """Wait until none of these partitions moves; returns a sentence for each that has not arrived.
 
-    Ctrl-C ends the wait alone, and a line says so. Raises OSError, KafkaError, ClientError if
-    the controller has not answered for a while.
+    Ctrl-C ends the wait, not the moves, and a line says so. Raises OSError, KafkaError, ClientError
+    if the controller has not answered for a while.
     """
     try:
         return _waited_for(links, targets)
@@ -89,7 +84,7 @@ def _waited_for(links: ClusterLinks, targets: Replicas) -> list[str]:
 def wait_until_none_moves(links: ClusterLinks, places: Collection[TopicPartition]) -> None:
     """Wait until none of these partitions moves, with a line of progress on a terminal.
 
-    Raises as `wait_for_moves`.
+    Raises what `wait_for_moves` raises.
     """
     progress = CountedProgress("partitions moved")
     answered_s = time.monotonic()

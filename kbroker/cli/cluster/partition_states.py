@@ -1,4 +1,4 @@
-"""The partitions of a cluster that lack something or move: how many there are, and which."""
+"""Counts and lists the partitions of a cluster that lack something, or move."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kbroker.client.partition_health import PartitionHealth
+from kbroker.client.topic_rows import rows_of
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.metadata import MetadataResponse
 
@@ -21,8 +22,8 @@ _WORST_FIRST = (_LEADERLESS, _UNDER_MIN_ISR, _UNDER_REPLICATED, _REASSIGNING)
 
 
 def state_counts(health: PartitionHealth) -> str:
-    """How many partitions are in which state, except for those without leader; what was not told
-    is left out.
+    """Say how many partitions are in which state, but for those without leader and for states that
+    are not known.
     """
     return ", ".join(
         f"{len(found)} {state}"
@@ -34,23 +35,20 @@ def state_counts(health: PartitionHealth) -> str:
 def state_rows(
     topics: Iterable[MetadataResponse.MetadataResponseTopic], health: PartitionHealth
 ) -> list[dict[str, Any]]:
-    """A row of `STATE_COLUMNS` for each partition that is in any state, the worst first."""
+    """Return a row of `STATE_COLUMNS` for each partition in any state, the worst first."""
     by_state = _by_state(health)
     rows = []
-    for topic in topics:
-        for partition in topic.partitions:
-            place = TopicPartition(topic.name or "", partition.partition_index)
-            states = [state for state, found in by_state.items() if place in (found or ())]
-            if states:
-                row = {
-                    "topic": place.topic,
-                    "partition": place.partition,
-                    "leader": partition.leader_id,
-                    "replicas": list(partition.replica_nodes),
-                    "isr": list(partition.isr_nodes),
-                    "state": states,
-                }
-                rows.append((min(map(_WORST_FIRST.index, states)), place, row))
+    for place, partition in rows_of(topics):
+        states = [state for state, found in by_state.items() if place in (found or ())]
+        if states:
+            row = {
+                **place._asdict(),
+                "leader": partition.leader_id,
+                "replicas": list(partition.replica_nodes),
+                "isr": list(partition.isr_nodes),
+                "state": states,
+            }
+            rows.append((min(map(_WORST_FIRST.index, states)), place, row))
     return [row for _, _, row in sorted(rows, key=lambda each: each[:2])]
 
 

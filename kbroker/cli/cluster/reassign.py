@@ -10,6 +10,7 @@ import click
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links
 from kbroker.cli.arguments.refusals import brokers_named, no_such, no_such_partition, refuse
+from kbroker.cli.arguments.topic_choice import described_topics, partitions_option
 from kbroker.cli.cluster.partition_moves import (
     LOOK_AT_THEM,
     MOVE_COLUMNS,
@@ -41,13 +42,7 @@ _NOT_MOVING = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,)
     shell_complete=topic_names,
     help="The topic to move; may be repeated.",
 )
-@click.option(
-    "--partition",
-    "numbers",
-    type=int,
-    multiple=True,
-    help="Only this partition; may be repeated.",
-)
+@partitions_option()
 @click.option(
     "--to",
     "brokers",
@@ -142,13 +137,10 @@ def _parse_brokers(text: str) -> tuple[int, ...]:
 def _places(
     links: ClusterLinks, names: Sequence[str], numbers: Sequence[int]
 ) -> list[TopicPartition]:
-    """The partitions of the topics that are asked for; refuses what is not there."""
-    topics = {str(topic.name): topic for topic in links.describe(None).topics}
-    unknown = [no_such("topic", name, topics) for name in names if name not in topics]
-    refuse(unknown, Trouble.UNKNOWN_TOPIC)
+    """Return the partitions of the topics that are asked for; refuses what is not there."""
     known = {
-        name: sorted(partition.partition_index for partition in topics[name].partitions)
-        for name in names
+        name: sorted(partition.partition_index for partition in topic.partitions)
+        for name, topic in described_topics(links.describe(None).topics, names).items()
     }
     refuse(
         [
@@ -167,7 +159,7 @@ def _places(
 def _spread(
     places: Sequence[TopicPartition], brokers: tuple[int, ...]
 ) -> dict[TopicPartition, tuple[int, ...]]:
-    """Each broker is the preferred leader of as many partitions."""
+    """Let each broker be the preferred leader of as many partitions."""
     return {
         place: brokers[turn % len(brokers) :] + brokers[: turn % len(brokers)]
         for turn, place in enumerate(places)
@@ -219,7 +211,7 @@ def _not_there(plan: Replicas, replicas: Replicas) -> list[str]:
 
 
 def _brokers_away(plan: Replicas, replicas: Replicas, online: Collection[int]) -> list[str]:
-    """A broker that is away may keep its replicas, and gets no new ones."""
+    """Say which brokers are away and would get new replicas; they may keep those they have."""
     away = {
         broker
         for place, target in plan.items()
@@ -233,8 +225,7 @@ def _brokers_away(plan: Replicas, replicas: Replicas, online: Collection[int]) -
 def _show(moving: Mapping[TopicPartition, ReplicaAssignment], output: str) -> None:
     rows = [
         {
-            "topic": place.topic,
-            "partition": place.partition,
+            **place._asdict(),
             "replicas": list(move.replicas),
             "adding": list(move.adding_replicas),
             "removing": list(move.removing_replicas),
@@ -252,7 +243,7 @@ def _call_off(
     wait: bool,
     output: str,
 ) -> None:
-    """Call moves off; what has arrived meanwhile stays where it is."""
+    """Cancel moves; what has arrived meanwhile stays there."""
     results = move_partitions(links, dict.fromkeys(moving)) if moving else {}
     over = {place for place, error in results.items() if error and error.code in _NOT_MOVING}
     failures = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -13,7 +12,7 @@ from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
 from kbroker.cli.arguments.setting_changes import changed, key_values
 from kbroker.cli.config.files import check, show
 from kbroker.cli.lazy_commands import CommandGroup
-from kbroker.cli.shown.output import output_option, print_rows, say
+from kbroker.cli.shown.output import options, output_option, print_rows, say
 from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
@@ -22,7 +21,6 @@ from kbroker.near_names import did_you_mean
 
 _COLUMNS = ("of", "setting", "value", "origin")
 _TARGETS = "--topic, --broker, --all-brokers or --loggers"
-CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 @click.group(cls=CommandGroup)
@@ -34,39 +32,33 @@ config.add_command(check)
 config.add_command(show)
 
 
-def _of_options(command: CommandT) -> CommandT:
-    """The options that say whose settings are meant."""
-    options = (
-        click.option(
-            "--topic",
-            "topics",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=topic_names,
-            help="Settings of this topic; may be repeated.",
-        ),
-        click.option(
-            "--broker",
-            "brokers",
-            type=int,
-            multiple=True,
-            metavar="ID",
-            help="Settings of this broker; may be repeated.",
-        ),
-        click.option(
-            "--all-brokers", is_flag=True, help="Dynamic settings that hold for all brokers."
-        ),
-        click.option(
-            "--loggers",
-            type=int,
-            multiple=True,
-            metavar="ID",
-            help="Levels of the loggers of this broker; may be repeated.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+# Options that say whose settings are meant.
+_of_options = options(
+    click.option(
+        "--topic",
+        "topics",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=topic_names,
+        help="Settings of this topic; may be repeated.",
+    ),
+    click.option(
+        "--broker",
+        "brokers",
+        type=int,
+        multiple=True,
+        metavar="ID",
+        help="Settings of this broker; may be repeated.",
+    ),
+    click.option("--all-brokers", is_flag=True, help="Dynamic settings that hold for all brokers."),
+    click.option(
+        "--loggers",
+        type=int,
+        multiple=True,
+        metavar="ID",
+        help="Levels of the loggers of this broker; may be repeated.",
+    ),
+)
 
 
 @config.command("describe", short_help="Print settings with their origins.")

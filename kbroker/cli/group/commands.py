@@ -166,8 +166,7 @@ def _rows(group: ConsumerGroup, bounds: Bounds) -> list[dict[str, Any]]:
     for place, committed in sorted(group.committed.items()):
         start, end = bounds.get(place, _UNTOLD)
         row = {
-            "topic": place.topic,
-            "partition": place.partition,
+            **place._asdict(),
             "committed_offset": committed,
             "start_offset": start,
             "end_offset": end,

@@ -15,6 +15,7 @@ import click
 from kbroker.cli.arguments.completion import group_names, topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
+from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.group.reset_target import (
     Place,
     Target,
@@ -32,6 +33,7 @@ from kbroker.client.consumer_groups import (
     read_group,
 )
 from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
+from kbroker.client.topic_rows import rows_of
 from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 
@@ -130,9 +132,9 @@ def _leaders(
     """The leader of each partition to reset, or NO_LEADER; refuses what is not there."""
     if group.is_unknown and not wanted and target.of_file is None:
         refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
-    described = {str(topic.name): topic for topic in links.describe(None).topics}
-    missing = [name for name in wanted if name not in described]
-    refuse([no_such("topic", name, described) for name in missing], Trouble.UNKNOWN_TOPIC)
+    topics = links.describe(None).topics
+    described_topics(topics, wanted)
+    described = described_topics(topics, ())
     if wanted:
         places = {
             TopicPartition(name, number)
@@ -141,11 +143,7 @@ def _leaders(
         }
     else:
         places = set(target.of_file if target.of_file is not None else group.committed)
-    there = {
-        TopicPartition(name, partition.partition_index)
-        for name, topic in described.items()
-        for partition in topic.partitions
-    }
+    there = {place for place, _ in rows_of(topics)}
     refuse(
         [
             no_such_partition(place, len(described[place.topic].partitions))
@@ -226,8 +224,7 @@ def _plan(
         rows.append(
             {
                 "group": group.name,
-                "topic": partition.topic,
-                "partition": partition.partition,
+                **partition._asdict(),
                 "committed_offset": place.committed,
                 "new_offset": offset,
                 "start_offset": place.start,

@@ -25,7 +25,7 @@ _COMMA = re.compile(r",(?![^\[\]]*\])")  # one that is not in brackets
 
 
 class _Kind(NamedTuple):
-    """A kind of entity: what it is called in sentences, and where its own settings come from."""
+    """A kind of entity: its word in sentences, and the source of its own settings."""
 
     word: str
     type: ResourceType
@@ -45,7 +45,7 @@ _DEFAULTS = "broker-defaults"
 
 
 class _Entity(NamedTuple):
-    """The owner of settings. No `name`: all of them; an empty one: the defaults of brokers."""
+    """The owner of settings. `name` None: all of the kind; empty: the defaults of brokers."""
 
     kind: _Kind
     name: str | None
@@ -54,9 +54,7 @@ class _Entity(NamedTuple):
 def entity_of(given: Given) -> _Entity:
     """Return whose settings are meant. ToolError if several options say it."""
     for others in (("entity-type",), ("entity-name", "entity-default")):
-        chosen = [name for name in (*_SHORT, _DEFAULTS, *others) if given.has(name)]
-        if len(chosen) > 1:
-            raise ToolError(f"Only one of {', '.join(f'--{name}' for name in chosen)} can be given")
+        given.at_most_one(*_SHORT, _DEFAULTS, *others)
     for option, kind in _SHORT.items():
         if given.has(option):
             return _Entity(_KINDS[kind], given.one(option))
@@ -98,7 +96,7 @@ def _run(given: Given) -> int:
 
 
 def changes_of(given: Given) -> list[AlterableConfig]:
-    """Return what settings are to be. ToolError if nothing is to change."""
+    """Return the changes that are asked for. ToolError if there are none."""
     added = [text for texts in given.all("add-config") for text in _COMMA.split(texts)]
     settings = pairs("add-config", (text.strip() for text in added))
     changes = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping
 
@@ -10,7 +9,15 @@ from kbroker.cli.arguments.connection import cluster_links
 from kbroker.cli.arguments.topic_choice import matching
 from kbroker.cli.kafka_tools.idle_alarm import IdleAlarm
 from kbroker.cli.kafka_tools.record_lines import RecordLines, line_form
-from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
+from kbroker.cli.kafka_tools.tool_options import (
+    BOOTSTRAP,
+    Given,
+    Option,
+    Tool,
+    ToolError,
+    pairs,
+    pattern_of,
+)
 from kbroker.cli.records.chosen_records import COMMITTED, Choice, print_chosen
 from kbroker.cli.records.record_place import END, START, Kind, Place
 from kbroker.cli.shown.output import say
@@ -64,7 +71,7 @@ def choice_of(given: Given, own: Mapping[str, str]) -> Choice:
     begins = given.has("from-beginning") or own.get("auto.offset.reset") == "earliest"
     choice = Choice(
         names=() if topic is None else (topic,),
-        pattern=None if pattern is None else _compiled(pattern),
+        pattern=None if pattern is None else pattern_of("include", pattern),
         partitions=() if partition is None else (partition,),
         start=_place(start) if start is not None else START if begins else END,
         end=None,
@@ -74,13 +81,6 @@ def choice_of(given: Given, own: Mapping[str, str]) -> Choice:
     )
     choice.check()
     return choice
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern.replace(",", "|"))
-    except re.error as error:
-        raise ToolError(f"--include '{pattern}' is not a pattern: {error}") from error
 
 
 def _place(text: str) -> Place:

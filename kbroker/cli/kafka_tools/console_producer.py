@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool, ToolError, pairs
+from kbroker.cli.kafka_tools.tool_options import (
+    BOOTSTRAP,
+    Given,
+    Option,
+    Tool,
+    ToolError,
+    pairs,
+    truth_of,
+)
 
-_TRUTHS = {"true": True, "false": False}
 _TAB = "\t"
-_FILES = ("producer.config",)
-_PROPERTIES = ("command-property", "producer-property")
 _ACKS = {"-1": "all"}
 # Those of Kafka's producer that say how records travel, not which.
 _WITHOUT_EFFECT = (
@@ -32,7 +37,7 @@ def words_of(given: Given) -> list[str]:
 
 def _where(given: Given) -> list[str]:
     words = ["--bootstrap", given.address()]
-    file = given.one("command-config", *_FILES)
+    file = given.one("command-config", "producer.config")
     if file is not None:
         words += ["--command-config", file]
     for name, value in _client_properties(given).items():
@@ -42,23 +47,17 @@ def _where(given: Given) -> list[str]:
 
 
 def _client_properties(given: Given) -> dict[str, str]:
-    return pairs("producer-property", given.all(*_PROPERTIES))
+    return pairs("producer-property", given.all("command-property", "producer-property"))
 
 
 def _lines(given: Given) -> list[str]:
     """Translate the properties of Kafka's reader of lines."""
     properties = pairs("property", given.all("property", "reader-property"))
     separator = properties.pop("key.separator", _TAB)
-    has_keys = _is_true("parse.key", properties.pop("parse.key", "false"))
+    has_keys = truth_of("parse.key", properties.pop("parse.key", "false"))
     for name in properties:
         raise ToolError(f"--property {name} is not served here")
     return ["--key-separator", separator.replace("\\", "\\\\")] if has_keys else []
-
-
-def _is_true(name: str, text: str) -> bool:
-    if text.lower() not in _TRUTHS:
-        raise ToolError(f"--property {name}={text} is neither true nor false")
-    return _TRUTHS[text.lower()]
 
 
 def _how(given: Given) -> list[str]:

@@ -92,12 +92,12 @@ def _describe(links: ClusterLinks, given: Given) -> None:
     for name in _names(links, given):
         group = read_group(links, name)
         if group.is_unknown:
-            _tell_error(
+            _print_error(
                 "Executing consumer group command failed due to "
                 f"{_EXCEPTIONS}GroupIdNotFoundException: Group {name} not found."
             )
             continue
-        _tell_state(group)
+        _say_state(group)
         text = table(links, group)
         if text:
             print_text(text)
@@ -105,14 +105,12 @@ def _describe(links: ClusterLinks, given: Given) -> None:
 
 def _table_of(given: Given) -> Callable[[ClusterLinks, ConsumerGroup], str]:
     """Return what prints a group. ToolError if several are asked for."""
-    kinds = [name for name in ("offsets", "members", "state") if given.has(name)]
-    if len(kinds) > 1:
-        raise ToolError(f"Only one of {', '.join(f'--{kind}' for kind in kinds)} can be given")
+    kind = given.at_most_one("offsets", "members", "state")
     is_verbose = given.has("verbose")
-    if kinds == ["members"]:
+    if kind == "members":
         made = verbose_members_table if is_verbose else members_table
         return lambda _, group: made(group)
-    if kinds == ["state"]:
+    if kind == "state":
         return lambda links, group: state_table(
             group, _address(links, group.coordinator), is_verbose=is_verbose
         )
@@ -139,7 +137,7 @@ def _offsets_and_epochs(links: ClusterLinks, group: ConsumerGroup) -> str:
     return _offsets(links, group, epochs)
 
 
-def _tell_state(group: ConsumerGroup) -> None:
+def _say_state(group: ConsumerGroup) -> None:
     if not group.members:
         say(f"\nConsumer group '{group.name}' has no active members.")
     elif group.state in _REBALANCING:
@@ -153,7 +151,7 @@ def _delete(links: ClusterLinks, given: Given) -> None:
         names = ", ".join(done)
         print_text(f"Deletion of requested consumer groups ('{names}') was successful.")
         return
-    _tell_error("Deletion of some consumer groups failed:")
+    _print_error("Deletion of some consumer groups failed:")
     for name, code in codes.items():
         if code != ErrorCode.NONE:
             print_text(f"* Group '{name}' could not be deleted due to: {_reason(code)}")
@@ -171,9 +169,9 @@ def _delete_offsets(links: ClusterLinks, given: Given) -> None:
     code, codes = delete_offsets(links, name, places)
     if code != ErrorCode.NONE:
         codes = dict.fromkeys(places, code)
-        _tell_error(_reason(code).partition(": ")[2] or code.name)
+        _print_error(_reason(code).partition(": ")[2] or code.name)
     elif any(codes.values()):
-        _tell_error("Encountered some partition-level error, see the follow-up details.")
+        _print_error("Encountered some partition-level error, see the follow-up details.")
     else:
         print_text(f"Request succeeded for deleting offsets from group {name}.")
     rows = [
@@ -187,7 +185,7 @@ def _delete_offsets(links: ClusterLinks, given: Given) -> None:
 def _places(
     links: ClusterLinks, wanted: Mapping[str, Collection[int]]
 ) -> tuple[list[TopicPartition], list[str]]:
-    """The partitions that are meant: of a topic all, where none is named; and unknown topics."""
+    """Return the partitions that are meant, all of a topic if none is named, and unknown topics."""
     there = {str(topic.name): topic for topic in links.describe(sorted(wanted)).topics}
     places: list[TopicPartition] = []
     for name, numbers in wanted.items():
@@ -214,7 +212,7 @@ def _reset(links: ClusterLinks, given: Given) -> None:
         is_nothing = group.is_unknown and not wanted and target.of_file is None
         rows = [] if is_nothing else planned_reset(links, group, wanted, target).rows
         if group.members:
-            _tell_error(
+            _print_error(
                 f"Assignments can only be reset if the group '{name}' is inactive, but the current "
                 f"state is {group.state}."
             )
@@ -243,7 +241,7 @@ def _commit(links: ClusterLinks, name: str, rows: Sequence[dict[str, object]]) -
 
 
 def target_of(given: Given, now_ms: int) -> Target:
-    """Return where a reset goes. ToolError if no option says it, or several do."""
+    """Return the target of a reset. ToolError if no option names it, or several do."""
     scenario = given.action(*_SCENARIOS)
     if scenario == "to-earliest":
         return Target(moment=EARLIEST)
@@ -264,7 +262,7 @@ def target_of(given: Given, now_ms: int) -> Target:
 
 
 def _before(text: str, now_ms: int) -> int | None:
-    """Unix ms of so long ago, such as PT1H30M."""
+    """Return the Unix ms of a duration ago, such as PT1H30M; None for any other text."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         return None
@@ -285,7 +283,7 @@ def _names(links: ClusterLinks, given: Given) -> list[str]:
     return names_of(given, lambda: [str(each.group_id) for each in listed_groups(links)])
 
 
-def _tell_error(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     print_text(f"\nError: {sentence}")
 
 

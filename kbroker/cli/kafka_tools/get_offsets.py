@@ -10,6 +10,7 @@ from kbroker.cli.kafka_tools.tool_options import BOOTSTRAP, Given, Option, Tool,
 from kbroker.cli.shown.output import print_text, say
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.client.topic_rows import rows_of
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.list_offsets import MAX_TIMESTAMP
 
@@ -26,12 +27,7 @@ def _run(given: Given) -> int:
             for topic in links.describe(None).topics
             if not (topic.is_internal and given.has("exclude-internal-topics"))
         ]
-        places = [
-            TopicPartition(str(topic.name), partition.partition_index)
-            for topic in topics
-            for partition in topic.partitions
-        ]
-        wanted = sorted(filter(is_wanted, places))
+        wanted = sorted(place for place, _ in rows_of(topics) if is_wanted(place))
         if not wanted:
             raise ToolError("Could not match any topic-partitions with the specified filters")
         leaders = leaders_of(topics)
@@ -62,7 +58,7 @@ def _moment(text: str) -> int:
 
 
 def choice_of(given: Given) -> Callable[[TopicPartition], bool]:
-    """Whether a partition is one that is asked for."""
+    """Return a function that says whether a partition is asked for."""
     rules = given.one("topic-partitions")
     if rules is not None:
         if given.has("topic") or given.has("partitions"):
@@ -79,7 +75,7 @@ def _rules(topic: str, numbers: list[str]) -> Callable[[TopicPartition], bool]:
 
 
 def _rule(topic: str, numbers: str) -> Callable[[TopicPartition], bool]:
-    """A pattern of topics, and a number, or a range whose end is exclusive; empty: all."""
+    """Read a pattern of topics, and a number or a range with an exclusive end; empty: all."""
     first, dash, end = (part.strip() for part in numbers.partition("-"))
     try:
         name = re.compile(topic.strip() or ".*")

@@ -32,8 +32,8 @@ def offsets_table(
     ends: Mapping[TopicPartition, int],
     epochs: Mapping[TopicPartition, int] | None = None,
 ) -> str:
-    """Return the partitions of a group; nothing if it has none, and no members. `epochs`: to be
-    shown, too, of the leaders under which offsets were committed; a negative one is not known.
+    """Return the partitions of a group; nothing if it has none, and no members. `epochs`: those of
+    the leaders under which offsets were committed, to be shown too; negative if not known.
     """
     owners = group.owners
     rows = [
@@ -59,12 +59,12 @@ def offsets_table(
 
 
 def members_table(group: ConsumerGroup) -> str:
-    """Return the members of a group; the heads alone where it has none."""
+    """Return the members of a group; only the heads if it has none."""
     return _table(*_members(group), ends_open=False)
 
 
 def verbose_members_table(group: ConsumerGroup) -> str:
-    """Return the members of a group, with what each of them reads."""
+    """Return the members of a group, with the partitions that each reads."""
     heads, rows = _members(group)
     more = ("CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT".ljust(20))
     given = (_assignment(member.partitions) for member in group.members)
@@ -91,7 +91,7 @@ def _members(group: ConsumerGroup) -> tuple[tuple[str, ...], list[list[str]]]:
 
 
 def _assignment(places: Iterable[TopicPartition]) -> str:
-    """Return what a member reads: `clicks:0,1;views:3`."""
+    """Return the partitions of a member: `clicks:0,1;views:3`."""
     by_topic: dict[str, list[str]] = {}
     for topic, number in places:
         by_topic.setdefault(topic, []).append(str(number))
@@ -113,7 +113,7 @@ def state_table(group: ConsumerGroup, address: str, *, is_verbose: bool) -> str:
 
 
 def deletion_table(rows: Iterable[tuple[str, str, str]]) -> str:
-    """Return what came of deleted offsets: topic, partition, and a word or sentence."""
+    """Return the results of deleted offsets: topic, partition, and a word or sentence."""
     filled = [(topic, number, status.ljust(_NARROW)) for topic, number, status in rows]
     return _table(("TOPIC", "PARTITION", "STATUS".ljust(_NARROW)), filled, ends_open=True)
 
@@ -148,9 +148,7 @@ def _text(number: int | None) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, ends_open: bool) -> str:
-    """`ends_open`: the last column is as wide as what is in it; else it is filled, and a space
-    follows.
-    """
+    """Lay out a table; without `ends_open` the last column is filled, and a space follows."""
     widths = [
         _WIDTHS.get(head, _NARROW)
         if head in _NUMBERS

@@ -1,6 +1,6 @@
-"""IdleAlarm: ends what waits for records, as Ctrl-C does, when none has come for so long.
+"""IdleAlarm: ends a wait for records, as Ctrl-C does, when none has come for a while.
 
-Of the main thread; a process has one at most.
+Belongs to the main thread; a process has one at most.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from typing import NoReturn
 
 
 class IdleAlarm:
-    """Rings as KeyboardInterrupt, which readers of records take for their end."""
+    """Raises KeyboardInterrupt, which ends readers of records."""
 
     def __init__(self, idle_ms: int | None, most: int | None) -> None:
-        """`idle_ms` None: never; it does not ring any more when so many records, the `most`, have
-        come.
-        """
+        """`idle_ms` None: it never rings; nor does it once `most` records have come."""
         self._idle_s = None if idle_ms is None else max(idle_ms, 1) / 1000
         self._most = most
         self.has_rung = False
@@ -27,7 +25,7 @@ class IdleAlarm:
             signal.setitimer(signal.ITIMER_REAL, self._idle_s)
 
     def came(self, count: int) -> None:
-        """So many records have come: the time begins again."""
+        """Begin the time again: `count` records have come so far."""
         if self._idle_s is not None:
             is_over = self._most is not None and count >= self._most
             signal.setitimer(signal.ITIMER_REAL, 0 if is_over else self._idle_s)

@@ -1,5 +1,5 @@
-"""Records as kafka-console-consumer prints them: bytes as they are, with what its properties ask
-for before them.
+"""Prints records as kafka-console-consumer does: bytes as they are, after the fields that its
+properties ask for.
 
     CreateTime:1764410400000<TAB>Partition:0<TAB>Offset:7<TAB>name:value<TAB>key<TAB>value
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from kbroker.cli.kafka_tools.idle_alarm import IdleAlarm
-from kbroker.cli.kafka_tools.tool_options import ToolError
+from kbroker.cli.kafka_tools.tool_options import ToolError, truth_of
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
@@ -23,7 +23,6 @@ _NUMBERS = {
     "LongDeserializer": struct.Struct(">q"),
 }
 _AS_THEY_ARE = ("StringDeserializer", "ByteArrayDeserializer")
-_TRUTHS = {"true": True, "false": False}
 _FLAGS = {
     "print.timestamp": False,
     "print.partition": False,
@@ -45,8 +44,8 @@ Shown = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineForm:
-    """The parts of a line: `flags` and `texts` by the names of Kafka's properties; `shown`: what
-    turns a key, a value or a header's value into text, by the name of its deserializer.
+    """The parts of a line: `flags` and `texts` by the names of Kafka's properties; `shown`: the
+    functions that make text of a key, a value or a header's value, by deserializer.
     """
 
     flags: Mapping[str, bool]
@@ -55,18 +54,15 @@ class LineForm:
 
 
 def line_form(properties: Mapping[str, str]) -> LineForm:
-    """Raises ToolError for a property that is not served."""
+    """Read the properties of the tool. ToolError for one that is not served."""
     for name in properties:
         if name not in (*_FLAGS, *_TEXTS, *_DESERIALIZERS):
             raise ToolError(f"--property {name} is not served here")
-    flags = {}
-    for name, default in _FLAGS.items():
-        text = properties.get(name, str(default)).strip().lower()
-        if text not in _TRUTHS:
-            raise ToolError(f"--property {name}={text} is neither true nor false")
-        flags[name] = _TRUTHS[text]
     return LineForm(
-        flags=flags,
+        flags={
+            name: truth_of(name, properties.get(name, str(default)).strip().lower())
+            for name, default in _FLAGS.items()
+        },
         texts={name: properties.get(name, text).encode() for name, text in _TEXTS.items()},
         shown={name: _shown(properties.get(name)) for name in _DESERIALIZERS},
     )
@@ -90,7 +86,7 @@ def _shown(deserializer: str | None) -> Shown:
 
 
 class RecordLines:
-    """A `Printer` of such lines; owned by one thread."""
+    """Prints records as lines; a `Printer`, owned by one thread."""
 
     def __init__(
         self,
@@ -99,7 +95,7 @@ class RecordLines:
         time_words: Mapping[str, str],
         alarm: IdleAlarm,
     ) -> None:
-        """`time_words`: what the time of a topic's records is called."""
+        """`time_words`: the word for the time of records, by topic."""
         self._form = form
         self._stream = stream
         self._time_words = time_words

@@ -1,13 +1,13 @@
-"""Tools of Kafka as tables of the options that are served, and how a command line is read by such a
-table.
+"""Kafka's tools as tables of the options that are served, and the reader of their command lines.
 
 Law: an option that is not in the table is refused by its name, because the script that gives it
-relies on it; so is one that does not belong to the action. A deletion that ignored what narrows it
-would delete more than it was asked to.
+relies on it; so is one that does not belong to the action. A deletion that ignored an option that
+narrows it would delete more than it should.
 """
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ _COLUMN = 34  # where the descriptions begin
 
 
 class ToolError(Exception):
-    """A tool cannot do what it is asked for; the message is one sentence."""
+    """A tool cannot do what it was asked to; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`help` is a line for people. `value` is the name of what follows; None: nothing does. With a
-    `default`, the option may stand without its value. `of`: the actions it belongs to; none: all.
+    """An option of a tool. `help` is a line for people; `value` names the value that follows, None:
+    none does. With a `default`, the value may be left out. `of`: its actions, none: all.
     """
 
     help: str
@@ -44,15 +44,14 @@ class Given:
     words: tuple[str, ...] = ()  # beside the options
 
     def has(self, name: str) -> bool:
-        """Whether the option was given."""
         return name in self.values
 
     def all(self, *names: str) -> list[str]:
-        """All values of options that mean the same."""
+        """Return all values of options that mean the same."""
         return [value for name in names for value in self.values.get(name, ())]
 
     def one(self, *names: str) -> str | None:
-        """The value of an option that has several names; None if it was not given.
+        """Return the value of an option that has several names; None if it was not given.
 
         Raises ToolError if it was given twice.
         """
@@ -88,8 +87,15 @@ class Given:
             )
         return given[0]
 
+    def at_most_one(self, *names: str) -> str | None:
+        """Return which one of these was given; None if none was. ToolError if several were."""
+        given = [name for name in names if name in self.values]
+        if len(given) > 1:
+            raise ToolError(f"Only one of {', '.join(f'--{name}' for name in given)} can be given")
+        return given[0] if given else None
+
     def address(self) -> str:
-        """Where the cluster is. ToolError if it was not given."""
+        """Return the address of the cluster. ToolError if it was not given."""
         found = self.one("bootstrap-server", "broker-list")
         if not found:
             raise ToolError("--bootstrap-server must be specified")
@@ -98,7 +104,7 @@ class Given:
     def bootstrap(
         self, *files: str, properties: Mapping[str, str] = MappingProxyType({})
     ) -> Bootstrap:
-        """The cluster; `files`: other options that may name a file with properties of clients."""
+        """Return the cluster; `files`: other options that may name a client's properties file."""
         from kbroker.cli.arguments.bootstrap_reading import named_bootstrap
 
         return named_bootstrap(self.address(), self.one("command-config", *files), properties)
@@ -106,8 +112,8 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """`run` returns the exit code, and may raise ToolError. `takes`: what may stand beside the
-    options; `short`: options by their one letter.
+    """A tool. `run` returns the exit code, and may raise ToolError. `takes`: the arguments beside
+    the options; `short`: options by their one letter.
     """
 
     summary: str
@@ -128,7 +134,9 @@ HELP = {
 
 
 def read(tool: Tool, arguments: Sequence[str]) -> Given:
-    """Raises ToolError for what is not in the table, or belongs to another action."""
+    """Read a command line. ToolError for an option that is not in the table, or that belongs to
+    another action.
+    """
     known = {**tool.options, **HELP}
     values: dict[str, list[str]] = {}
     words = []
@@ -164,7 +172,7 @@ def _check_actions(known: Mapping[str, Option], values: Mapping[str, object]) ->
 
 
 def _values(name: str, option: Option, value: str | None, rest: list[str]) -> list[str]:
-    """The value of an option, which may be the next of the `rest`; none if it takes none."""
+    """Return the value of an option, which may be the next of the `rest`; none if it takes none."""
     if option.value is None:
         if value is not None:
             raise ToolError(f"--{name} takes no value")
@@ -179,7 +187,6 @@ def _values(name: str, option: Option, value: str | None, rest: list[str]) -> li
 
 
 def help_text(name: str, tool: Tool) -> str:
-    """Return what `--help` prints."""
     takes = "" if tool.takes is None else f" {tool.takes}"
     lines = [f"kafka-{name}{takes} [OPTION]...", "", f"It {tool.summary} Options that are served:"]
     for option_name, option in sorted({**tool.options, **HELP}.items()):
@@ -187,13 +194,29 @@ def help_text(name: str, tool: Tool) -> str:
         if option.value is not None:
             words += f" [{option.value}]" if option.default is not None else f" {option.value}"
         gap = words.ljust(_COLUMN) if len(words) < _COLUMN else f"{words}\n{' ' * _COLUMN}"
-        told = textwrap.wrap(option.help, _WIDTH - _COLUMN)
-        lines.append(gap + f"\n{' ' * _COLUMN}".join(told))
+        described = textwrap.wrap(option.help, _WIDTH - _COLUMN)
+        lines.append(gap + f"\n{' ' * _COLUMN}".join(described))
     return "\n".join(lines)
 
 
+def pattern_of(option: str, text: str) -> re.Pattern[str]:
+    """Compile a pattern of whole names, or several with commas. ToolError if it is malformed."""
+    try:
+        return re.compile(text.replace(",", "|"))
+    except re.error as error:
+        raise ToolError(f"--{option} '{text}' is not a pattern: {error}") from error
+
+
+def truth_of(name: str, text: str) -> bool:
+    """Return the truth of a property. ToolError if it is neither true nor false."""
+    found = {"true": True, "false": False}.get(text.lower())
+    if found is None:
+        raise ToolError(f"--property {name}={text} is neither true nor false")
+    return found
+
+
 def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Settings from the KEY=VALUE texts of an option; a text without `=` has an empty value."""
+    """Return settings from the KEY=VALUE texts of an option; without `=` the value is empty."""
     found = {}
     for text in texts:
         key, _, value = text.partition("=")

@@ -18,7 +18,7 @@ OVERRIDES = "topics-with-overrides"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The partitions to show: `keeps` is given one, and how many in-sync replicas it needs."""
+    """Selects partitions: `keeps` gets one, and how many in-sync replicas it needs."""
 
     help: str
     keeps: Callable[[Any, int], bool]
@@ -47,7 +47,7 @@ FILTERS = {
 def description(
     links: ClusterLinks, topics: Sequence[Described], only: str | None = None
 ) -> Iterator[str]:
-    """The lines of these topics; `only`: a name of FILTERS, or OVERRIDES.
+    """Yield the lines of these topics; `only`: a name of FILTERS, or OVERRIDES.
 
     Raises OSError and KafkaError.
     """

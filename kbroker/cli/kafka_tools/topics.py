@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from kbroker.cli.kafka_tools.tool_options import (
     Tool,
     ToolError,
     pairs,
+    pattern_of,
 )
 from kbroker.cli.kafka_tools.topic_description import FILTERS, OVERRIDES, description
 from kbroker.cli.shown.output import print_text
@@ -34,7 +34,7 @@ _COLLISION = (
 
 
 class _RefusedError(Exception):
-    """The cluster does not do it; the message is Kafka's sentence."""
+    """The cluster refuses; the message is Kafka's sentence."""
 
 
 def _run(given: Given) -> int:
@@ -53,10 +53,8 @@ def _list(links: ClusterLinks, given: Given) -> None:
 
 
 def _describe(links: ClusterLinks, given: Given) -> None:
-    filters = [name for name in (*FILTERS, OVERRIDES) if given.has(name)]
-    if len(filters) > 1:
-        raise ToolError(f"Only one of {', '.join(f'--{name}' for name in filters)} can be given")
-    for line in description(links, _existing(links, given), *filters):
+    only = given.at_most_one(*FILTERS, OVERRIDES)
+    for line in description(links, _existing(links, given), only):
         print_text(line)
 
 
@@ -94,7 +92,7 @@ def _alter(links: ClusterLinks, given: Given) -> None:
 
 
 def _replicas(given: Given) -> list[list[int]]:
-    """The brokers of each partition, as `0:1,1:2` says them; none if they are not said."""
+    """Return the brokers of each partition as given by `0:1,1:2`; none if they are not."""
     found = []
     for number, text in enumerate((given.one("replica-assignment") or "").split(",")):
         words = [word.strip() for word in text.split(":")]
@@ -125,10 +123,7 @@ def _delete(links: ClusterLinks, given: Given) -> None:
 def _chosen(links: ClusterLinks, given: Given) -> Sequence[Described]:
     """Return the topics that `--topic`, a list of patterns of whole names, stands for, by name."""
     pattern = given.one("topic")
-    try:
-        wanted = re.compile(".*" if pattern is None else pattern.replace(",", "|"))
-    except re.error as error:
-        raise ToolError(f"--topic '{pattern}' is not a pattern: {error}") from error
+    wanted = pattern_of("topic", ".*" if pattern is None else pattern)
     found = [
         topic
         for topic in links.describe(None).topics

@@ -21,8 +21,8 @@ from kbroker.cli.log.segment_rows import (
     batch_rows,
     record_rows,
 )
-from kbroker.cli.shown.output import output_option, say
-from kbroker.cli.shown.row_stream import stream_rows
+from kbroker.cli.shown.output import output_option, print_rows, say
+from kbroker.cli.shown.record_rows import json_text
 from kbroker.inspection.data_directory import DataDirectory, PartitionDirectory
 from kbroker.inspection.log_paths import partition_directories
 from kbroker.inspection.partition_files import sort_files
@@ -187,7 +187,7 @@ def _show_batches(
         for segment in _in_range(segments, options)
         for row in batch_rows(file_system, segment.path, options)
     )
-    return stream_rows(rows, BATCH_COLUMNS, output)
+    return print_rows(rows, BATCH_COLUMNS, output)
 
 
 def _show_records(
@@ -201,7 +201,9 @@ def _show_records(
         for segment in _in_range(segments, options)
         for row in record_rows(file_system, segment.path, segment.topic_partition, options)
     )
-    return stream_rows(rows, RECORD_ROW_COLUMNS, output)
+    if output in ("table", "csv"):
+        rows = ({**row, "headers": json_text(row["headers"])} for row in rows)
+    return print_rows(rows, RECORD_ROW_COLUMNS, output)
 
 
 def _in_range(segments: Sequence[SegmentFile], options: DumpOptions) -> list[SegmentFile]:
@@ -221,6 +223,6 @@ def _dump_files(file_system: FileSystem, files: Sequence[str], output: str) -> b
             yield from kind.read(file_system, path)
 
     try:
-        return stream_rows(rows(), columns.pop(), output)
+        return print_rows(rows(), columns.pop(), output)
     except UnreadableFileError as error:
         raise CommandError(str(error), ExitCode.ITEM_FAILED) from error

@@ -32,6 +32,7 @@ from kbroker.cli.shown.output import counted, say
 from kbroker.cli.shown.terminal_line import TerminalLine
 from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
 from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.topic_figures import leaders_in
 from kbroker.client.topic_figures import offsets_at as offsets_now
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
@@ -244,11 +245,7 @@ class Choice:
 def _held_from_a_group(
     cluster: ClusterLinks, views: Iterable[TopicView]
 ) -> dict[TopicPartition, int]:
-    leaders = {
-        TopicPartition(view.name, number): leader
-        for view in views
-        for number, leader in view.leaders.items()
-    }
+    leaders = leaders_in(views)
     return held_back(cluster, leaders, offsets_now(cluster, leaders, LATEST))
 
 

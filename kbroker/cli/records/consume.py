@@ -11,7 +11,7 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CommandError, ExitCode, bootstrap_option
-from kbroker.cli.arguments.topic_choice import compiled
+from kbroker.cli.arguments.topic_choice import compiled, partitions_option
 from kbroker.cli.records.chosen_records import COMMITTED, Choice, print_chosen
 from kbroker.cli.records.record_place import PLACES, parse_place
 from kbroker.cli.shown.output import counted
@@ -39,13 +39,7 @@ from kbroker.cli.shown.value_decoder import DECODERS, ValueForm
 )
 @click.option("--count", type=click.IntRange(min=1), help="Stop after this many records.")
 @click.option("--follow", is_flag=True, help="Keep waiting for new records.")
-@click.option(
-    "--partition",
-    "partitions",
-    type=int,
-    multiple=True,
-    help="Only this partition; may be repeated.",
-)
+@partitions_option()
 @click.option(
     "--isolation",
     type=click.Choice([COMMITTED, "read_uncommitted"]),
@@ -87,7 +81,7 @@ def consume(  # one parameter per option
     end: str | None,
     count: int | None,
     follow: bool,
-    partitions: Sequence[int],
+    numbers: Sequence[int],
     isolation: str,
     group: str | None,
     output: str | None,
@@ -101,7 +95,7 @@ def consume(  # one parameter per option
     choice = Choice(
         names=names,
         pattern=None if pattern is None else compiled(pattern),
-        partitions=partitions,
+        partitions=numbers,
         start=parse_place("--from", start),
         end=None if end is None else parse_place("--to", end),
         follow=follow,

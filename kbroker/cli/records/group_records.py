@@ -1,8 +1,8 @@
 """GroupRecords: reads topics as a member of a consumer group, with the client library.
 
-Law: a member commits offsets only of partitions that it has, for who has them now may be further;
-so it commits before others take them over. One that follows also commits now and then, for it may
-be killed.
+Law: a member commits offsets only for partitions that it holds, because another holder may be
+further on; so it commits before others take them over. A member that follows also commits now and
+then, because it may be killed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kafka.errors import KafkaError as LibraryError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
-from kbroker.client.addresses import cannot_connect
+from kbroker.client.bootstrap import cannot_connect
 from kbroker.client.client_error import ClientError
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import check_coordinator_partition
 from kbroker.client.fetched_batches import records_of
-from kbroker.client.library_consumer import library_consumer
+from kbroker.client.library_consumer import MemberParts, library_consumer
 from kbroker.client.next_batches import next_batches
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
@@ -45,7 +45,7 @@ COMMITTED = "read_committed"
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How a member reads: where it begins when the group has no offset (else at the start), and
+    """How a member reads: `begins_at_end` if the group has no offset, else at the start; and
     Kafka's `isolation.level`.
     """
 
@@ -65,9 +65,8 @@ class GroupRecords:
         habits: Habits,
         tell_unreadable: Callable[[str], None],
     ) -> None:
-        """`tell` gets a sentence when the brokers or a topic go away and when they are back, and
-        where records are gone that the group has not read; `tell_unreadable` one for each batch
-        that cannot be read.
+        """`tell` gets a sentence when brokers or a topic go away or come back, and when records are
+        gone that the group has not read; `tell_unreadable` gets one for each unreadable batch.
         """
         self._tell_unreadable = tell_unreadable
         self._only_committed = habits.isolation == COMMITTED
@@ -76,10 +75,10 @@ class GroupRecords:
         self._topics = topics
         self._tell = tell
         self._away_since_s: float | None = None
-        self._assigned: set[LibraryPartition] = set()  # when it was looked for gaps last
-        self._there: set[str] = set()  # topics that the cluster has told of
+        self._assigned: set[LibraryPartition] = set()  # at the last look for gaps
+        self._there: set[str] = set()  # topics that the cluster had
         self._deleted: set[str] = set()
-        self._behind: dict[TopicPartition, int] = {}  # what `batches` gave of partitions it has
+        self._behind: dict[TopicPartition, int] = {}  # how far `batches` has come
         self._commits_at_s = time.monotonic() + _COMMIT_S
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
@@ -91,13 +90,12 @@ class GroupRecords:
             "bootstrap_timeout_ms": 5_000,
         }
         self._consumer = library_consumer(bootstrap, **options)
-        # It keeps this to itself, and would make a topic that was deleted meanwhile.
-        self._consumer._cluster.config["allow_auto_create_topics"] = False
+        self._parts = MemberParts(self._consumer)
 
     def batches(self, *, follow: bool) -> Batches:
-        """Records as they come; without `follow`, until every partition has reached the end it had
-        at first. Raises ClientError if the brokers stay away or a topic is deleted, and it does
-        not follow.
+        """Yield records as they come; without `follow`, until every partition has reached the end
+        it had at first. Then also raises ClientError if the brokers stay away or a topic is
+        deleted.
         """
         consumer = self._consumer
         consumer.subscribe(self._topics, listener=_Handover(self._hand_over, self._behind.clear))
@@ -107,8 +105,7 @@ class GroupRecords:
                 self._commit_when_due()
             if not consumer.assignment():
                 self._wait_for_coordinator(follow=follow)
-                # A poll whose time ends amid a join forgets that it joined: this one has time.
-                consumer._coordinator.poll(timeout_ms=_JOIN_MS)
+                self._parts.join(_JOIN_MS)
             assigned = consumer.assignment()
             self._look_for_gaps(assigned)
             if assigned and not follow:
@@ -132,8 +129,9 @@ class GroupRecords:
                 yield given, records
 
     def _read_past(self, error: Exception) -> Batches:
-        """One batch of each partition that the member has, with the project's own reader: the
-        library says neither what it cannot read nor where. What is not UTF-8 is read here.
+        """Read one batch of each partition that the member holds with the project's own reader,
+        because the library says neither what it cannot read nor where. It also reads what is not
+        UTF-8.
         """
         consumer = self._consumer
         places = {TopicPartition(p.topic, p.partition): p for p in consumer.assignment()}
@@ -147,7 +145,7 @@ class GroupRecords:
         yield from records_of(found, self._tell_unreadable)
 
     def _poll(self, *, follow: bool) -> Mapping[LibraryPartition, Sequence[Any]]:
-        """Records that came; none if the library gave up on the brokers, and it follows."""
+        """Return the records that came; none if it follows, and the library gave the brokers up."""
         try:
             found: dict[LibraryPartition, Sequence[Any]] = self._consumer.poll(timeout_ms=_POLL_MS)
         except _CANNOT_READ:
@@ -159,23 +157,23 @@ class GroupRecords:
         return found
 
     def _commit_when_due(self) -> None:
-        """Have what was given committed, all of which is done with when it comes between polls. One
-        that fails is made up for by the next. It is left out without a coordinator: the library
-        would send it when it has one, and its partitions may be others by then.
+        """Commit what was yielded, which its reader has finished with between polls. A commit that
+        fails is made up for by the next. None is made without a coordinator: the library would
+        send it once there is one, and the member may hold other partitions by then.
         """
         now_s = time.monotonic()
-        if now_s < self._commits_at_s or self._consumer._coordinator.coordinator_unknown():
+        if now_s < self._commits_at_s or not self._parts.has_coordinator:
             return
         self._commits_at_s = now_s + _COMMIT_S
         if self._behind:
             self._consumer.commit_async(_commits(self._behind), callback=lambda *_: None)
 
     def _look_for_gaps(self, assigned: set[LibraryPartition]) -> None:
-        """Tell where the group was, in a partition that came, before records there are now."""
+        """Say in which new partitions the group's offset is before the first record."""
         came, self._assigned = sorted(assigned - self._assigned), assigned
         if not came:
             return
-        with suppress(LibraryError):  # a broker is away, which the other looks tell
+        with suppress(LibraryError):  # a broker is away, which the other looks report
             starts = self._consumer.beginning_offsets(came, timeout_ms=_LOOK_MS)
             for place in came:
                 committed = self._consumer.committed(place, timeout_ms=_LOOK_MS)
@@ -186,7 +184,7 @@ class GroupRecords:
                     )
 
     def _wait_for_coordinator(self, *, follow: bool) -> None:
-        """Return when the group can have a coordinator: the library asks on, and says nothing."""
+        """Wait until the group can have a coordinator: the library retries without a word."""
         since_s = None
         while True:
             try:
@@ -200,13 +198,13 @@ class GroupRecords:
                 time.sleep(_POLL_MS / 1000)
                 continue
             except OSError:
-                return  # which the other look tells
+                return  # which the other look reports
             if since_s is not None:
                 self._tell(f"group {self._group} has a coordinator again")
             return
 
     def _look(self, *, follow: bool) -> None:
-        """Whether a broker answers: the library asks on for ever, and says nothing."""
+        """Say whether a broker answers: the library retries for ever, without a word."""
         bootstrap = self._links.bootstrap
         try:
             self._links.describe([])
@@ -224,9 +222,8 @@ class GroupRecords:
             self._tell(f"a broker of {bootstrap} answers again")
 
     def _look_at_topics(self, *, follow: bool) -> None:
-        """Find deleted topics by what the library has learnt, as it does not report them."""
-        cluster = self._consumer._cluster
-        there = {name for name in self._topics if cluster.partitions_for_topic(name)}
+        """Find deleted topics by what the library knows, as it does not report them."""
+        there = self._parts.known_topics(self._topics)
         for topic in sorted(self._there - there - self._deleted):
             reason = f"the topic {topic} was deleted"
             if not follow:
@@ -239,7 +236,7 @@ class GroupRecords:
         self._there |= there
 
     def leave(self, next_offsets: Mapping[TopicPartition, int] | None) -> None:
-        """Commit these offsets, None: those of all that `batches` gave, and leave the group."""
+        """Commit these offsets (None: of all that `batches` yielded), and leave the group."""
         offsets = None
         if next_offsets is not None:
             offsets = _commits(
@@ -252,18 +249,17 @@ class GroupRecords:
         self._links.close()
 
     async def _hand_over(self, places: Iterable[TopicPartition]) -> None:
-        """Commit what was given of partitions that others may have next. It comes amid a poll, when
-        all that was given is done with; where it fails, they read some of it again.
+        """Commit what was yielded of partitions that others may get. This runs within a poll, when
+        the reader has finished with all of it; if it fails, the others read some records again.
         """
         offsets = {place: self._behind.pop(place) for place in places if place in self._behind}
         if offsets:
-            commit = self._consumer._coordinator._commit_offsets_sync_async
             with suppress(LibraryError):  # which would end the poll
-                await commit(_commits(offsets), timeout_ms=_HANDOVER_MS)
+                await self._parts.commit(_commits(offsets), _HANDOVER_MS)
 
 
 class _Handover(AsyncConsumerRebalanceListener):  # type: ignore[misc]
-    """Tells which partitions go; for those that are lost it is too late to commit."""
+    """Reports which partitions go; for lost ones it is too late to commit."""
 
     def __init__(
         self,

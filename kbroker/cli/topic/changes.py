@@ -11,6 +11,7 @@ from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import CONTROLLER_MOVED, bootstrap_option, cluster_links
 from kbroker.cli.arguments.refusals import no_such, refuse, shown
 from kbroker.cli.arguments.setting_changes import changed, key_values, near_setting, topic_settings
+from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.shown.output import counted, say
 from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
@@ -139,7 +140,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
     """Delete topics with all their records."""
     failures, missing = [], []
     with cluster_links(bootstrap) as links:
-        known = {str(topic.name): topic for topic in links.describe(None).topics}
+        known = described_topics(links.describe(None).topics, ())
         wanted = []
         for name in dict.fromkeys(names):
             if name not in known:
@@ -190,9 +191,7 @@ def alter(
     if partitions is None and not settings and not deleted:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
     with cluster_links(bootstrap) as links:
-        known = [str(topic.name) for topic in links.describe(None).topics]
-        if name not in known:
-            refuse([no_such("topic", name, known)], Trouble.UNKNOWN_TOPIC)
+        described_topics(links.describe(None).topics, [name])
         if partitions is not None:
             refuse_topics(grown(links, name, partitions))
         if settings or deleted:

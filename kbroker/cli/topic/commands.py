@@ -189,8 +189,7 @@ def _sum(figures: Sequence[int | None]) -> int | None:
 def _partition_row(name: str, partition: Any, figures: Figures) -> dict[str, Any]:
     place = TopicPartition(name, partition.partition_index)
     return {
-        "topic": name,
-        "partition": partition.partition_index,
+        **place._asdict(),
         "leader": partition.leader_id,
         "leader_epoch": partition.leader_epoch,
         "replicas": list(partition.replica_nodes),

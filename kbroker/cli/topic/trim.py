@@ -16,14 +16,15 @@ import click
 
 from kbroker.cli.arguments.completion import topic_names
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
-from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
+from kbroker.cli.arguments.refusals import no_such_partition, refuse
 from kbroker.cli.arguments.time_argument import MOMENTS, timestamp_ms
+from kbroker.cli.arguments.topic_choice import described_topics, partitions_option
 from kbroker.cli.shown.output import output_option, print_rows, say
 from kbroker.client.cluster_configs import Resource, describe_configs
 from kbroker.client.cluster_links import EARLIEST, ClusterLinks
 from kbroker.client.topic_figures import ends_of, leaders_of, offsets_at
 from kbroker.config.config_resources import ResourceType
-from kbroker.errors import ErrorCode, KafkaError, Trouble
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 
@@ -33,7 +34,7 @@ _PLACE = ("topic", "partition", "start_offset", "end_offset")
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TrimPoint:
     """The end that `--before` names: an offset, a time in Unix ms, or (both None) the end of the
     partition.
     """
@@ -44,7 +45,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Of a partition: where it begins and ends, and where it shall begin."""
+    """The first and the end offset of a partition, and the first that it shall have."""
 
     start: int
     end: int
@@ -59,23 +60,12 @@ class Offsets:
     metavar="OFFSET|-1h|DATE|end",
     help="First offset to keep, or a time: older records go. `end` deletes all there is.",
 )
-@click.option(
-    "--partition",
-    "numbers",
-    type=int,
-    multiple=True,
-    help="Only this partition; may be repeated.",
-)
+@partitions_option()
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @output_option
 @bootstrap_option
 def trim(
-    bootstrap: str,
-    topic: str,
-    before: str,
-    numbers: Sequence[int],
-    dry_run: bool,
-    output: str,
+    bootstrap: str, topic: str, before: str, numbers: Sequence[int], dry_run: bool, output: str
 ) -> None:
     """Delete the records of TOPIC before an offset or a time, and print where partitions begin."""
     cut = _parse_before(before, int(time.time() * 1000))
@@ -107,25 +97,22 @@ def trim(
     refuse([*failures, *refusals], ends.trouble)
 
 
-def _parse_before(text: str, now_ms: int) -> Cut:
+def _parse_before(text: str, now_ms: int) -> TrimPoint:
     if text in ("end", "latest"):
-        return Cut()
+        return TrimPoint()
     if text.isascii() and text.isdecimal():
-        return Cut(offset=int(text))
+        return TrimPoint(offset=int(text))
     at_ms = timestamp_ms(text, now_ms)
     if at_ms is None:
         raise click.UsageError(f"--before '{text}' is none of: an offset, {MOMENTS}, end")
-    return Cut(at_ms=at_ms)
+    return TrimPoint(at_ms=at_ms)
 
 
 def _partitions(
     links: ClusterLinks, name: str, numbers: Sequence[int]
 ) -> dict[TopicPartition, int]:
     """The leader of each partition to trim."""
-    topics = {str(topic.name): topic for topic in links.describe(None).topics}
-    if name not in topics:
-        refuse([no_such("topic", name, topics)], Trouble.UNKNOWN_TOPIC)
-    topic = topics[name]
+    topic = described_topics(links.describe(None).topics, [name])[name]
     if topic.is_internal:  # brokers refuse it with a code that says less
         refuse([f"{name} was not trimmed: brokers clean up Kafka's own topics by themselves"])
     known = sorted(partition.partition_index for partition in topic.partitions)
@@ -141,18 +128,18 @@ def _offsets(
     links: ClusterLinks,
     leaders: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    cut: Cut,
+    cut: TrimPoint,
 ) -> dict[TopicPartition, Offsets]:
     """Return the offsets of each partition that answers.
 
-    The ends were asked for first: where no record is as new as the time, all up to there goes, and
-    what is written from now on stays.
+    The ends were asked for first: if no record is as new as the time, all up to there goes, and
+    records that are written from now on stay.
     """
-    told = {place: leaders[place] for place in ends}
-    starts = offsets_at(links, told, EARLIEST)
+    known = {place: leaders[place] for place in ends}
+    starts = offsets_at(links, known, EARLIEST)
     targets: Mapping[TopicPartition, int]
     if cut.at_ms is not None:
-        at_time = offsets_at(links, told, max(cut.at_ms, 0))
+        at_time = offsets_at(links, known, max(cut.at_ms, 0))
         targets = {p: found if found >= 0 else ends[p] for p, found in at_time.items() if p in ends}
     elif cut.offset is not None:
         targets = dict.fromkeys(ends, cut.offset)
@@ -170,7 +157,7 @@ def _foresee(
     try:
         found = describe_configs(links, topics, [_POLICY])
     except (OSError, KafkaError) as error:
-        say(f"{_POLICY} is not told, a compacted topic would refuse: {error}")
+        say(f"{_POLICY} is not known, a compacted topic would refuse: {error}")
         return cuts, []
     if any(each.value == _COMPACTED_ONLY for settings in found.values() for each in settings):
         return {}, [_refusal(place, ErrorCode.POLICY_VIOLATION) for place in cuts]
@@ -180,7 +167,7 @@ def _foresee(
 def _delete(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int], cuts: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, int], list[str]]:
-    """Where partitions begin now, and a sentence for each that refused."""
+    """Return where partitions begin now, and a sentence for each that refused."""
     by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for place in cuts:
         by_leader[leaders[place]].append(place)
@@ -227,8 +214,7 @@ def _refusal(place: TopicPartition, code: ErrorCode) -> str:
 
 def _row(place: TopicPartition, offsets: Offsets, new_start: int, gone: str) -> dict[str, Any]:
     return {
-        "topic": place.topic,
-        "partition": place.partition,
+        **place._asdict(),
         "start_offset": new_start,
         "end_offset": offsets.end,
         gone: new_start - offsets.start,

@@ -14,7 +14,11 @@ from kbroker.cli.arguments.completion import topic_names, transactional_ids
 from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, tell_silent
 from kbroker.cli.arguments.refusals import no_such, no_such_broker, refuse
 from kbroker.cli.arguments.time_argument import duration
-from kbroker.cli.arguments.topic_choice import check_partitions, existing_topic
+from kbroker.cli.arguments.topic_choice import (
+    check_partitions,
+    existing_topic,
+    partitions_option,
+)
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.txn.abort import abort
@@ -125,10 +129,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
 
 @txn.command("producers", short_help="Print the producers that partitions remember.")
 @click.argument("topic", shell_complete=topic_names)
-@click.option(
-    "--partition", "numbers", type=int, multiple=True,
-    help="Only this partition; may be repeated.",
-)  # fmt: skip
+@partitions_option()
 @click.option(
     "--broker", type=int, metavar="ID",
     help="What this broker's replicas remember (default: the leaders').",
@@ -222,8 +223,7 @@ def _described_row(described: DescribedTransaction, now_s: float) -> dict[str, A
 
 def _producer_row(place: TopicPartition, producer: Producer) -> dict[str, Any]:
     return {
-        "topic": place.topic,
-        "partition": place.partition,
+        **place._asdict(),
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
         "last_sequence": _told(producer.last_sequence),

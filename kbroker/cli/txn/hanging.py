@@ -17,13 +17,15 @@ from kbroker.cli.arguments.connection import (
     cluster_links,
     tell_silent,
 )
-from kbroker.cli.arguments.refusals import no_such, no_such_broker, no_such_partition, refuse
+from kbroker.cli.arguments.refusals import no_such_broker, no_such_partition, refuse
 from kbroker.cli.arguments.time_argument import duration
+from kbroker.cli.arguments.topic_choice import described_topics, partitions_option
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.txn.owners import owned_sentences, unowned_sentences
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.hanging_transactions import OpenTransaction, Search
 from kbroker.client.hanging_transactions import find_hanging as search
+from kbroker.client.topic_rows import rows_of
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 
@@ -35,10 +37,7 @@ _COLUMNS = (
 
 @click.command("find-hanging", short_help="Print transactions that nobody will end.")
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=topic_names)
-@click.option(
-    "--partition", "numbers", type=int, multiple=True,
-    help="Only this partition of the one TOPIC; may be repeated.",
-)  # fmt: skip
+@partitions_option("Only this partition of the one TOPIC; may be repeated.")
 @click.option(
     "--broker", type=int, metavar="ID", help="Only partitions that have a replica on this broker.",
 )  # fmt: skip
@@ -116,14 +115,7 @@ def _partitions(
     """The leader of each partition to search. CommandError if one is not there."""
     described = links.describe(None)
     online = {each.node_id for each in described.brokers}
-    topics = {str(topic.name): topic for topic in described.topics}
-    missing = [no_such("topic", name, topics) for name in names if name not in topics]
-    refuse(missing, Trouble.UNKNOWN_TOPIC)
-    found = {
-        TopicPartition(name, each.partition_index): each
-        for name in dict.fromkeys(names or sorted(topics))
-        for each in sorted(topics[name].partitions, key=lambda each: each.partition_index)
-    }
+    found = dict(sorted(rows_of(described_topics(described.topics, names).values())))
     wanted = [TopicPartition(names[0], number) for number in numbers]
     unknown = [no_such_partition(place, len(found)) for place in wanted if place not in found]
     refuse(unknown)
@@ -151,8 +143,7 @@ def untold(place: TopicPartition, broker: int, error: KafkaError | None) -> str:
 def _row(each: OpenTransaction, now_s: float) -> dict[str, Any]:
     idle_s = round(now_s - each.last_timestamp_ms / 1000, 1)
     return {
-        "topic": each.place.topic,
-        "partition": each.place.partition,
+        **each.place._asdict(),
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,
         "coordinator_epoch": each.coordinator_epoch if each.coordinator_epoch >= 0 else None,

@@ -23,8 +23,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Protocol
 
-from kbroker.client.addresses import check_reachable
-from kbroker.client.bootstrap import Bootstrap, settings_of
+from kbroker.client.bootstrap import Bootstrap, check_reachable, settings_of
 from kbroker.client.client_error import ClientError
 from kbroker.client.library_options import library_settings
 from kbroker.pipeline.consumer_lag.query_progress import DueCommits

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.client.addresses import check_reachable
+from kbroker.client.bootstrap import check_reachable
 from kbroker.client.client_error import ClientError
 from kbroker.client.exit_code import ExitCode
 

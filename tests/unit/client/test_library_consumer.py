@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 from kafka import codec as library_codecs
+from kafka.cluster import ClusterMetadata
+from kafka.consumer.group import KafkaConsumer
+from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords, default_records, legacy_records
 
-from kbroker.client.library_consumer import lend_codecs
+from kbroker.client.library_consumer import MemberParts, lend_codecs
 from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build
@@ -63,3 +66,14 @@ def test_what_would_take_much_memory_is_left_to_the_own_reader() -> None:
     for data in (build_legacy(old, 1, GZIP), large):
         with pytest.raises(CorruptRecordError, match="MESSAGE_TOO_LARGE"):
             read(data)
+
+
+def test_the_library_still_has_the_parts_that_a_member_needs() -> None:
+    attributes = {name for name in KafkaConsumer.__init__.__code__.co_names if name[0] == "_"}
+    assert {"_cluster", "_coordinator"} <= attributes
+    of_coordinator = {"poll", "coordinator_unknown", "_commit_offsets_sync_async"}
+    assert all(callable(getattr(ConsumerCoordinator, name)) for name in of_coordinator)
+    names = {*MemberParts.commit.__code__.co_names, *MemberParts.join.__code__.co_names}
+    assert {"_commit_offsets_sync_async", "poll"} <= names
+    assert ClusterMetadata.DEFAULT_CONFIG["allow_auto_create_topics"] is True
+    assert callable(ClusterMetadata.partitions_for_topic)

@@ -14,7 +14,8 @@ ROWS = [
 
 
 def lines(width: int | None, rows: list[list[str]] = ROWS) -> list[str]:
-    return [line for row in fitted_table(rows, width) for line in row]
+    lines_of = fitted_table(rows, width)
+    return [line for row in rows for line in lines_of(row)]
 
 
 @pytest.mark.parametrize("width", [None, 80, 40])
@@ -53,7 +54,7 @@ def test_values_fold_between_words_as_long_as_that_is_enough() -> None:
 
 @pytest.mark.parametrize("width", range(7, 60))
 def test_no_line_is_wider_and_nothing_is_left_out(width: int) -> None:
-    found = fitted_table(ROWS, width)
+    found = list(map(fitted_table(ROWS, width), ROWS))
 
     assert max(len(line) for row in found for line in row) <= width
     for row, cells in zip(found[1:], ROWS[1:], strict=True):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kbroker.cli.shown.row_stream import stream_rows
+from kbroker.cli.shown.output import print_rows
 
 COLUMNS = ("key", "is_whole")
 ROWS = [
@@ -31,7 +31,7 @@ ROWS = [
 def test_null_empty_and_binary_differ(
     output: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert stream_rows(ROWS, COLUMNS, output)
+    assert print_rows(iter(ROWS), COLUMNS, output)
 
     assert capsys.readouterr().out == said
 
@@ -42,13 +42,13 @@ def test_null_empty_and_binary_differ(
 def test_no_rows_have_nothing_around_them(
     output: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not stream_rows([], COLUMNS, output)
+    assert not print_rows(iter(()), COLUMNS, output)
 
     assert capsys.readouterr().out == said
 
 
 def test_a_long_table_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
-    stream_rows(({"key": str(number)} for number in range(500)), ("key",), "table")
+    print_rows(({"key": str(number)} for number in range(500)), ("key",), "table")
 
     printed = capsys.readouterr().out.split()
     assert printed == ["KEY", *map(str, range(500))]
@@ -57,9 +57,19 @@ def test_a_long_table_has_every_row(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_terminal_too_narrow_for_a_row_gets_a_line_per_value(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "12")
+    monkeypatch.setenv("COLUMNS", "9")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
-    stream_rows(ROWS[2:3] * 2, COLUMNS, "table")
+    print_rows(iter(ROWS[2:3] * 2), COLUMNS, "table")
 
     assert capsys.readouterr().out == "KEY       ß\nIS_WHOLE  yes\n\nKEY       ß\nIS_WHOLE  yes\n"
+
+
+def test_a_row_that_is_wider_than_the_first_ones_is_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = ({"key": "x" * (4 + number // 200), "n": number} for number in range(201))
+    print_rows(rows, ("key", "n"), "table")
+
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[200], lines[201]) == ("KEY   N", "xxxx  199", "xxxxx  200")
