@@ -128,7 +128,7 @@ def test_nothing_is_said_to_hang_while_a_coordinator_is_silent(
     both.resume(silent)
 
     # Until the cluster notices that the broker is away, and then.
-    reason = rf"(broker {silent} does not tell which|__transaction_state-\d.* no leader)"
+    reason = rf"(broker {silent} does not say which|__transaction_state-\d.* no leader)"
     assert (found.code, found.out) == (ITEM_FAILED, "")
     assert re.match(f"Error: {reason}", found.err)
     assert re.match(f"Error: nothing was aborted: {reason}", refused.err)

@@ -45,7 +45,7 @@ def test_a_list_that_may_lack_names_says_so(half: Run) -> None:
         *_, sentence, more = listed.err.splitlines()
         assert listed.code == ITEM_FAILED
         assert sentence.startswith(f"Error: {topic}-")
-        assert sentence.endswith(f"no leader: nobody tells of the {noun} that are kept there")
+        assert sentence.endswith(f"no leader: nobody knows the {noun} that are kept there")
         assert more == MORE
         assert f"no {noun}: " not in listed.err
         assert (name in listed.out) == is_there

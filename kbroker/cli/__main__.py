@@ -1,4 +1,5 @@
-"""Entry of the `kbroker` command: imports the rest once an interrupt ends the process in silence.
+"""Entry of the `kbroker` command: lets an interrupt end the process in silence, then imports the
+rest.
 
 Until then Python answers Ctrl-C with a traceback.
 """

@@ -1,4 +1,5 @@
-"""The `kbroker` command. Subcommands are imported when they are called: `--help` stays quick.
+"""The `kbroker` command. Subcommands are imported when they are called, so that `--help` stays
+quick.
 
 `kbroker` without arguments is `kbroker start`: a development broker with its data in a temporary
 directory.
@@ -71,10 +72,10 @@ _COMMANDS = {
 
 
 class _CommandLine(LazyGroup):
-    """Ends by itself where click would say nothing of a reader that has gone but exit code 1."""
+    """Handles a reader that has gone, for which click would only give exit code 1."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Of this call; a help text is printed meanwhile."""
+        """Make the context; this may print a help text."""
         with _quiet_ends():
             _open_standard_streams()
             return super().make_context(*args, **kwargs)
@@ -90,8 +91,7 @@ def _quiet_ends() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
-        # to.
+        # The reader of our output has gone (`| head`).
         _drop_output()
         raise click.exceptions.Exit(ExitCode.FINE) from error
     except OSError as error:
@@ -108,8 +108,8 @@ def _quiet_ends() -> Iterator[None]:
 def _open_standard_streams() -> None:
     """Let a stream that the caller has closed (`>&-`) lead nowhere.
 
-    Else the next file or socket gets its number, and what is printed goes there; libuv aborts when
-    it closes such a one.
+    Otherwise the next file or socket would get its number, and output would go there; libuv aborts
+    when it closes one of these numbers.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         os.set_inheritable(number, True)
@@ -119,7 +119,7 @@ def _open_standard_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Let what the interpreter writes out at its end go nowhere."""
+    """Let output that the interpreter flushes at its end go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -145,7 +145,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code of the contract."""
+    """Run the command line, and return the exit code of the contract."""
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None,

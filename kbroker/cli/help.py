@@ -15,13 +15,13 @@ from kbroker.near_names import did_you_mean
 
 _PAGE = "troubleshooting.md"
 _PACKAGE = Path(__file__).parents[1]
-# In a wheel beside this file, in a checkout among the other pages.
+# In a wheel it is beside this file, in a checkout among the other pages.
 _PLACES = (Path(__file__).with_name(_PAGE), _PACKAGE.parent / "docs" / _PAGE)
 _WIDEST = 100
 
 
 def topics() -> dict[str, HelpTopic]:
-    """All topics by name; raises CommandError if the page is missing."""
+    """Return all topics by name; CommandError if the page is missing."""
     for place in _PLACES:
         if place.is_file():
             return help_topics(place.read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
-"""The page about errors as topics of help: docs/troubleshooting.md, cut at its headings, with its
-marks taken out for a terminal. Pure: the text of the page is given.
+"""Topics of help: docs/troubleshooting.md, cut at its headings, and without its markup for a
+terminal. Pure: the text of the page is given.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class HelpTopic:
 
     @property
     def line(self) -> str:
-        """The first sentence that it explains; its heading where it explains none."""
+        """The first sentence that the section explains; its heading if it explains none."""
         found = _SAID.search(self.text)
         return self.heading if found is None else " ".join(found[1].split())
 
     def said_words(self) -> set[str]:
-        """The words of all sentences that it explains, in small letters."""
+        """Return the words of all sentences that the section explains, in lower case."""
         said = " ".join(_QUOTED.findall(" ".join(_BOLD.findall(self.text))))
         return set(_WORD.findall(said.lower()))
 
     def lines(self, width: int) -> Iterator[str]:
-        """The text for a terminal of so many columns; code is not folded."""
+        """Yield the text for a terminal of `width` columns; code is not folded."""
         yield self.name
         for index, piece in enumerate(_CODE.split(self.text)):
             if index % 2:
@@ -57,7 +57,7 @@ class HelpTopic:
 
 
 def help_topics(page: str) -> dict[str, HelpTopic]:
-    r"""The topics by name, in the order of the page.
+    r"""Return the topics by name, in the order of the page.
 
     >>> list(help_topics("## What a start says\n\n### Disk full\n\nFree some space."))
     ['disk-full']
@@ -73,7 +73,7 @@ def help_topics(page: str) -> dict[str, HelpTopic]:
 
 
 def topics_about(topics: Iterable[HelpTopic], words: Sequence[str]) -> list[HelpTopic]:
-    """Return topics whose name has all these words, or else that explain a sentence with them."""
+    """Return the topics with all these words in their name, else in a sentence they explain."""
     wanted = {word.lower() for word in words}
     all_topics = list(topics)
     return [topic for topic in all_topics if wanted <= set(topic.name.split("-"))] or [

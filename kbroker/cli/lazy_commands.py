@@ -1,5 +1,5 @@
-"""Groups of commands: a wrong name is refused with the near ones, and a group can have subcommands
-that are imported when they are called, so that help and completion cost none of their imports.
+"""Groups of commands that suggest near names for a wrong one, and can import their subcommands when
+these are called, so that help and completion do not pay for the imports.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kbroker.near_names import did_you_mean
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# What shells call a command that has a name here which does not look like it.
+# Names of shells for commands whose names here do not look like them.
 _OTHER_NAMES = {"rm": "delete", "remove": "delete", "ls": "list"}
-_LINE = 80  # characters of a help text that stand in a list
+_LINE = 80  # characters of a help text in a list
 
 
 class LazyCommand(NamedTuple):
-    """Where a subcommand lives, and its line in the help of its group."""
+    """The place of a subcommand, and its line in the help of its group."""
 
     module: str
     attribute: str
@@ -29,12 +29,12 @@ class LazyCommand(NamedTuple):
 
 
 class CommandGroup(click.Group):
-    """Says which command may be meant."""
+    """A group that suggests commands for an unknown name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with names near to one that is not known."""
+        """Find a subcommand; an unknown name is refused with near ones."""
         name = args[0]
         is_option = name.startswith("-")
         known = self.list_commands(ctx)
@@ -46,8 +46,8 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Knows subcommands by a table, `commands_by_name`, in the order of the help; where others were
-    added, that is the alphabet's.
+    """A group with a table of subcommands, `commands_by_name`, in the order of the help; sorted by
+    name if others were added.
     """
 
     def __init__(
@@ -57,12 +57,11 @@ class LazyGroup(CommandGroup):
         self._table = dict(commands_by_name or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the help."""
         added = super().list_commands(ctx)
         return sorted([*added, *self._table]) if added else list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand, imported now where the table has it."""
+        """Return the subcommand, imported now if the table has it."""
         if cmd_name not in self._table:
             return super().get_command(ctx, cmd_name)
         place = self._table[cmd_name]
@@ -70,13 +69,13 @@ class LazyGroup(CommandGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of subcommands; nothing is imported for it."""
+        """Write the list of subcommands, which imports none of them."""
         with formatter.section("Commands"):
             formatter.write_dl(self._lines(ctx))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Subcommands with their lines of the help, then options."""
-        from click.shell_completion import CompletionItem  # only a shell asks for it
+        """Return subcommands with their lines in the help, then options."""
+        from click.shell_completion import CompletionItem  # only shells need it
 
         commands = [
             CompletionItem(name, help=line)

@@ -1,6 +1,4 @@
-"""Errors of usage: one sentence as for any other error, in place of click's own, and where to read
-on.
-"""
+"""Errors of usage: one sentence in place of click's, as for other errors, and where to read on."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import click
 
 from kbroker.near_names import did_you_mean
 
-# What click says of values and arguments, and how it goes on here behind the name of the option.
+# Click's sentences about values, and ours, which follow the name of the option.
 _FORMS = (
     (r"('.*') is not a valid integer(?: range)?\.", r"\1 is not a whole number"),
     (r"('.*') is not a valid float\.", r"\1 is not a number"),
@@ -19,7 +17,7 @@ _FORMS = (
     (r"(File|Directory|Path) ('.*') does not exist\.", r"\2 does not exist"),
     (r"(File|Directory|Path) ('.*') is a (file|directory)\.", r"\2 is a \3"),
 )
-# What other programs call an option that has a name here that does not look like it.
+# Names in other programs for options whose names here do not look like them.
 _OTHER_NAMES = {
     "--port": "--listen",
     "--host": "--listen",
@@ -36,7 +34,7 @@ _NO_FLAG = re.compile(r"Option '(.*)' does not take a value\.")
 
 
 def show_usage_error(error: click.UsageError) -> None:
-    """Say on standard error what is wrong, and which command tells more."""
+    """Print on standard error what is wrong, and which command says more."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
@@ -46,7 +44,7 @@ def show_usage_error(error: click.UsageError) -> None:
 
 
 def sentence_of_usage(error: click.UsageError) -> str:
-    """Return the reason in the words of the other commands.
+    """Return the reason, worded as in the other commands.
 
     >>> sentence_of_usage(click.BadParameter("'x' is not a valid float.", param_hint="--timeout"))
     "--timeout 'x' is not a number"
@@ -127,7 +125,7 @@ def _bad_value(error: click.BadParameter) -> str:
 
 
 def none_of(name: str, value: str, choices: Iterable[str]) -> str:
-    """The sentence about a value that an option does not take.
+    """Return the sentence about a value that an option does not take.
 
     >>> none_of("--output", "jsn", ["table", "json"])
     "--output 'jsn' is none of table, json, did you mean json?"

@@ -1,9 +1,9 @@
 """BrokerLink: one open connection of a command to a broker, over a blocking socket, with TLS and a
-login where the settings say so.
+login if the settings ask for them.
 
 Law: answers are taken in the order of requests. Whatever ends a link (a cut, a wrong answer, none
-in time) is an OSError with a sentence for a person; the link is of no use after it, and its
-`in_flight` tells what was not answered. Settings that do not fit the broker are a ClientError
+in time) is an OSError with a sentence for a person; the link is of no use after that, and its
+`in_flight` holds what was not answered. Settings that do not fit the broker are a ClientError
 instead, because trying again would not help. The versions are the highest that both sides know,
 settled by ApiVersions (KIP-511).
 """
@@ -36,11 +36,11 @@ _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older o
 _CODE_AT = 4  # in an answer to ApiVersions of any version: after the correlation id
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _WANTED: dict[int, Versions] = {
-    ApiKey.PRODUCE: Versions(3, 11),  # format 2; later ones are of KIP-890's transactions
+    ApiKey.PRODUCE: Versions(3, 11),  # format 2; later ones are for KIP-890's transactions
     ApiKey.ADD_PARTITIONS_TO_TXN: Versions(0, 3),  # later ones are for brokers
     ApiKey.END_TXN: Versions(0, 4),
     ApiKey.TXN_OFFSET_COMMIT: Versions(0, 4),
-    ApiKey.FETCH: Versions(4, 12),  # later ones name topics by id, as of the next two
+    ApiKey.FETCH: Versions(4, 12),  # later ones name topics by id, as do those of the next two
     ApiKey.OFFSET_COMMIT: Versions(2, 9),
     ApiKey.OFFSET_FETCH: Versions(2, 9),
     ApiKey.LIST_OFFSETS: Versions(1, 11),
@@ -54,7 +54,7 @@ WatchedT = TypeVar("WatchedT", bound=Any)
 
 
 class Asked(NamedTuple):
-    """A request that has no answer yet, and what its sender gets back with the answer."""
+    """A request that has no answer yet; its sender gets `context` back with the answer."""
 
     request: type[Message]
     version: int
@@ -63,7 +63,9 @@ class Asked(NamedTuple):
 
 
 class BrokerLink:
-    """Ready for requests once it is made. Raises OSError and ClientError if that cannot be."""
+    """A connection that is ready for requests once it is made. Making it raises OSError and
+    ClientError.
+    """
 
     def __init__(
         self,
@@ -72,8 +74,8 @@ class BrokerLink:
         timeout_s: float,
         settings: ConnectionSettings = UNSECURED,
     ) -> None:
-        """`timeout_s` bounds connecting, each send and the wait for each answer; a time-out of the
-        settings wins.
+        """`timeout_s` bounds connecting, each send and the wait for each answer; time-outs in the
+        settings win over it.
         """
         self.name = f"{host}:{port}"
         self.in_flight: deque[Asked] = deque()
@@ -100,35 +102,31 @@ class BrokerLink:
             raise
 
     def fileno(self) -> int:
-        """For `readable`, which sees more than `select`."""
         return self._socket.fileno()
 
     @property
     def has_bytes(self) -> bool:
-        """Whether bytes of an answer have come that the system does not know of any more, as TLS
-        has them.
-        """
+        """Whether TLS holds bytes of an answer, which `select` does not see."""
         return self._pending is not None and self._pending() > 0
 
     @property
     def is_to_renew(self) -> bool:
-        """Whether the broker will soon end the link, as its login gets too old (KIP-368)."""
+        """Whether the broker will soon end the link because its login is getting old (KIP-368)."""
         return self._renew_s is not None and time.monotonic() > self._renew_s
 
     @property
     def served(self) -> Mapping[int, Versions]:
-        """The versions that the broker serves, by the key of their API."""
         return self._served
 
     def send(self, request: Message, context: Any = None, *, is_answered: bool = True) -> None:
-        """Send a request; `take` gives `context` with its answer.
+        """Send a request; `take` returns `context` with its answer.
 
         Raises OSError, and KafkaError UNSUPPORTED_VERSION.
         """
         self._send(request, self._version(request), context, is_answered)
 
     def take(self) -> tuple[Any, Any]:
-        """Wait for the answer to the oldest request: (context, answer). Raises OSError."""
+        """Wait for the answer to the oldest request; returns (context, answer). Raises OSError."""
         asked = self.in_flight[0]
         frame = self._frame(asked.request)
         try:
@@ -143,13 +141,12 @@ class BrokerLink:
         return asked.context, answer
 
     def ask(self, request: Message) -> Any:
-        """Send a request on an idle link and wait for the answer. Raises as `send` and `take`."""
+        """Send a request on an idle link and wait for the answer; raises what these two raise."""
         assert not self.in_flight, "answers come in order"
         self.send(request)
         return self.take()[1]
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
     def _open(self, host: str, port: int) -> None:
@@ -165,7 +162,7 @@ class BrokerLink:
         self._is_proven = False
 
     def _secure(self, host: str, port: int) -> None:
-        from kbroker.client.tls import secured, tls_reason  # most commands need no ssl
+        from kbroker.client.tls import secured, tls_reason  # most commands need no TLS
 
         assert self._settings.tls is not None, "TLS is wanted"
         try:
@@ -185,7 +182,7 @@ class BrokerLink:
         ask = ApiVersionsRequest(
             client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION
         )
-        # Who does not know the version says so in the form of version 0 (KIP-511).
+        # A broker that does not know the version says so in the form of version 0 (KIP-511).
         for version in (_ASKED_VERSION, 0):
             self._send(ask, version, None, is_answered=True)
             self.in_flight.clear()
@@ -276,7 +273,7 @@ class BrokerLink:
 
 
 def readable(watched: Sequence[WatchedT], timeout_s: float | None) -> list[WatchedT]:
-    """As `select` tells which can be read; those that say `has_bytes` can too."""
+    """Return which of these can be read now, as `select` does; links that have bytes can too."""
     waiting = [each for each in watched if getattr(each, "has_bytes", False)]
     ready, _, _ = select(watched, [], [], 0 if waiting else timeout_s)
     return [*waiting, *(each for each in ready if each not in waiting)]

@@ -1,4 +1,4 @@
-"""What ends a command, as one sentence."""
+"""Errors that end a command, each with one sentence for a person."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import ErrorCode, ExplainedError, KafkaError, Trouble
 
-CONTROLLER_MOVED = "the controller has just moved: try again; where it stays so, its log says why"
+CONTROLLER_MOVED = "the controller has just moved: try again; if it stays so, its log says why"
 
 
 class EndingError(ExplainedError):
-    """One sentence for a person; `code` is the exit code of the contract."""
+    """An error with one sentence for a person; `code` is the exit code of the contract."""
 
     def __init__(
         self,
@@ -27,18 +27,18 @@ class EndingError(ExplainedError):
 
 
 class ClientError(EndingError):
-    """A cluster cannot be worked with, or refuses what was asked."""
+    """A cluster that cannot be used, or refuses a request."""
 
 
 def sentence_of(error: Exception) -> str:
-    """Name and text of a client error, in one line."""
+    """Return the name and the text of a client error in one line."""
     text = " ".join(str(error).split())
     name = type(error).__name__
     return text if text.startswith(name) or name in text else f"{name}: {text}"
 
 
 def unanswered(address: str, error: Exception) -> ClientError:
-    """Return the error of a broker that accepts a connection, and then answers too late."""
+    """Return the error for a broker that accepts a connection, and then answers too late."""
     return ClientError(
         f"{address} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
     )
@@ -46,7 +46,7 @@ def unanswered(address: str, error: Exception) -> ClientError:
 
 @contextmanager
 def link_errors(bootstrap: str) -> Iterator[None]:
-    """Turn what ends a link, and what a broker refuses, into a ClientError."""
+    """Turn errors of links, and refusals of brokers, into ClientErrors."""
     try:
         yield
     except BrokenPipeError:
@@ -55,7 +55,7 @@ def link_errors(bootstrap: str) -> Iterator[None]:
         raise unanswered(bootstrap, error) from error
     except OSError as error:
         if is_of_full_disk(error):
-            raise  # of what is printed: no connection ends so
+            raise  # of the output: no connection ends so
         reason = f"a broker of {bootstrap} cannot be reached: {error}"
         raise ClientError(reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS) from error
     except KafkaError as error:

@@ -1,6 +1,4 @@
-"""Settings of topics, brokers and loggers of a running cluster: what they are, where they come
-from, and changes to them.
-"""
+"""Describes and alters settings of topics, brokers and loggers in a running cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from kbroker.protocol.schema import Message
 
 DEFAULT_ORIGIN = "default"
 _AT_ONCE = 200  # topics: an answer has about 40 settings of each, and is waited for 5 s
-_OF_TOPIC, _SET = "topic", "set"  # the second is what old brokers say
+_OF_TOPIC, _SET = "topic", "set"  # old brokers say no more than the second
 _OWN_ORIGINS = (_OF_TOPIC, _SET)
 _ORIGINS = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: _OF_TOPIC,
@@ -34,7 +32,7 @@ AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
 
 class Resource(NamedTuple):
-    """What has settings: a topic by name, a broker or its loggers by number; all brokers where the
+    """The owner of settings: a topic by name, a broker or its loggers by id; all brokers if the
     name is empty.
     """
 
@@ -49,10 +47,9 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting of a resource; `value` is None if there is none, and for a secret. `source`:
-    where the value comes from, as Kafka numbers it (-1: the broker is too old to tell). `synonyms`:
-    source, name and value of all that could give it one, the strongest first, if they were asked
-    for.
+    """A setting of a resource; `value` is None if there is none, and for a secret. `source`: that
+    of the value, as Kafka numbers it (-1: the broker is too old to say). `synonyms`: source, name
+    and value of all settings that could give it one, the strongest first, if they were asked for.
     """
 
     name: str
@@ -70,7 +67,7 @@ def describe_configs(
     *,
     with_synonyms: bool = False,
 ) -> dict[Resource, list[Setting]]:
-    """The settings of each resource by name; `names`: only these.
+    """Return the settings of each resource, sorted by name; `names`: only these.
 
     Raises OSError, and KafkaError for the first resource that is refused.
     """
@@ -90,7 +87,7 @@ def describe_each(
     *,
     with_synonyms: bool = False,
 ) -> dict[Resource, list[Setting] | KafkaError]:
-    """As `describe_configs`, with the refusal in the place of the settings where there is one.
+    """Return the settings of each resource, or the refusal to describe it.
 
     Raises OSError, and KafkaError if the broker does not know the request.
     """
@@ -119,7 +116,7 @@ def describe_each(
 
 
 def own_settings(settings: Iterable[Setting]) -> dict[str, str]:
-    """Those that a topic has of its own, with their values; secrets are left out."""
+    """Return the values of the settings that a topic has of its own; secrets are left out."""
     return {
         each.name: each.value
         for each in settings
@@ -155,7 +152,7 @@ def _ask(links: ClusterLinks, resource: Resource, request: Message) -> Any:
 
 
 def _node_of(resource: Resource) -> int | None:
-    """The broker that alone knows; None if any does."""
+    """Return the one broker that knows the settings; None if any does."""
     if resource.type is ResourceType.TOPIC or not resource.name:
         return None
     return int(resource.name)
@@ -171,7 +168,7 @@ def _refusal(resource: Resource, result: Any) -> KafkaError | None:
 def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Setting:
     if row.config_source in _ORIGINS:
         origin = _ORIGINS[ConfigSource(row.config_source)]
-    else:  # of a version before sources were told, or a source that is newer than this
+    else:  # of a version without sources, or a source that is newer than this
         origin = DEFAULT_ORIGIN if row.is_default else _SET
     return Setting(
         name=row.name,

@@ -1,8 +1,8 @@
 """The features of a cluster: what its brokers support, and the levels it has settled on (KIP-584).
 
-Law: a level counts as supported where every broker that answers supports it; 0 is the state before
-a feature and needs no support. Whoever asks for another level names the direction, so that a level
-that somebody else has just raised is not lowered by chance.
+Law: a level counts as supported if every broker that answers supports it; 0 is the state before a
+feature and needs no support. A request for another level names the direction, so that a level that
+somebody else has just raised is not lowered by chance.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _WITH_ONE_CODE = 2  # version of UpdateFeatures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFeatures:
-    """What the brokers that answer say; `epoch` is None if they keep no levels.
+    """The features as reported by the brokers that answer; `epoch` is None if they keep no levels.
 
-    `can_validate`: whether each of them only checks an update where that is asked for.
+    `can_validate`: whether all of them can check an update without making it.
     """
 
     supported: Mapping[int, Mapping[str, SupportedFeature]]  # by broker
@@ -39,12 +39,12 @@ class ClusterFeatures:
     can_validate: bool
 
     def names(self) -> list[str]:
-        """All features that are supported somewhere, or have a level."""
+        """Return the features that some broker supports, or that have a level."""
         found = {name for features in self.supported.values() for name in features}
         return sorted(found | self.levels.keys())
 
     def range_of(self, name: str) -> SupportedFeature:
-        """The levels that all brokers support; no level above 0 if there are none."""
+        """Return the levels that all brokers support; none above 0 if there are none."""
         ranges = [
             features.get(name, SupportedFeature(name, 0, 0)) for features in self.supported.values()
         ]
@@ -53,7 +53,7 @@ class ClusterFeatures:
         return SupportedFeature(name, min(lowest, highest), highest)
 
     def lacking(self, name: str, level: int) -> list[int]:
-        """The brokers that do not support a level above 0."""
+        """Return the brokers that do not support a level, which is above 0."""
         return sorted(
             broker
             for broker, features in self.supported.items()
@@ -62,7 +62,7 @@ class ClusterFeatures:
 
 
 def features_of(links: ClusterLinks) -> ClusterFeatures:
-    """Ask each broker; the links know who is silent.
+    """Ask each broker for its features; the links know which brokers are silent.
 
     Raises OSError and ClientError if none answers.
     """
@@ -90,8 +90,8 @@ def features_of(links: ClusterLinks) -> ClusterFeatures:
 
 
 def _can_validate(answer: ApiVersionsResponse) -> bool:
-    """Brokers of Kafka 3.9 and older write all the same where ZooKeeper keeps the metadata; those
-    of KRaft do not, and list DescribeQuorum.
+    """Say whether a broker checks an update without making it. Those of Kafka 3.9 and older make it
+    all the same with ZooKeeper; with KRaft they do not, and list DescribeQuorum.
     """
     versions = {row.api_key: row.max_version for row in answer.api_keys}
     version = versions.get(ApiKey.UPDATE_FEATURES, 0)
@@ -102,8 +102,8 @@ def _can_validate(answer: ApiVersionsResponse) -> bool:
 def update_features(
     links: ClusterLinks, changes: Mapping[str, tuple[int, int]], *, only_validates: bool
 ) -> dict[str, KafkaError | None]:
-    """Have the cluster settle on other levels: `changes` are the level that is and the one that
-    shall be, by feature.
+    """Have the cluster settle on other levels; `changes`: the present and the wanted level of each
+    feature.
 
     Returns, for each, None if it was done, or why not. Raises KafkaError if all of it is
     refused, and what `ask_controller` raises.

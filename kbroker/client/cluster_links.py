@@ -1,7 +1,7 @@
-"""The brokers of a cluster as a command meets them: open links by broker, and who leads a topic.
+"""The brokers of a cluster as a command sees them: open links by broker, and the leaders of topics.
 
-Law: any broker may be asked, so one that is gone costs nothing while another one answers. OSError
-means that none answers.
+Law: any broker may be asked, so one that is gone costs nothing while another answers. OSError means
+that none answers.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ EARLIEST, LATEST = -2, -1
 _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
-_TOLD_AFTER_S = 1.0  # an election takes no longer
+_SAID_AFTER_S = 1.0  # an election takes no longer
 _FAILOVER_S = 30.0  # a killed leader leads until its session of ZooKeeper ends, after 18 s
 _PAUSE_S = 0.1
 
 
 class _NoLeaderError(OSError):
-    """Nobody leads a partition now."""
+    """A partition that has no leader now."""
 
 
 class GivenAddressError(ConnectionRefusedError):
-    """No link could be opened to an address that a broker gives its clients: nothing was sent."""
+    """An address that brokers advertise cannot be reached: nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """A topic as a broker described it; `leaders` by partition, NO_LEADER where there is none."""
+    """A topic as a broker described it; `leaders` by partition, NO_LEADER if there is none."""
 
     name: str
     code: ErrorCode
@@ -52,14 +52,13 @@ class TopicView:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all of its partitions have leaders."""
         return self.code == ErrorCode.NONE and NO_LEADER not in self.leaders.values()
 
 
 class ClusterLinks:
     """Opens links when they are needed and keeps them; owned by one thread.
 
-    Questions have links of their own: they need not wait for records.
+    Questions have links of their own, so that they need not wait for records.
     """
 
     def __init__(
@@ -69,10 +68,10 @@ class ClusterLinks:
         tell: Callable[[str], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`tell` gets a sentence on each wait that takes more than a moment.
+        """`tell` gets a sentence about each wait that takes more than a moment.
 
-        Raises ClientError if no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...], a
-        `Bootstrap` if that takes TLS or a login.
+        Raises ClientError if no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...], as a
+        `Bootstrap` if that needs TLS or a login.
         """
         check_reachable(bootstrap, option_of(bootstrap))
         self.bootstrap = bootstrap
@@ -93,8 +92,8 @@ class ClusterLinks:
             raise refused(bootstrap, str(error).removeprefix(f"{bootstrap}: ")) from error
 
     def describe(self, names: Collection[str] | None, *, creates: bool = False) -> MetadataResponse:
-        """Brokers, controller, and topics by name, or all for None; `creates`: a broker that makes
-        topics by the way makes what is missing.
+        """Return brokers, controller, and topics by name, or all for None; `creates`: brokers that
+        create topics at their first use create the missing ones.
 
         Raises OSError if no broker answers.
         """
@@ -108,7 +107,7 @@ class ClusterLinks:
         return answer
 
     def topic(self, name: str, *, creates: bool = False) -> TopicView:
-        """A topic as it is now; `creates`: a broker that makes topics by the way makes this one.
+        """Return a topic as it is now; `creates` as for `describe`.
 
         Raises OSError if no broker answers.
         """
@@ -116,13 +115,13 @@ class ClusterLinks:
         return view
 
     def topics(self, names: Collection[str] | None, *, creates: bool = False) -> list[TopicView]:
-        """As `topic`, for several; None: all there are."""
+        """Return topics as they are now; None: all there are. Raises OSError as `topic` does."""
         return [_view(found) for found in self.describe(names, creates=creates).topics]
 
     def ready_topic(self, name: str, *, creates: bool = False) -> TopicView | None:
-        """A topic whose partitions have leaders, waited for a while where it is just being made;
-        None if there is none, also for the controller, which hears of new ones first.
+        """Return a topic whose partitions have leaders, after a wait if it is just being created.
 
+        None if there is no such topic, not even for the controller, which knows new ones first.
         Raises ClientError, and OSError if no broker answers.
         """
         give_up_s = time.monotonic() + _PATIENCE_S
@@ -133,7 +132,7 @@ class ClusterLinks:
             is_unknown = view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if is_unknown and not creates and not self._controller_knows(name):
                 return None
-            # A broker may be about to come back: Java's producer waits for it, too.
+            # A broker may be about to come back: Java's producer waits for it too.
             lacks_brokers = view.code == ErrorCode.INVALID_REPLICATION_FACTOR
             is_over = time.monotonic() > give_up_s
             if view.code and not view.code.retriable and (is_over or not lacks_brokers):
@@ -155,7 +154,7 @@ class ClusterLinks:
         return code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def link(self, node_id: int) -> BrokerLink:
-        """The link to a broker. Raises OSError if it does not answer."""
+        """Return the link to a broker. Raises OSError if it does not answer."""
         address = self._address(node_id)
         found = self._links.get(address)
         if found is not None and found.is_to_renew and not found.in_flight:
@@ -166,12 +165,11 @@ class ClusterLinks:
         return found
 
     def lose(self, link: BrokerLink) -> None:
-        """Close a link that can no longer be used."""
+        """Close a link that is of no more use."""
         link.close()
         self._links = {at: other for at, other in self._links.items() if other is not link}
 
     def busy(self) -> list[BrokerLink]:
-        """The links that owe an answer."""
         return [link for link in self._links.values() if link.in_flight]
 
     def offsets(
@@ -183,19 +181,19 @@ class ClusterLinks:
         only_committed: bool = False,
         awaits_successor: bool = True,
     ) -> dict[int, int]:
-        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 if no record is as late;
+        """Return offsets by partition at EARLIEST, LATEST, or Unix ms, -1 if no record is as late;
         `only_committed`: up to the first open transaction.
 
-        A leader that is away is waited for, longer where another broker may follow it, unless
-        `awaits_successor` is false: whoever asks for others, too, comes back to this one.
+        A leader that is away is waited for, longer if another broker may take its place, unless
+        `awaits_successor` is false, for callers that have other partitions to ask for meanwhile.
 
-        Raises OSError, KafkaError, ClientError if nobody leads one of them.
+        Raises OSError, KafkaError, ClientError if one of the partitions has no leader.
         """
         began_s = time.monotonic()
         give_up_s = began_s + _PATIENCE_S
         may_follow = awaits_successor and len(self._nodes) > 1
         failover_s = began_s + (_FAILOVER_S if may_follow else 0)
-        is_told = False
+        is_said = False
         while True:
             by_leader: defaultdict[int, list[int]] = defaultdict(list)
             for partition in partitions:
@@ -217,14 +215,14 @@ class ClusterLinks:
                     if isinstance(error, _NoLeaderError):
                         raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
                     raise _explain(error) from error
-                if not is_told and now_s - began_s > _TOLD_AFTER_S:
-                    is_told = True
+                if not is_said and now_s - began_s > _SAID_AFTER_S:
+                    is_said = True
                     self._tell(f"the offsets of {view.name} cannot be had now: {error}; waiting")
             self.sleep(_PAUSE_S)
             view = self.topic(view.name)
 
     def ask_any(self, request: Message) -> Any:
-        """The answer of any broker. Raises OSError if none answers."""
+        """Return the answer of any broker. Raises OSError if none answers."""
         last: OSError | None = None
         known = (*self._asking, *addresses_of(self.bootstrap), *self._nodes.values())
         for address in dict.fromkeys(known):
@@ -236,10 +234,10 @@ class ClusterLinks:
         raise last
 
     def ask(self, node_id: int, request: Message) -> Any:
-        """The answer of one broker; `silent` has those whose answer did not come.
+        """Return the answer of one broker; `silent` keeps those that gave none.
 
-        Raises ConnectionRefusedError where the request was not even sent, OSError if the answer
-        did not come, and ClientError if no broker that we can use is there.
+        Raises ConnectionRefusedError if the request was not even sent, OSError if no answer came,
+        and ClientError if what listens there is no broker that we can use.
         """
         self.silent.pop(node_id, None)
         try:
@@ -249,13 +247,12 @@ class ClusterLinks:
             raise
 
     def is_repeated(self, request: Message) -> bool:
-        """Whether this request, the last one, was sent twice: a broker may have obeyed the first
-        time, and its answer got lost.
+        """Say whether this request, the last one, was sent twice: the broker may have obeyed the
+        first, whose answer got lost.
         """
         return self._repeated is request
 
     def close(self) -> None:
-        """Close all links."""
         for link in (*self._links.values(), *self._asking.values()):
             link.close()
 
@@ -266,7 +263,7 @@ class ClusterLinks:
         return address
 
     def _ask(self, address: tuple[str, int], request: Message) -> Any:
-        """An idle link may have been closed by the broker: it is opened once more."""
+        """Ask on an idle link, or on a new one if the broker has closed it."""
         if address in self._asking:
             try:
                 return self._asking[address].ask(request)
@@ -283,8 +280,8 @@ class ClusterLinks:
         return answer
 
     def _opened(self, address: tuple[str, int], timeout_s: float) -> BrokerLink:
-        """Raises OSError and ClientError; where the address was not given by a person, they say who
-        gave it.
+        """Open a link. Raises OSError and ClientError; if no person gave the address, they say
+        which broker did.
         """
         try:
             return BrokerLink(*address, timeout_s, self._settings)
@@ -331,7 +328,7 @@ def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:
 
 
 def _explain(error: OSError | KafkaError) -> Exception:
-    """Return an error that stayed as one that says what it means, where we know."""
+    """Return a lasting error as one that says what it means, if we know."""
     if isinstance(error, KafkaError) and error.code == ErrorCode.OFFSET_NOT_AVAILABLE:
         return ClientError(
             unknown_end(str(error.message), error.code), trouble=Trouble.NOT_ENOUGH_REPLICAS
@@ -340,7 +337,7 @@ def _explain(error: OSError | KafkaError) -> Exception:
 
 
 def unknown_end(place: str, code: ErrorCode) -> str:
-    """The sentence about a partition whose leader has not known the end for as long as we wait."""
+    """Return the sentence about a partition whose leader still does not know the end."""
     return (
         f"the end of {place} is not known since its leader changed ({code.name}): are fewer "
         "replicas in sync than min.insync.replicas asks for?"

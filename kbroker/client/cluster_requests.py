@@ -153,14 +153,14 @@ def check_all_listed(links: ClusterLinks, kind: Coordinated) -> None:
     dark = [number for number, leader in leaders.items() if leader == NO_LEADER]
     if dark:
         raise ClientError(
-            f"{_places(kind, dark)} {'has' if len(dark) == 1 else 'have'} no leader: nobody tells "
-            f"of the {kind.noun}s that are kept there",
+            f"{_places(kind, dark)} {'has' if len(dark) == 1 else 'have'} no leader: nobody "
+            f"knows the {kind.noun}s that are kept there",
             trouble=Trouble.NO_LEADER,
         )
     silent = [number for number, leader in leaders.items() if leader in links.silent]
     if silent:
         raise ClientError(
-            f"nobody tells of the {kind.noun}s that are kept in {_places(kind, silent)}: "
+            f"nobody knows the {kind.noun}s that are kept in {_places(kind, silent)}: "
             f"{'its' if len(silent) == 1 else 'their'} leader does not answer"
         )
 
@@ -182,7 +182,7 @@ def check_coordinator_partition(links: ClusterLinks, name: str, kind: Coordinate
     while not leaders:
         reason = None
         with suppress(TimeoutError):  # the broker waits, too
-            place = _found(links, name, kind)  # who asks for a coordinator has the topic made
+            place = _found(links, name, kind)  # the question makes the broker create the topic
             if place.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 return
             reason = place.error_message

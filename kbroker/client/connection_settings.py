@@ -1,7 +1,7 @@
-"""ConnectionSettings: how to connect to brokers, from the property names of Kafka's
-clients, Java's and librdkafka's.
+"""ConnectionSettings: how to connect to brokers, read from properties of Kafka's clients, Java's
+and librdkafka's.
 
-Pure: files are named here and read where a connection is made. No sentence holds a secret.
+Pure: files are only named here, and read when a connection is made. No sentence holds a secret.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OTHER_SPELLINGS = {
     "ssl.keystore.key": _KEY_TEXT,
     "ssl.truststore.certificates": _CA_TEXT,
 }
-# Of a PEM file they say nothing; a store of another type is refused.
+# PEM files have no such passwords; a store of another type is refused.
 _PASSWORDS_OF_STORES = {"ssl.keystore.password", "ssl.truststore.password"}
 _NAMES = {
     BOOTSTRAP, _PROTOCOL, _MECHANISM, _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE,
@@ -60,7 +60,7 @@ _MODULE = re.compile(r"\s*[\w.]*(?:Plain|Scram)LoginModule\s+required\b(.*);\s*"
 _FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))""")
 _NAME = re.compile(r"[a-z][a-z0-9._-]*")
 
-# Who gives one of them asks for TLS or a login, and would get neither without a protocol.
+# They ask for TLS or a login, and have no effect without a protocol.
 _WANT_PROTOCOL = (
     _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE, _CERTIFICATE_FILE,
     _CERTIFICATE_TEXT, _STORE_FILE, _KEY_FILE, _KEY_TEXT,
@@ -69,7 +69,7 @@ _WANT_PROTOCOL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """A name and a password, and by which of `MECHANISMS` they are shown."""
+    """A name and a password, and the one of `MECHANISMS` that presents them."""
 
     mechanism: str
     username: str
@@ -78,8 +78,9 @@ class Login:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """Whom to trust, and who we are. Files and texts are PEM; without trusted ones, the system's
-    are. A certificate without a key of its own is in one file with it.
+    """Trusted certificates (`ca_`), and the certificate and key of this client, as PEM files or
+    texts. Without a `ca_` the system's are trusted; without a `key_` the key is in the certificate
+    file.
     """
 
     ca_file: str | None = None
@@ -96,7 +97,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Times are in seconds; None: as the one who asks finds right."""
+    """TLS, login, client id and time-outs in seconds; None: the caller's default."""
 
     tls: Tls | None = None
     login: Login | None = None
@@ -106,7 +107,6 @@ class ConnectionSettings:
 
     @property
     def protocol(self) -> str:
-        """As `security.protocol` names it."""
         transport = "PLAINTEXT" if self.tls is None else "SSL"
         return transport if self.login is None else f"SASL_{transport}"
 
@@ -115,12 +115,12 @@ UNSECURED = ConnectionSettings()
 
 
 def with_one_spelling(given: Mapping[str, str]) -> dict[str, str]:
-    """The same properties, where two names mean the same under one of them."""
+    """Return the properties with one name for each meaning."""
     return {_OTHER_SPELLINGS.get(name, name): value for name, value in given.items()}
 
 
 def check_names(names: Iterable[str], place: str) -> None:
-    """Refuse a name that no client of Kafka knows. `place` says where they were given."""
+    """Refuse names that no Kafka client knows. `place` says where they were given."""
     for name in names:
         known = name in OTHER_NAMES or name.startswith(OTHER_FAMILIES) or _is_security(name)
         if known or name in _NAMES or name in _OTHER_SPELLINGS:
@@ -134,12 +134,12 @@ def check_names(names: Iterable[str], place: str) -> None:
 
 
 def without_effect(names: Iterable[str]) -> list[str]:
-    """Those about security that commands do not act on: who set them should know."""
+    """Return the names that are about security, but that commands do not act on."""
     return sorted(name for name in names if _is_security(name))
 
 
 def connection_settings(given: Mapping[str, str]) -> ConnectionSettings:
-    """Return the settings in these properties. Raises ClientError with a sentence."""
+    """Read the settings from properties. Raises ClientError with a sentence."""
     values = with_one_spelling(given)
     protocol = _protocol(values)
     return ConnectionSettings(
@@ -231,7 +231,7 @@ def _tls(values: Mapping[str, str]) -> Tls:
 
 
 def _check_type(values: Mapping[str, str], file_name: str, type_name: str, flag: str) -> None:
-    """Only Java reads its own stores, and takes a file for one where its type is not given."""
+    """Refuse stores that only Java reads; a file without a type is one for Java's clients."""
     store_type = values.get(type_name, "JKS").strip().upper()
     if file_name not in values or store_type == "PEM":
         return

@@ -1,8 +1,8 @@
-"""Where the replicas of a broker go that is drained.
+"""Plans where the replicas of a drained broker go.
 
-Pure. Each goes to the broker that has the fewest replicas, in a rack that the partition is not in
-yet where there is one. The others stay. Where the drained broker was the preferred leader, the
-broker that is preferred for the fewest partitions takes its place.
+Pure. Each replica goes to the broker with the fewest, in a rack that the partition is not in yet if
+there is one; all other replicas stay. If the drained broker was the preferred leader, the broker
+that is preferred for the fewest partitions takes its place.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def plan_drain(
     brokers: Mapping[int, str | None],
     staying: Collection[TopicPartition] = (),
 ) -> DrainPlan:
-    """`replicas` of all partitions of the cluster, where moves under way will have ended; `brokers`
-    maps those that are there to their racks. Brokers without a rack share one. Partitions that are
+    """Plan a drain. `replicas`: of all partitions, as if moves under way had ended; `brokers`:
+    those that are online, with their racks (those without a rack share one); partitions that are
     `staying` get no target.
     """
     spreading = _Spreading(broker, replicas, brokers)
@@ -51,7 +51,7 @@ def plan_drain(
 
 
 class _Spreading:
-    """Counts what each broker holds, and will hold."""
+    """Counts the replicas that each broker holds, and will hold."""
 
     def __init__(self, broker: int, replicas: Replicas, brokers: Mapping[int, str | None]) -> None:
         self._broker = broker
@@ -61,7 +61,7 @@ class _Spreading:
         self._preferred = Counter(each[0] for each in replicas.values() if each)
 
     def without_broker(self, replicas: Sequence[int]) -> tuple[int, ...] | None:
-        """The replicas with another broker in place of the one that goes; None: there is none."""
+        """Return the replicas with another broker in place of the one that goes; None: no other."""
         free = [each for each in self._others if each not in replicas]
         if not free:
             return None

@@ -1,4 +1,4 @@
-"""What keeps a reader waiting: topics that cannot be read now, and open transactions.
+"""Reasons that keep a reader waiting: topics that cannot be read now, and open transactions.
 
 Pure. Law: a sentence is said once, and only after a while, because elections and most transactions
 end within a moment. Topics with the same trouble share a sentence.

@@ -1,7 +1,7 @@
-"""Record batches as a fetch brought them: found in the bytes of an answer, then decoded.
+"""Finds record batches in the bytes of a fetch's answer, and decodes them.
 
-Law: offsets below the one asked for and from the end on are left out, as a batch may begin before
-and end after them; so is a last batch that is cut short. Whatever cannot be read is named with its
+Law: offsets before the one asked for, and from the end on, are left out, because a batch may reach
+beyond them; so is a last batch that is cut short. Whatever cannot be read is named with its
 partition and offsets. No socket, no clock.
 """
 
@@ -29,7 +29,7 @@ TellUnreadable = Callable[[str], None]
 
 
 class FetchedBatch(NamedTuple):
-    """A batch as it came; wanted of it are offsets from `start` to `end` (exclusive; None: all)."""
+    """A batch as it came; offsets from `start` to `end` (exclusive; None: all) are wanted."""
 
     place: TopicPartition
     header: BatchHeader
@@ -39,12 +39,12 @@ class FetchedBatch(NamedTuple):
 
     @property
     def is_wanted_whole(self) -> bool:
-        """Whether none of its records is left out."""
+        """Whether no record of the batch is left out."""
         is_before_end = self.end is None or self.header.last_offset < self.end
         return self.header.base_offset >= self.start and is_before_end
 
     def wants(self, record: Record) -> bool:
-        """Whether a record of it is not left out."""
+        """Say whether a record of the batch is wanted."""
         end = self.header.next_offset if self.end is None else self.end
         return self.start <= record.offset < min(end, self.header.next_offset)
 
@@ -74,9 +74,9 @@ class AbortedTransactions:
 def fetched_batches(
     place: TopicPartition, view: memoryview, position: int, end: int | None
 ) -> Iterator[FetchedBatch]:
-    """The batches of a partition from `position` to `end` (exclusive; None: all).
+    """Yield the batches of a partition from `position` to `end` (exclusive; None: all).
 
-    KafkaError if the first one has no header that can be; a later one is refused when it comes
+    KafkaError if the first one has an impossible header; a later one is refused when it comes
     first.
     """
     at = 0
@@ -99,10 +99,10 @@ def fetched_batches(
 def records_of(
     batches: Iterable[FetchedBatch], tell_unreadable: TellUnreadable | None = None
 ) -> Iterator[tuple[TopicPartition, list[Record]]]:
-    """Partition and wanted records, those of several batches at once where they are small.
+    """Yield partitions with wanted records, those of several small batches together.
 
-    `tell_unreadable` gets a sentence for each batch with records that cannot be read, of which the
-    others come. KafkaError without it, after the records before.
+    `tell_unreadable` gets a sentence for each batch with records that cannot be read, and the other
+    records come. Without it, KafkaError ends the reading there.
     """
     gathered: list[Record] = []
     size_bytes = 0
@@ -130,11 +130,11 @@ def records_of(
 def record_lists(
     batch: FetchedBatch, tell_unreadable: TellUnreadable | None = None
 ) -> Iterator[list[Record]]:
-    """The wanted records of a batch, in one list where it is not large; else in lists of some MiB,
-    or of one record that is larger.
+    """Yield the wanted records of a batch, in one list unless it is large; then in lists of some
+    MiB, or of one record that is larger.
 
-    KafkaError, before any record, where it is damaged, or one of them cannot be read; its message
-    names the place. With `tell_unreadable` that gets the message, and the others come.
+    KafkaError, before any record, if the batch is damaged or a record cannot be read; its message
+    names the place. With `tell_unreadable` that gets the message, and the other records come.
     """
     header, data = batch.header, batch.data
     is_whole = is_intact(header, data)
@@ -159,7 +159,7 @@ def record_lists(
 
 
 def _held_records(batch: FetchedBatch) -> list[Record] | None:
-    """All records of a batch; None of a large one, which can be read. KafkaError: see above."""
+    """Return all records of a batch; None if it can be read, but is too large to be held."""
     header, data = batch.header, batch.data
     try:
         if header.magic < MAGIC:

@@ -48,7 +48,7 @@ class OwnedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What a search found. `owned`: those that coordinators will end, the oldest first. `unowned`:
+    """Findings of a search. `owned`: those that coordinators will end, the oldest first. `unowned`:
     those that no coordinator knows, but that are too young to count as hanging. `refused`: the
     partitions that could not be searched, and why if a broker said so.
 

@@ -1,4 +1,4 @@
-"""kafka-python's names of options, in which some callers say how to connect, as settings."""
+"""Reads connection settings from options of kafka-python, which some callers give."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = {
 
 
 def library_settings(options: Mapping[str, Any]) -> ConnectionSettings:
-    """Return the settings in these options. Raises ClientError with a sentence."""
+    """Read the settings from options. Raises ClientError with a sentence."""
     given = {name: value for name, value in options.items() if value is not None}
     context = given.pop("ssl_context", None)
     checks_host_name = given.pop("ssl_check_hostname", True)

@@ -1,4 +1,4 @@
-"""What keeps a command out of a broker, as sentences that say which property helps."""
+"""Sentences about brokers that do not let a command in, with the property that helps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HTTP = b"HTTP"
 
 
 def refused(address: str, reason: str) -> ClientError:
-    """Return an error that says what a person has to put right before the broker can be used."""
+    """Return the error for a broker that cannot be used until a person puts something right."""
     return ClientError(
         f"cannot connect to {address}: {reason}",
         ExitCode.CANNOT_CONNECT,
@@ -21,20 +21,20 @@ def refused(address: str, reason: str) -> ClientError:
 
 
 def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -> None:
-    """Raise ClientError if the start of an answer that is none tells what listens there."""
+    """Raise ClientError if the first bytes show that something else than a broker listens."""
     if head.startswith(_TLS_ALERT) and settings.tls is None:
         protocol = "SSL, or SASL_SSL with a login" if settings.login is None else "SASL_SSL"
         raise refused(
             address,
             f"this port speaks TLS: give security.protocol={protocol}, and ssl.ca.location=FILE "
-            "where its certificate comes from an authority of your own",
+            "if its certificate comes from an authority of your own",
         )
     if head == _HTTP:
         raise refused(address, "a web server listens there, not a Kafka broker")
 
 
 def no_tls(settings: ConnectionSettings) -> str:
-    """Why TLS came to nothing if the broker answers without."""
+    """Return the reason why TLS fails at a broker that answers without it."""
     plain = settings.protocol.replace("SSL", "PLAINTEXT")
     return f"this port does not speak TLS: give the port that does, or security.protocol={plain}"
 
@@ -42,6 +42,6 @@ def no_tls(settings: ConnectionSettings) -> str:
 def login_hint(settings: ConnectionSettings) -> str:
     """Return a hint for a broker that cuts the connection at its first request."""
     return (
-        "at the first request: where a port needs a login, give security.protocol="
+        "at the first request: if the port needs a login, give security.protocol="
         f"SASL_{settings.protocol}, sasl.mechanism, sasl.username and sasl.password"
     )

@@ -1,10 +1,10 @@
 """PartitionQueue: the records on their way to one partition, and the order in which they go.
 
 Law: batches are written in the order they were gathered, each once. A batch that was not written
-holds those after it back until it is; one that was refused for good leaves its sequence numbers to
-the next, and what is in flight after it is refused as out of order. Brokers refuse so only once
-they know the producer: until one batch was taken there is one in flight, and no more for a producer
-without sequence numbers (KIP-98).
+holds back those after it until it is; one that is refused for good leaves its sequence numbers to
+the next, and batches in flight after it are refused as out of order. Brokers do so only once they
+know the producer: until the first batch is accepted only one is in flight, and never more for a
+producer without sequence numbers (KIP-98).
 
 No socket, no clock.
 """
@@ -20,13 +20,13 @@ from itertools import accumulate, chain
 from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
 from kbroker.record.packed_batch import PackedBatch
 
-IN_FLIGHT_MAX = 5  # as many batches of a producer as a broker remembers
+IN_FLIGHT_MAX = 5  # a broker remembers as many batches of a producer
 _MAX_SEQUENCE = 0x7FFF_FFFF
 
 
 @dataclass(slots=True, eq=False)
 class SentBatch:
-    """Records that go together; `give_up_s` is when they have taken too long."""
+    """Records that are sent together; `give_up_s` is the time at which they have taken too long."""
 
     partition: int
     bodies: list[bytes]
@@ -38,18 +38,17 @@ class SentBatch:
 
     @property
     def count(self) -> int:
-        """How many records."""
         return self.packed.record_count if self.packed is not None else len(self.bodies)
 
     def unpack(self) -> None:
-        """From now on it goes by its bodies."""
+        """Replace the packed batch by the bodies of its records."""
         if self.packed is not None:
             self.bodies, self.timestamps = self.packed.unpacked()
             self.packed = None
 
 
 class PartitionQueue:
-    """Gathers records, gives batches out to be sent, and is told what became of each."""
+    """Gathers records, hands out batches to be sent, and takes note of what became of each."""
 
     def __init__(self, partition: int, *, has_sequences: bool) -> None:
         self.gathered_bytes = 0
@@ -71,35 +70,32 @@ class PartitionQueue:
 
     @property
     def waiting(self) -> int:
-        """How many batches could be sent."""
         return len(self._waiting) + len(self._failed)
 
     @property
     def is_idle(self) -> bool:
-        """Whether all is written or refused."""
         return not (self._gathered or self._waiting or self._in_flight or self._failed)
 
     @property
     def has_in_flight(self) -> bool:
-        """Whether batches were sent and not told of since."""
         return bool(self._in_flight)
 
     @property
     def give_up_s(self) -> float | None:
-        """When the oldest batch has taken too long, and none was written for as long."""
+        """The time at which the oldest batch has taken too long, if no other is written by then."""
         queues = (self._failed, self._in_flight, self._waiting)
         oldest = [queue[0].give_up_s for queue in queues if queue]
         return max(min(oldest), self._renewed_give_up_s) if oldest else None
 
     @property
     def uncertain(self) -> int:
-        """How many records were sent of which nobody has told whether they are written."""
+        """How many records were sent that may or may not be written."""
         asked = sum(batch.count for batch in self._in_flight)
         lost = (*self._failed, *self._waiting)
         return asked + sum(batch.count for batch in lost if batch.may_be_written)
 
     def gather(self, bodies: Sequence[bytes], times: Sequence[int] = ()) -> None:
-        """Records after those before; `times` (Unix ms): of each, where they have their own."""
+        """Add records; `times` (Unix ms): of each, if they have their own."""
         assert len(times) == len(bodies) or not (times or self._times), "each has one, or none has"
         self._gathered += bodies
         self._times += times
@@ -107,7 +103,7 @@ class PartitionQueue:
         self.gathered_bytes += sum(map(len, bodies)) + around * len(bodies)
 
     def cut(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> int:
-        """Make batches of all gathered records; returns how many."""
+        """Make batches of all gathered records, and return how many."""
         count = self.cut_full(most_bytes, timestamp_ms, give_up_s)
         if not self._gathered:
             return count
@@ -117,8 +113,8 @@ class PartitionQueue:
         return count + 1
 
     def cut_full(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> int:
-        """Make batches of as many of the gathered records as each may hold, of one at least, and
-        keep the rest; returns how many batches.
+        """Make full batches of the gathered records, each of one at least, and keep the rest;
+        return how many batches.
         """
         if self.gathered_bytes <= most_bytes:
             return 0
@@ -135,12 +131,12 @@ class PartitionQueue:
         return count
 
     def add(self, packed: PackedBatch, give_up_s: float) -> None:
-        """A batch as it is, after those before; nothing is gathered."""
+        """Add a packed batch; nothing is gathered."""
         assert not self._gathered, "they go before it"
         self._waiting.append(SentBatch(self._partition, [], 0, give_up_s, packed=packed))
 
     def next_batch(self) -> SentBatch | None:
-        """The batch to send now, which is in flight from now on; None if it has to wait."""
+        """Return the batch to send now, which then is in flight; None if it has to wait."""
         if self._failed and not self._in_flight:
             self._waiting.extendleft(reversed(self._failed))
             self._failed.clear()
@@ -156,26 +152,28 @@ class PartitionQueue:
         self._in_flight.append(batch)
         return batch
 
-    # What became of a batch in flight.
+    # Notes of what became of a batch in flight.
 
     def accept(self, batch: SentBatch, renewed_give_up_s: float = 0.0) -> None:
-        """It is written: those behind it have until then."""
+        """Note that a batch is written; those behind it get a new deadline."""
         self._in_flight.remove(batch)
         self._is_known = True
         self._renewed_give_up_s = renewed_give_up_s
 
     def fail(self, batch: SentBatch, *, may_be_written: bool = True) -> None:
-        """It is sent again, before those after it. `may_be_written`: nobody has told."""
+        """Note that a batch must be sent again, before those after it. `may_be_written`: it is not
+        known whether it was.
+        """
         batch.may_be_written |= may_be_written
         self._in_flight.remove(batch)
         self._failed.append(batch)
 
     def fails_by_another(self, batch: SentBatch) -> bool:
-        """Whether one before it was not written, so that it came out of order."""
+        """Say whether a batch came out of order because one before it was not written."""
         return bool(self._failed) or (self._has_sequences and batch.sequence is None)
 
     def halve(self, batch: SentBatch) -> None:
-        """It is too large, so it is not written: it is sent again as two."""
+        """Note that a batch is too large: it is sent again as two."""
         self._in_flight.remove(batch)
         half, sequence = len(batch.bodies) // 2, batch.sequence
         for part in (slice(half), slice(half, None)):
@@ -189,11 +187,11 @@ class PartitionQueue:
                 sequence = (sequence + half) & _MAX_SEQUENCE
 
     def refuse(self, batch: SentBatch) -> None:
-        """It is not written, and never will be. Those that failed were sent before it."""
+        """Note that a batch will never be written. Those that failed were sent before it."""
         self._in_flight.remove(batch)
         if batch.sequence is not None:
             self._next_sequence = batch.sequence
             for behind in chain(self._in_flight, self._waiting):
                 if behind.sequence is None:
-                    break  # nor has any after it one
+                    break  # nor has any after it
                 behind.sequence = None

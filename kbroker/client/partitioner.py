@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as Java's clients choose, else in turn."""
+"""Chooses the partition of a record by its key, as Java's clients do."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _FEW: Final = 12  # keys that are hashed sooner one by one
 
 
 def partition_of(key: bytes, count: int) -> int:
-    """The partition of a key, of so many."""
     return (murmur2(key) & _POSITIVE) % count
 
 
 def partitions_of(keys: Sequence[bytes], count: int) -> list[int]:
-    """The partition of each key, at a fraction of the time where they are many."""
+    """Return the partition of each key; many keys take a fraction of the time each."""
     sizes = set(map(len, keys))
     if len(sizes) == 1 and len(keys) > _FEW and 2 * len(set(keys)) > len(keys):
         return [value % count for value in _hashes(sizes.pop(), keys)]
@@ -39,7 +38,7 @@ def partitions_of(keys: Sequence[bytes], count: int) -> list[int]:
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 with 32 bits and Kafka's seed, unsigned."""
+    """Return MurmurHash2 with 32 bits and Kafka's seed, unsigned."""
     size = len(data)
     value = _SEED ^ size
     for word in unpack_from(f"<{size // 4}I", data):
@@ -53,10 +52,10 @@ def murmur2(data: bytes) -> int:
 
 
 def _hashes(size: int, keys: Sequence[bytes]) -> tuple[int, ...]:
-    """`murmur2`, without its sign, of keys of one size, for all of them at once.
+    """Return `murmur2` without its sign for all keys at once, which have one size.
 
     One large number holds a word of each key, each in a lane of 64 bits: a product of two words
-    fits into it, and what comes from a neighbour is masked away.
+    fits into a lane, and what spills over from a neighbour is masked away.
     """
     count = len(keys)
     ones = int.from_bytes(_LANE * count, "little")

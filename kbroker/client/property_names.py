@@ -1,6 +1,6 @@
 """Property names of Kafka's clients, Java's and librdkafka's, that commands do not act on.
 
-A file that other programs share may hold them; a name that is not here either is a misspelling.
+A file that is shared with other programs may hold them; any other name is a misspelling.
 """
 
 from __future__ import annotations
@@ -68,4 +68,4 @@ OTHER_FAMILIES = (
     "schema.registry.",
     "use.latest.",
 )
-"""Names of serializers and of what a registry of schemas wants, as they begin."""
+"""How the names for serializers and schema registries begin."""

@@ -1,8 +1,8 @@
-"""RecordFetcher: reads partitions of topics from where it is told, batch by batch.
+"""RecordFetcher: reads partitions of topics along a course, batch by batch.
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
-gone continues where it ended and does not hold up the others, because a reader of many partitions
-must not stop for one. A topic that was deleted and created again is read from its start where the
+gone does not hold up the others, because a reader of many partitions must not stop for one, and
+goes on where it ended. A topic that was deleted and created again is read from its start if the
 course has no ends. The next answer is asked for before the last one is decoded.
 
 Blocks in `answers` and `batches`; owned by one thread.
@@ -38,24 +38,24 @@ _WAIT_MS = 500
 _SILENCE_S = 20.0
 _PAUSE_S = 0.2
 _FIND_S = 2.0
-_PATIENCE_S = 30.0  # where nobody follows
+_PATIENCE_S = 30.0  # of a course with ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What is read: from where (offsets by partition), and to where (exclusive; None: for ever).
+    """Offsets to read from, by partition, and to read up to (exclusive; None: for ever).
 
-    `only_committed`: records of transactions that are open or aborted are left out; the ends are
-    then those of `ClusterLinks.offsets` with the same word.
+    `only_committed`: records of open and aborted transactions are left out; the ends are then those
+    of `ClusterLinks.offsets` with the same option.
 
-    `find` tells which topics there are to be read whole, for what is made later; None: only the
-    partitions with a start are read.
+    `find` returns the topics to be read whole, so that new topics and partitions are read too;
+    None: only the partitions with a start are read.
 
-    `tell_held` gets the partitions in which the reader has waited at an open transaction for a
-    while, and its offset, once for each transaction.
+    `tell_held` gets, once for each open transaction at which the reader has waited for a while, its
+    partition and offset.
 
-    `on_gap` gets a partition, the offset that it does not have any more, and the nearest that it
-    has, before that is read; what it raises ends the reading.
+    `on_gap` gets a partition, the offset that it no longer has, and the nearest that it has, before
+    that is read; an exception that it raises ends the reading.
 
     `tell_unreadable` gets a sentence for offsets whose records cannot be read, and the reading goes
     on after them; None: it ends there.
@@ -99,14 +99,14 @@ class RecordFetcher:
         self._found_s = 0.0  # when topics were looked for last
 
     def batches(self) -> Iterator[tuple[TopicPartition, list[Record]]]:
-        """Partition and records of it, as they come; no list is empty. Raises as `answers`."""
+        """Yield partitions with records as they come; no list is empty. Raises as `answers`."""
         for found in self.answers():
             yield from records_of(found, self._tell_unreadable)
 
     def answers(self) -> Iterator[list[FetchedBatch]]:
-        """The batches of each answer, as they come.
+        """Yield the batches of each answer, as they come.
 
-        Raises ClientError if it cannot go on, KafkaError for records that cannot be read.
+        Raises ClientError if the reading cannot go on, KafkaError for unreadable records.
         """
         while self._wanted():
             if self._troubles:
@@ -166,7 +166,7 @@ class RecordFetcher:
             )
             for place in places
         }
-        first = places[0]  # next time the others have the room of an answer before it
+        first = places[0]  # next time it comes last, so that the others get room in the answer
         self._positions[first] = self._positions.pop(first)
         return FetchRequest(
             max_wait_ms=_WAIT_MS,
@@ -180,7 +180,7 @@ class RecordFetcher:
         )
 
     def _take(self, link: BrokerLink) -> list[FetchedBatch]:
-        """The batches of an answer; positions move beyond them."""
+        """Take an answer and return its batches; positions move beyond them."""
         try:
             places, answer = link.take()
         except OSError as error:
@@ -245,7 +245,7 @@ class RecordFetcher:
             raise KafkaError(error.code, reason) from error
 
     def _reset(self, place: TopicPartition) -> None:
-        """Go to the nearest offset that there is: retention, or an election, has moved the ends."""
+        """Go to the nearest offset: retention, or an election, has moved the ends."""
         try:
             if self._look_up(place.topic):
                 return
@@ -264,10 +264,10 @@ class RecordFetcher:
         self._on_gap(place, was, self._positions[place])
         self._tell(f"{place} has no offset {was} any more: reading from {self._positions[place]}")
 
-    # What is in the way.
+    # Obstacles.
 
     def _pass_damage(self, place: TopicPartition) -> None:
-        """Look one offset further: only the broker's log says where its damaged batch ends."""
+        """Try one offset further: only the broker's log says where its damaged batch ends."""
         position = self._positions[place]
         if self._tell_unreadable is None:
             raise KafkaError(
@@ -301,7 +301,7 @@ class RecordFetcher:
         self._paused.update(dict.fromkeys(read, now_s + _PAUSE_S))
 
     def _look(self) -> None:
-        """Look the leaders up. ClientError if nobody would wait any longer."""
+        """Look up the leaders. ClientError if a course with ends has waited for too long."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _PAUSE_S:
             return
@@ -320,7 +320,7 @@ class RecordFetcher:
                 raise ClientError(reason, ExitCode.CANNOT_CONNECT)
 
     def _look_up(self, topic: str) -> bool:
-        """Learn the leaders; whether the topic is another one now. Raises OSError."""
+        """Learn the leaders; return whether the topic is another one now. Raises OSError."""
         view = self._cluster.topic(topic)
         if view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             reason = f"the topic {topic} was deleted"
@@ -332,8 +332,8 @@ class RecordFetcher:
         return self._adopt(view)
 
     def _adopt(self, view: TopicView) -> bool:
-        """Take a topic as it is now; whether it is another one under the same name, which is a
-        ClientError if nobody follows.
+        """Take a topic as it is now; return whether it is another one under the same name, which
+        is a ClientError for a course with ends.
         """
         known = self._topics.get(view.name)
         self._topics[view.name] = view
@@ -352,7 +352,7 @@ class RecordFetcher:
         return True
 
     def _find_more(self, find: Callable[[], Iterable[TopicView]]) -> None:
-        """Read partitions and topics that were made since, from their start."""
+        """Add partitions and topics that were created since, to be read from their start."""
         now_s = time.monotonic()
         if now_s - self._found_s < _FIND_S:
             return

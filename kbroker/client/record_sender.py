@@ -1,9 +1,9 @@
 """RecordSender: writes records to the partitions of one topic, several batches at a time.
 
 Law: each PartitionQueue keeps the order and number of its records, and with acks=all the producer
-is idempotent, so that a batch sent twice is stored once. Trouble that passes, such as an election
-or a broker that is away, is tried again for a while. Blocks only where a broker does not read its
-requests; owned by one thread.
+is idempotent, so that a batch sent twice is stored once. After trouble that passes, such as an
+election or a broker that is away, batches are sent again for a while. Blocks only if a broker does
+not read its requests; owned by one thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions
 
 ALL, LEADER, NOBODY = -1, 1, 0  # who acknowledges
 
-_BATCH_BYTES = 1_000_000  # below max.message.bytes as brokers have it by themselves
+_BATCH_BYTES = 1_000_000  # below the default of max.message.bytes
 _GATHERED_BYTES = 8_000_000
 _WAITING_MAX = 4  # batches that are ready while others are in flight
 _ACKS_MS = 20_000
@@ -43,9 +43,9 @@ _TOO_FEW_IN_SYNC = (
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-# Of a transaction that has ended, or whose records a partition has lost count of.
+# The transaction has ended, or a partition has lost count of its records.
 _LOST = (
-    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,  # where they are is not known
+    ErrorCode.DUPLICATE_SEQUENCE_NUMBER,  # at which offsets is not known
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     ErrorCode.INVALID_TXN_STATE,
@@ -56,7 +56,7 @@ _LOST = (
 
 
 class RecordProducer(NamedTuple):
-    """Who writes; `transactional_id` if it does so in transactions."""
+    """A producer's identity; `transactional_id` if it writes in transactions."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -64,8 +64,8 @@ class RecordProducer(NamedTuple):
 
 
 class TransactionLostError(Exception):
-    """A transaction cannot be committed any more: it took too long, somebody else has its id, or a
-    broker has lost what it knew of it.
+    """A transaction that can no longer be committed: it took too long, another producer has its id,
+    or a broker has lost its state.
     """
 
     def __init__(self, transactional_id: str, code: ErrorCode) -> None:
@@ -75,21 +75,21 @@ class TransactionLostError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendOptions:
-    """How records are written."""
+    """Options of a RecordSender."""
 
     acks: int = ALL
     compression: int = NONE
     headers: Headers | None = ()  # of every record; None: each body ends with its own
-    # For a partition that takes no record: a person waits, not a service.
+    # For a partition that takes no records; a person waits, not a service.
     patience_s: float = 30.0
     producer: RecordProducer | None = None  # None: one without transactions
-    # (partition, records, offset of the first, -1 if it is not told) of each batch when it is
-    # answered for; one that was written before others may be answered for after them
+    # gets (partition, records, offset of the first, -1 if not known) of each batch when its answer
+    # comes, which may be after that of batches written later
     on_written: Callable[[int, int, int], None] = lambda _partition, _records, _offset: None
 
 
 class RecordSender:
-    """`put` records, `pump` what may be sent, `take` answers of links that have some."""
+    """Writes records: `put` them, `pump` what may be sent, `take` answers from links."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class RecordSender:
         options: SendOptions,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises ClientError where the cluster gives no producer id, OSError if none answers."""
+        """Raises ClientError if the cluster gives no producer id, OSError if none answers."""
         self.acknowledged = 0  # records
         self.batches = 0  # that were filled so far
         self.refusal: str | None = None  # the first one
@@ -110,7 +110,7 @@ class RecordSender:
         self._queues: dict[int, PartitionQueue] = {}
         self._links: dict[int, BrokerLink] = {}  # by partition: where its batches in flight are
         self._resume_s = 0.0
-        self._is_stale = False  # leaders are to be looked up again
+        self._is_stale = False  # leaders must be looked up again
         self._reason = "no answer in time"  # of the last trouble
         self._trouble: Trouble | None = Trouble.NO_ANSWER
         self._producer = options.producer or RecordProducer()
@@ -119,7 +119,7 @@ class RecordSender:
 
     @property
     def has_room(self) -> bool:
-        """False while enough is waiting."""
+        """Whether few enough batches are waiting."""
         return sum(queue.waiting for queue in self._queues.values()) < _WAITING_MAX
 
     @property
@@ -134,7 +134,6 @@ class RecordSender:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that was put is written or refused."""
         return all(queue.is_idle for queue in self._queues.values())
 
     @property
@@ -144,7 +143,7 @@ class RecordSender:
 
     @property
     def wait_s(self) -> float | None:
-        """For so long nothing is to be done but what answers ask for; None: for ever."""
+        """How long there is nothing to do unless answers come; None: for ever."""
         if any(queue.waiting for queue in self._queues.values()):
             return _PAUSE_S
         return None if self.is_idle else _LOOK_S
@@ -152,26 +151,26 @@ class RecordSender:
     def put(
         self, partition: int, bodies: Sequence[bytes], timestamp_ms: int, times: Sequence[int] = ()
     ) -> None:
-        """Records after those before; full batches wait to be sent from now on. `times` (Unix ms)
-        are those of the records, where not all of a batch have the time at which it is made.
+        """Add records; full batches then wait to be sent. `times` (Unix ms): those of the records,
+        unless all get the time at which their batch is made.
         """
         queue = self._queue(partition)
         queue.gather(bodies, times)
         self.batches += queue.cut_full(self.batch_bytes, timestamp_ms, self._give_up_s())
 
     def put_packed(self, partition: int, packed: PackedBatch, timestamp_ms: int) -> None:
-        """A batch after the records before, to be sent as it is."""
+        """Add a batch that is sent as it is, after the records before."""
         queue = self._queue(partition)
         self.batches += 1 + queue.cut(self.batch_bytes, timestamp_ms, self._give_up_s())
         queue.add(packed, self._give_up_s())
 
     def complete(self, timestamp_ms: int) -> None:
-        """Batches that are not full wait to be sent too."""
+        """Make the batches that are not full ready to be sent too."""
         for queue in self._queues.values():
             self.batches += queue.cut(self.batch_bytes, timestamp_ms, self._give_up_s())
 
     def pump(self) -> None:
-        """Send what may be sent now. ClientError if a partition takes nothing for too long."""
+        """Send all that may be sent now. ClientError if a partition takes nothing for too long."""
         now_s = self._now_s()
         for queue in self._queues.values():
             give_up_s = queue.give_up_s
@@ -201,9 +200,7 @@ class RecordSender:
     def send_until(
         self, is_done: Callable[[], bool], after_turn: Callable[[], None] = lambda: None
     ) -> None:
-        """Send, and take what answers there are, for as long as it takes. Raises as `pump` and
-        `take`.
-        """
+        """Send and take answers until `is_done`. Raises what `pump` and `take` raise."""
         while True:
             ready = readable(self._cluster.busy(), 0 if is_done() else self.wait_s)
             for link in ready:
@@ -236,7 +233,7 @@ class RecordSender:
             time.sleep(_PAUSE_S)
 
     def _send_next(self, partition: int, queue: PartitionQueue) -> bool:
-        """Whether a batch was sent."""
+        """Send the next batch of a partition, if it may be sent; return whether it was."""
         if not queue.waiting:
             return False
         leader = self._topic.leaders.get(partition, NO_LEADER)
@@ -311,7 +308,7 @@ class RecordSender:
             self._pause(*_describe_lack(code))
         elif code in _TOO_LARGE and batch.count > 1:
             batch.unpack()
-            # The batches to come are to fit too.
+            # Later batches should fit too.
             half_bytes = max(sum(map(len, batch.bodies)) // 2, 1)
             self.batch_bytes = min(self.batch_bytes, half_bytes)
             queue.halve(batch)
@@ -338,7 +335,7 @@ class RecordSender:
 
 
 def _describe_lack(code: ErrorCode) -> tuple[str, Trouble | None]:
-    """Say what may go away by itself; returns also where more is said of it."""
+    """Return the sentence about a lack that may pass, and the topic that says more."""
     if code in _TOO_FEW_IN_SYNC:
         sentence = f"fewer replicas are in sync than min.insync.replicas asks for ({code.name})"
         return sentence, Trouble.NOT_ENOUGH_REPLICAS
@@ -348,17 +345,16 @@ def _describe_lack(code: ErrorCode) -> tuple[str, Trouble | None]:
 
 
 def _refusal(code: ErrorCode, answer: ProduceResponse.PartitionProduceResponse) -> str:
-    """Why records were not taken."""
     if code in _TOO_LARGE:
         setting = (
             "segment.bytes" if code is ErrorCode.RECORD_LIST_TOO_LARGE else "max.message.bytes"
         )
         return f"a record is larger than {setting} of the topic allows ({code.name})"
     message = answer.error_message
-    if answer.record_errors:  # of which the message is a list in Java's words
+    if answer.record_errors:  # the message lists them in Java's words
         message = answer.record_errors[0].batch_index_error_message or message
     if code is ErrorCode.INVALID_RECORD and message and _WITHOUT_KEY in message:
         message = "the topic is compacted, so each record needs a key"
-    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:  # the name was good enough to find leaders
+    if code is ErrorCode.INVALID_TOPIC_EXCEPTION:  # but leaders were found for the name
         message = message or "only the brokers write to this topic"
     return f"{message} ({code.name})" if message else code.name

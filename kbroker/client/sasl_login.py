@@ -1,8 +1,8 @@
-"""How a link shows a broker who asks: SaslHandshake, then the messages of the mechanism in
-SaslAuthenticate (KIP-43, KIP-152). Brokers before Kafka 1.0 take other frames and are not served.
+"""Logs a link in: SaslHandshake, then the messages of the mechanism in SaslAuthenticate (KIP-43,
+KIP-152). Brokers before Kafka 1.0 expect other frames and are not served.
 
-Law: what a person has to put right is a ClientError, for no broker of the cluster would answer
-otherwise; it never holds a password.
+Law: a refusal is a ClientError, because a person has to put something right, and no other broker of
+the cluster would let us in; it never holds a password.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NONCE_BYTES = 24
 
 
 def log_in(ask: Ask, login: Login, address: str) -> float | None:
-    """For how many seconds the broker takes the login for good; None: as long as the link lasts.
+    """Log in; returns for how many seconds the login is valid, None: as long as the link lasts.
 
     Raises ClientError, OSError.
     """

@@ -1,9 +1,8 @@
-"""ScramExchange: the client's side of a login by SCRAM (RFC 5802, RFC 7677), without channel
-binding, as Kafka's brokers want it.
+"""ScramExchange: the client's side of a SCRAM login (RFC 5802, RFC 7677), without channel binding,
+as Kafka's brokers do it.
 
-Law: the server must prove that it knows the password too, and the nonce is compared as a whole, so
-that an impostor does not pass for the broker. Whatever does not fit is a ScramError. No password
-leaves this file.
+Law: the server must prove that it knows the password too, and must repeat the client's nonce, so
+that no impostor passes for the broker. Anything else is a ScramError. No password leaves this file.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ _HEADER = "n,,"  # no channel binding, no other name to act for
 
 
 class ScramError(Exception):
-    """What the server said is not part of an exchange, or proves that it is the wrong one."""
+    """The server broke the exchange, or failed to prove that it knows the password."""
 
 
 class ScramExchange:
-    """Three messages, in the order of the methods."""
+    """An exchange of three messages, in the order of the methods."""
 
     def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
         """`hash_name` as hashlib knows it; `nonce`: printable, random, without commas."""
@@ -35,11 +34,11 @@ class ScramExchange:
         self._server_signature = b""
 
     def first(self) -> bytes:
-        """The first message: the user's name and the client's nonce."""
+        """Return the first message: the user's name and the client's nonce."""
         return f"{_HEADER}{self._first_bare}".encode()
 
     def final(self, server_first: bytes) -> bytes:
-        """The proof that we know the password. Raises ScramError."""
+        """Return the proof that we know the password. Raises ScramError."""
         text, fields = _fields(server_first)
         nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
@@ -62,7 +61,7 @@ class ScramExchange:
         return f"{bare},p={_encoded(proof)}".encode()
 
     def check(self, server_final: bytes) -> None:
-        """Whether the server knows the password. Raises ScramError."""
+        """Check that the server knows the password. Raises ScramError."""
         _, fields = _fields(server_final)
         if "e" in fields:
             raise ScramError(f"it says {fields['e']}")

@@ -1,4 +1,4 @@
-"""TLS of a link: the context out of `Tls`, and what OpenSSL says as sentences for a person."""
+"""TLS of a link: the context made of `Tls`, and OpenSSL's errors as sentences for a person."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
 
 @lru_cache(maxsize=8)
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """Reads the files. Raises ClientError."""
+    """Return the context for these settings, whose files it reads. Raises ClientError."""
     if tls.context is not None:
         return tls.context
     try:
@@ -43,14 +43,12 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 def secured(plain: socket.socket, host: str, tls: Tls) -> ssl.SSLSocket:
-    """The socket, once both sides have shaken hands. Raises OSError; `tls_reason` words it."""
+    """Return the socket after the handshake. Raises OSError, which `tls_reason` explains."""
     return tls_context(tls).wrap_socket(plain, server_hostname=host)
 
 
 def tls_reason(error: OSError, host: str) -> str | None:
-    """Return what to do where one side does not trust the other's certificate; None for other
-    errors.
-    """
+    """Return what to do if a side does not trust the other's certificate; None for other errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _certificate_reason(error, host)
     alert = getattr(error, "reason", None) or ""
@@ -81,8 +79,8 @@ def _certificate_reason(error: ssl.SSLCertVerificationError, host: str) -> str:
 
 @contextmanager
 def _own_files(tls: Tls) -> Iterator[tuple[str | None, str | None]]:
-    """OpenSSL reads certificate and key from files: texts get one for that moment, which only this
-    user can read.
+    """Yield the files of certificate and key. OpenSSL reads nothing else, so texts get a file for
+    that moment, which only this user can read.
     """
     if tls.certificate_text is None or tls.key_text is None:
         yield tls.certificate_file, tls.key_file

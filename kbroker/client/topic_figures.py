@@ -233,7 +233,6 @@ def sizes_of(
 
 
 def _by_leader(leaders: Mapping[TopicPartition, int]) -> dict[int, dict[str, list[int]]]:
-    """Group the numbers of partitions by leader and topic."""
     found: defaultdict[int, list[TopicPartition]] = defaultdict(list)
     for place, leader in leaders.items():
         if leader != NO_LEADER:

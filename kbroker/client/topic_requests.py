@@ -1,4 +1,4 @@
-"""Asks a controller to make, grow and delete topics; what came of each is as it answered."""
+"""Asks a controller to create, grow and delete topics; returns its results as they come."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def create_topics(
     replication_factor: int = BROKERS_DEFAULT,
     replicas: Sequence[Sequence[int]] = (),
 ) -> list[Any]:
-    """A result for each topic: `name`, `error_code` and `error_message`. `replicas`: the brokers of
-    each partition, in place of both numbers.
+    """Create topics; returns a result for each: `name`, `error_code` and `error_message`.
+    `replicas`: the brokers of each partition, in place of both numbers.
 
     Raises ClientError and OSError if no controller answers.
     """
@@ -56,8 +56,8 @@ def grow_topic(
     partitions: int,
     replicas: Sequence[Sequence[int]] | None = None,
 ) -> Any:
-    """The result of a topic that is to have so many partitions; `replicas`: the brokers of each new
-    one, where the cluster does not choose them. Raises as `create_topics`.
+    """Give a topic more partitions, and return its result. `replicas`: the brokers of each new one;
+    None: the cluster chooses them. Raises what `create_topics` raises.
     """
     from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 
@@ -77,7 +77,7 @@ def grow_topic(
 
 
 def delete_topics(links: ClusterLinks, names: Iterable[str]) -> list[Any]:
-    """As `create_topics`, for topics that are to go."""
+    """Delete topics, with results and errors as for `create_topics`."""
     from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 
     wanted = list(dict.fromkeys(names))

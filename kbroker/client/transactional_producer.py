@@ -56,7 +56,7 @@ _LOST = (
 
 
 class Position(NamedTuple):
-    """What a group has committed for a partition: the next offset (-1: nothing), and a note."""
+    """A committed place: the next offset (-1: nothing is committed), and a note."""
 
     offset: int
     metadata: str = ""

@@ -25,7 +25,7 @@ _NEEDED = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitReq
 
 
 def has_transactions(links: ClusterLinks) -> bool:
-    """Whether a cluster serves the requests of transactions. Raises ClientError, KafkaError and
+    """Say whether a cluster serves the requests of transactions. Raises ClientError, KafkaError and
     OSError.
     """
     ask = ApiVersionsRequest(client_software_name=OWN_SOFTWARE, client_software_version=NO_VERSION)
@@ -42,7 +42,7 @@ class UntransactedCopies(TransactionalProducer):
     """
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin nothing."""
+        """Begin nothing, for there are no transactions."""
 
     def commit(self, place: Position) -> None:
         """Set the offset of the group. Raises ClientError, KafkaError and OSError."""

@@ -1,3 +1,1 @@
-"""Arguments that commands take and check alike: addresses, names, times, settings, and their
-refusals.
-"""
+"""Arguments that several commands take: addresses, names, times, settings, and their refusals."""

@@ -1,7 +1,7 @@
-"""Reads where a cluster is, and how to connect to it, from the options of a command.
+"""Reads the address of a cluster, and how to connect to it, from the options of a command.
 
 The address of the command line wins, then `-X bootstrap.servers`, then the environment, then the
-file; of all other properties `-X` wins over the file.
+file; for all other properties `-X` wins over the file.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kbroker.client.connection_settings import (
 from kbroker.config.properties_file import parse_properties
 
 CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
-"""The options that say where a cluster is, as parameters of a command."""
+"""The parameters of a command that identify a cluster."""
 
 
 def bootstrap_of(ctx: click.Context) -> Bootstrap:
-    """Address and settings that this call gives; the address is empty if there is none."""
+    """Return the address and settings of this call; the address is empty if none is given."""
     given = _known(dict(ctx.params["command_property"]), "-X")
     saved = _read(ctx.params["command_config"])
     settings = _settings(saved | given)
@@ -47,7 +47,7 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
 
 
 def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str]) -> Bootstrap:
-    """The cluster at an address that was read elsewhere; `properties` win over the file's."""
+    """Return the cluster at an address read elsewhere; `properties` win over the file's."""
     found = _read(file) | _known(dict(properties), "the command line")
     for name in without_effect(found):
         say(f"{name} has no effect here")
@@ -55,16 +55,16 @@ def named_bootstrap(address: str, file: str | None, properties: Mapping[str, str
 
 
 def other_bootstrap(address: str | None, file: str | None, option: str) -> Bootstrap:
-    """A second cluster beside that of `bootstrap_of`, given by an option of its own. It takes none
-    of the first one's properties, because they may hold a password.
+    """Return a second cluster beside that of `bootstrap_of`, given by options of its own. It gets
+    none of the first one's properties, because they may hold a password.
     """
     saved = _read(file)
     return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved), option)
 
 
 def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
-    """The cluster that this call names, if any. With another source, an address or a file from the
-    environment does not count: it was set for all commands, not for this one.
+    """Return the cluster that this call names, if any. If there is another source, an address or a
+    file from the environment does not count: it was set for all commands, not for this one.
     """
     places = {ctx.get_parameter_source(name) for name in CLUSTER_OPTIONS}
     is_named = bool(places & {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP})
@@ -77,7 +77,7 @@ def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap
 
 
 def _check_variable(address: str) -> None:
-    """Blame the variable for an address that is none: nobody gave an option."""
+    """Blame the variable for a malformed address: nobody gave an option."""
     try:
         for _ in addresses_of(address, "KBROKER_BOOTSTRAP"):
             pass
@@ -86,7 +86,7 @@ def _check_variable(address: str) -> None:
 
 
 def _read(file: str | None) -> dict[str, str]:
-    """The properties of a file; none if there is no file."""
+    """Return the properties of a file; none without a file."""
     if not file:
         return {}
     try:
@@ -94,7 +94,7 @@ def _read(file: str | None) -> dict[str, str]:
     except OSError as error:
         raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"{file} is not a text in UTF-8") from error
+        raise click.UsageError(f"{file} is not text in UTF-8") from error
 
 
 def _known(properties: dict[str, str], place: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""Completion in shells: `kbroker completion` prints the script that a shell loads; names of topics
-and groups are asked of the broker.
+"""Completion in shells: `kbroker completion` prints the script that a shell loads; the broker is
+asked for names of topics and groups.
 
-Law: a person waits for the key they pressed, so a broker that does not answer at once adds nothing,
-and no completion prints an error.
+Law: a person who pressed a key waits, so a broker that does not answer at once adds nothing, and no
+completion prints an error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def completion(ctx: click.Context, shell: str) -> None:
 
 
 def topic_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The topics that begin like this; Kafka's own where two underscores are typed."""
+    """Return the topics that begin like this; Kafka's own if two underscores are typed."""
 
     def names(bootstrap: str) -> list[str]:
         with cluster_links(bootstrap) as links:
@@ -52,7 +52,7 @@ def topic_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
 
 
 def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The groups that begin like this."""
+    """Return the groups that begin like this."""
 
     def names(bootstrap: str) -> list[str]:
         from kbroker.client.consumer_groups import listed_groups
@@ -66,7 +66,7 @@ def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
 def transactional_ids(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """The transactional ids that begin like this."""
+    """Return the transactional ids that begin like this."""
 
     def names(bootstrap: str) -> list[str]:
         from kbroker.client.transactions import listed_transactions
@@ -78,7 +78,7 @@ def transactional_ids(
 
 
 def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The settings that begin like this: of topics where one is named, else of brokers."""
+    """Return the settings that begin like this: of topics if one is named, else of brokers."""
     from kbroker.cli.arguments.setting_changes import broker_settings, topic_settings
 
     names = topic_settings() if ctx.params.get("topics") else broker_settings()
@@ -86,8 +86,8 @@ def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 
 def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: str) -> list[str]:
-    """Ask the broker of the command line for names; none when it is late. The thread that asks ends
-    with the process.
+    """Ask the broker of the command line for names; return none if it is late. The thread that
+    asks ends with the process.
     """
     found: list[str] = []
 
@@ -104,8 +104,8 @@ def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: st
 
 
 def _bootstrap(ctx: click.Context) -> str:
-    """Address and settings as the command would have them: a completion parses options, but takes
-    no defaults.
+    """Return address and settings as the command would have them: a completion parses options, but
+    sets no defaults.
     """
     from kbroker.cli.arguments.bootstrap_reading import CLUSTER_OPTIONS, bootstrap_of
 

@@ -1,5 +1,5 @@
-"""How commands reach a cluster: `--bootstrap` and the options for TLS and logins, and client errors
-as sentences with the contract's exit codes.
+"""Connections of commands to a cluster: `--bootstrap`, the options for TLS and logins, and client
+errors as sentences with the contract's exit codes.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 class CommandError(click.ClickException):
-    """One sentence on standard error; `code` is the exit code of the contract, `trouble` if more
-    is said.
+    """An error printed as one sentence; `code` is the exit code of the contract, `trouble` points
+    to more about it.
     """
 
     def __init__(
@@ -53,17 +53,15 @@ class CommandError(click.ClickException):
         self.trouble = trouble
 
     def format_message(self) -> str:
-        """The sentence, and a line with the place that says more where there is one. Control
-        characters of names in it are escapes.
+        """Return the sentence, with control characters as escapes, and a line that points to more
+        about it, if there is more.
         """
         said = plain(self.message)
         return said if self.trouble is None else f"{said}\n{self.trouble.advice}"
 
 
 def bootstrap_option(command: CommandT) -> CommandT:
-    """The options of a command that talks to a cluster; it gets them as one `Bootstrap`, under the
-    name of `bootstrap`.
-    """
+    """Give a command the options for a cluster; it gets them as one `Bootstrap`, `bootstrap`."""
 
     @wraps(command)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -84,8 +82,8 @@ def bootstrap_option(command: CommandT) -> CommandT:
 
 
 def security_options(command: CommandT) -> CommandT:
-    """Options for clusters with TLS and logins. `bootstrap_of` reads them out of the context, the
-    command does not get them.
+    """Give a command the options for TLS and logins. `bootstrap_of` reads them from the context;
+    the command does not get them.
     """
 
     @wraps(command)
@@ -107,7 +105,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
 
 @contextmanager
 def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
-    """The brokers of a cluster, whose links are closed afterwards; errors become sentences."""
+    """Yield the brokers of a cluster, and close their links; errors become sentences."""
     from kbroker.client.cluster_links import ClusterLinks
 
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap, tell=say)) as links:
@@ -115,7 +113,7 @@ def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
 
 
 def tell_silent(links: ClusterLinks) -> None:
-    """Say which brokers gave no figures, where any did not."""
+    """Say which brokers gave no figures, if any."""
     for node_id, error in sorted(links.silent.items()):
         click.echo(f"broker {node_id} gave no figures: {error}", err=True)
     if links.silent:
@@ -124,7 +122,7 @@ def tell_silent(links: ClusterLinks) -> None:
 
 @contextmanager
 def link_errors(bootstrap: str) -> Iterator[None]:
-    """Turn what ends the project's own client into one sentence and an exit code."""
+    """Turn errors of the project's own client into one sentence and an exit code."""
     with _command_errors(), link_errors_of(bootstrap):
         yield
 
@@ -138,7 +136,7 @@ def _command_errors() -> Iterator[None]:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """Name and value of `NAME=VALUE`. The value may be a secret: no error shows it."""
+    """Split `NAME=VALUE`. The value may be a secret, so no error shows it."""
     name, sign, value = str(text).partition("=")
     if not sign or not name.strip():
         raise click.BadParameter(

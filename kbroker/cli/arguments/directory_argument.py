@@ -1,4 +1,4 @@
-"""The types of arguments that name a directory."""
+"""Types of arguments that name a directory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import click
 
 
 class PlaceArgument(click.Path):
-    """A directory to look into, or a file. An empty name, as an unset variable of a script gives
-    it, would be the directory that one is in, or the root.
+    """A directory to look into, or a file. An empty name, such as an unset variable gives, is
+    refused: it would mean the working directory, or the root.
     """
 
     def convert(
@@ -21,7 +21,7 @@ class PlaceArgument(click.Path):
 
 
 class DirectoryArgument(PlaceArgument):
-    """A directory to work in, there or not."""
+    """A directory to work in, which need not exist."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False)

@@ -1,4 +1,4 @@
-"""The paths given to `kbroker log`, with what is wrong with them in the words of a command line."""
+"""The paths given to `kbroker log`, with refusals for a command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kbroker.near_names import did_you_mean
 
 @contextmanager
 def storage_errors() -> Iterator[None]:
-    """Turn a refusal of the disk into one sentence."""
+    """Turn an error of the disk into one sentence."""
     try:
         yield
     except StorageError as error:
@@ -26,7 +26,7 @@ def storage_errors() -> Iterator[None]:
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:
-    """Tell which kind of directory this is; UsageError if it holds no log."""
+    """Find out which kind of directory this is; UsageError if it holds no log."""
     try:
         with storage_errors():
             return log_paths.log_directory(file_system, named(path))
@@ -37,7 +37,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
 def refuse_missing(
     paths: Sequence[LogPath], topic: str | None, partition: int | None = None
 ) -> NoReturn:
-    """End where no partition in these places is the one that is meant."""
+    """Raise CommandError, because no partition in these places is the one that is meant."""
     where = ", ".join(path.path for path in paths)
     there = [each.topic_partition for each in log_paths.partition_directories(paths)]
     topics = {each.topic for each in there}
@@ -51,5 +51,5 @@ def refuse_missing(
 
 
 def named(path: str) -> str:
-    """The path itself, or a whole one where `.` or `..` hides the directory's name."""
+    """Return the path, made absolute if `.` or `..` hides the directory's name."""
     return os.path.abspath(path) if os.path.basename(path.rstrip("/")) in ("", ".", "..") else path

@@ -1,4 +1,4 @@
-"""How commands change settings of a running cluster, and what they say of those it refuses."""
+"""Changes settings of a running cluster for commands, and words its refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kbroker.near_names import did_you_mean
 # Kafka's own sentence names the resource as a Java object; ours has named it already.
 _JAVA_PREFIX = re.compile(r"Invalid config value for resource ConfigResource\([^)]*\): ")
 _NONE: Mapping[str, str] = {}
-_CAN_RUN = {  # those of another unit that a running broker takes
+_CAN_RUN = {  # the setting in another unit, which a running broker takes
     "log.retention.hours": "log.retention.ms",
     "log.retention.minutes": "log.retention.ms",
     "log.roll.hours": "log.roll.ms",
@@ -32,9 +32,7 @@ _CAN_RUN = {  # those of another unit that a running broker takes
 
 
 def key_values(option: str, texts: Iterable[str]) -> dict[str, str]:
-    """Settings from the `KEY=VALUE` texts of an option. Raises UsageError for one that is
-    different.
-    """
+    """Read settings from the `KEY=VALUE` texts of an option. UsageError for any other text."""
     pairs = {}
     for text in texts:
         key, separator, value = text.partition("=")
@@ -54,7 +52,7 @@ def changed(
     subtracts: Mapping[str, str] = _NONE,
     only_checks: bool = False,
 ) -> list[str]:
-    """Change settings and say so; returns a sentence for each resource that was refused.
+    """Change settings and say so; return a sentence for each resource that was refused.
 
     Raises OSError if a broker does not answer.
     """
@@ -83,7 +81,7 @@ def changed(
         else:
             said = "can be altered" if only_checks else "altered"
             say(f"{resource}: {', '.join(names)} {said}")
-            if resource.type is ResourceType.BROKER:  # which takes names that mean nothing to it
+            if resource.type is ResourceType.BROKER:  # it also takes names that it does not know
                 _warn_of_unknown(set(names) - set(deletes), _known(links, resource))
     return failures
 
@@ -91,9 +89,7 @@ def changed(
 def _mistake(
     links: ClusterLinks, resource: Resource, names: Sequence[str], deletes: Sequence[str]
 ) -> str | None:
-    """Name what a broker would take and nobody means: it stores any name, and deletes what is not
-    there.
-    """
+    """Find a mistake that a broker would accept: it stores any name, and deletes missing ones."""
     if resource.type not in (ResourceType.TOPIC, ResourceType.BROKER):
         return None
     known = _known(links, resource)
@@ -112,7 +108,7 @@ def _mistake(
 
 
 def _read_only(resource: Resource, names: Iterable[str]) -> str | None:
-    """Say what to do about a setting that no running broker takes; None if that is not it."""
+    """Return what to do about a setting that no running broker takes; None if there is none."""
     from kbroker.config.kafka_config import config_key
 
     if resource.type is not ResourceType.BROKER:
@@ -127,7 +123,7 @@ def _read_only(resource: Resource, names: Iterable[str]) -> str | None:
 
 
 def broker_default(name: str) -> str | None:
-    """The setting of a broker that is the default of this one of topics."""
+    """Return the broker setting that is the default of this topic setting."""
     from kbroker.config.topic_config import TopicConfig
 
     found = next((key.synonyms for key in TopicConfig.keys if key.name == name), ())
@@ -135,21 +131,21 @@ def broker_default(name: str) -> str | None:
 
 
 def topic_settings() -> set[str]:
-    """The names of all settings that a topic can have."""
+    """Return the names of all settings that a topic can have."""
     from kbroker.config.topic_config import TopicConfig
 
     return {key.name for key in TopicConfig.keys}
 
 
 def broker_settings() -> set[str]:
-    """The names of all settings that a broker can have."""
+    """Return the names of all settings that a broker can have."""
     from kbroker.config.kafka_config import DYNAMIC_ONLY, config_keys
 
     return {*(key.name for key in config_keys()), *DYNAMIC_ONLY}
 
 
 def near_setting(names: Iterable[str], known: Iterable[str]) -> str:
-    """The hint for the first of `names` that is not known."""
+    """Return the hint for the first of `names` that is not known."""
     there = set(known)
     unknown = next((name for name in names if name not in there), None)
     return did_you_mean(unknown, there) if unknown is not None else ""
@@ -162,7 +158,6 @@ def _warn_of_unknown(names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def _known(links: ClusterLinks, resource: Resource) -> set[str]:
-    """The names that a resource has."""
     if resource.type is ResourceType.TOPIC:
         return topic_settings()
     if resource.type is ResourceType.BROKER:

@@ -1,5 +1,5 @@
-"""How a person names a moment on the command line: a time ago (`-1h`), a day (`yesterday`), or a
-date (`2026-11-21T10:00:00`), in UTC where it says no zone; and how long something takes (`15m`).
+"""Moments on the command line: a time ago (`-1h`), a day (`yesterday`), or a date
+(`2026-11-21T10:00:00`), in UTC if it names no zone; and durations (`15m`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOMENTS = (
     "a time ago such as -30s, -15m, -1h, -2d, now, today or yesterday (from 0:00 UTC on), "
     "a date such as 2026-11-21T10:00:00"
 )
-"""What `timestamp_ms` reads, for the sentence about a text that it cannot read."""
+"""The forms that `timestamp_ms` reads, for the sentence about any other text."""
 
 _AGO = re.compile(r"-(\d+)(s|m|h|d)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -24,7 +24,7 @@ _DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
 def duration(text: str) -> float:
-    """Seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
+    """Return the seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
     match = _DURATION.fullmatch(str(text).strip())
     if match is None or float(match[1]) == 0:
         raise click.BadParameter(f"'{text}' is not a duration such as 500ms, 30s, 5m or 1h")
@@ -32,18 +32,18 @@ def duration(text: str) -> float:
 
 
 def is_relative(text: str) -> bool:
-    """Whether it names another moment each time it is read, if any."""
+    """Say whether a text names a moment that moves with the clock."""
     return text == "now" or text in _DAYS_AGO or milliseconds_ago(text) is not None
 
 
 def milliseconds_ago(text: str) -> int | None:
-    """How long ago `-30s`, `-15m`, `-1h` or `-2d` was; None for any other text."""
+    """Return how long ago `-30s`, `-15m`, `-1h` or `-2d` was; None for any other text."""
     match = _AGO.fullmatch(text)
     return int(match[1]) * _UNIT_MS[match[2]] if match else None
 
 
 def timestamp_ms(text: str, now_ms: int) -> int | None:
-    """Unix milliseconds of a time ago, of where a day begins, or of a date; None for any other
+    """Return the Unix ms of a time ago, of the beginning of a day, or of a date; None for any other
     text.
     """
     ago_ms = 0 if text == "now" else milliseconds_ago(text)

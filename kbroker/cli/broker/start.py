@@ -83,7 +83,7 @@ setting_options = options(
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
-    help="Level from which on lines are logged (default: warning, and what clients are refused).",
+    help="Level from which lines are logged (default: warning, and refusals of requests).",
 )
 @collecting_rarely()  # from before the broker's modules are imported
 def start(
@@ -139,7 +139,7 @@ def start(
 
 
 def hearer(launch: Launch) -> Hearer:
-    """The person at the terminal, and the program that reads standard output."""
+    """Return a hearer for the person at the terminal, and for readers of standard output."""
     from kbroker.cli.shown.recovery_display import recovery_line
     from kbroker.server.start.launch import Hearer
 
@@ -156,8 +156,8 @@ def hearer(launch: Launch) -> Hearer:
 
 
 def end_of_input() -> None:
-    """Return when standard input has ended."""
-    with suppress(OSError):  # it cannot be read: there is none
+    """Block until standard input ends."""
+    with suppress(OSError):  # there is no input to read
         while os.read(0, 4096):
             pass
 
@@ -169,5 +169,5 @@ def _set_up_logging(level: str | None) -> None:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     if level is None:
-        # Whoever writes a program against this broker looks here for what is wrong with it.
+        # People who write a program against this broker look here for what is wrong with it.
         logging.getLogger(_REFUSALS).setLevel(logging.INFO)

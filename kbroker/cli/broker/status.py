@@ -100,7 +100,7 @@ def health(bootstrap: str) -> None:
 
 @click.command()
 def version() -> None:
-    """Print the version."""
+    """Print the version of kbroker."""
     click.echo(f"kbroker {metadata.version('kbroker')}")
 
 
@@ -125,8 +125,8 @@ def own_listener(properties: str, bootstrap: str) -> Bootstrap:
 
 
 def _in_time(bootstrap: str, deadline: float) -> Bootstrap:
-    """The same cluster for a caller that waits for an answer only while there is time, but for a
-    second at least: in less, a busy broker could not even say what it lacks.
+    """Return the same cluster for a caller that waits for answers only while there is time, but at
+    least for a second: in less, a busy broker could not even say what it lacks.
     """
     settings = settings_of(bootstrap)
     left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
@@ -136,7 +136,7 @@ def _in_time(bootstrap: str, deadline: float) -> Bootstrap:
 
 
 def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
-    """List what is not as it should be; `topics` None looks at all of them."""
+    """List the problems of a cluster; `topics` None looks at all topics."""
     with cluster_links(bootstrap) as links:
         described = links.describe(topics)
     if described.controller_id == NO_CONTROLLER:

@@ -31,7 +31,7 @@ from kbroker.model import NO_CONTROLLER, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
-_NAMED = 20  # partitions, where all were not asked for
+_NAMED = 20  # partitions, unless all were asked for
 
 
 @click.group(cls=CommandGroup)
@@ -92,7 +92,6 @@ def status(bootstrap: str, output: str, names_partitions: bool) -> None:
 
 
 def _name_first(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print a second table, of a length that can be read."""
     if rows:
         click.echo()
         print_rows(rows[:_NAMED], STATE_COLUMNS, "table")
@@ -101,8 +100,8 @@ def _name_first(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _call_all(links: ClusterLinks, described: MetadataResponse) -> dict[int, Exception]:
-    """Ask each broker for a sign of life; returns who gave none, and why. What else is asked of
-    them may have to wait for ZooKeeper.
+    """Ask each broker for a sign of life, and return those that gave none, and why. Other requests
+    might have to wait for ZooKeeper.
     """
     for broker in described.brokers:
         with suppress(OSError, ClientError, KafkaError):
@@ -111,14 +110,12 @@ def _call_all(links: ClusterLinks, described: MetadataResponse) -> dict[int, Exc
 
 
 def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int] | None:
-    """`min.insync.replicas` by topic; None, and a line says why, where that is not for us to
-    know.
-    """
+    """Return `min.insync.replicas` by topic; None, and a line says why, if it is not known."""
     topics = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in described.topics]
     try:
         found = describe_configs(links, topics, [MIN_ISR])
     except (OSError, KafkaError) as error:
-        say(f"{MIN_ISR} is not told: {error}")
+        say(f"{MIN_ISR} is not known: {error}")
         return None
     return {
         topic: int(setting.value)
@@ -131,8 +128,8 @@ def _minimums(links: ClusterLinks, described: MetadataResponse) -> dict[str, int
 def _moves(
     links: ClusterLinks, controller_id: int
 ) -> dict[TopicPartition, ReplicaAssignment] | None:
-    """Return the moves under way; None if no controller answers or, and a line says why, if it does
-    not tell.
+    """Return the moves under way; None if no controller answers, or if it refuses, and a line says
+    why.
     """
     if controller_id == NO_CONTROLLER or controller_id in links.silent:
         return None
@@ -145,7 +142,7 @@ def _moves(
                 "log says why), so that it is not known which partitions are reassigning"
             )
         else:
-            say(f"broker {controller_id} does not tell which partitions are reassigning: {error}")
+            say(f"broker {controller_id} does not say which partitions are reassigning: {error}")
         return None
 
 

@@ -1,4 +1,4 @@
-"""`kbroker cluster export` and `kbroker cluster import`: the metadata tree of a stopped broker goes
+"""`kbroker cluster export` and `kbroker cluster import`: copy the metadata tree of a stopped broker
 into a ZooKeeper ensemble, and back.
 """
 
@@ -63,14 +63,14 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
         return await home.export_to(tree, connect, options)
 
-    # Of a damaged journal it says what a broker does at its start: an export refuses it instead.
+    # It logs what a broker does about a damaged journal; an export refuses such a journal.
     logging.getLogger("kbroker.zk.embedded").addHandler(logging.NullHandler())
     ends = f"source: {directory}, target: ZooKeeper at {connect}"
     with _sentences(ends):
         move = _run(
             directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
         )
-    _tell(move, connect, dry_run=dry_run)
+    _report(move, connect, dry_run=dry_run)
     if not dry_run:
         brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
         say(f"start with: kbroker start {brokers}--data {directory} --zookeeper {connect}")
@@ -88,11 +88,11 @@ def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
         return await home.import_from(tree, connect, options)
 
-    # What is copied from is not written, not even at a path that was mistyped.
+    # The source is never written, not even at a mistyped path.
     ends = f"source: ZooKeeper at {connect}, target: {directory}"
     with _sentences(ends):
         move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
-    _tell(move, directory, dry_run=dry_run)
+    _report(move, directory, dry_run=dry_run)
     if move.partitions_elsewhere:
         say(
             f"warning: {counted(move.partitions_elsewhere, 'partition')} have no replica in "
@@ -156,7 +156,7 @@ async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
 
 @contextmanager
 def _sentences(ends: str) -> Iterator[None]:
-    """Errors as one sentence each; `ends` names what a refusal calls the source and the target."""
+    """Turn errors into one sentence each; `ends` names the source and the target."""
     from kbroker.server.start_error import StartError
     from kbroker.zk.embedded.tree_journal import CorruptTreeError
     from kbroker.zk.tree import TreeUnavailableError
@@ -174,7 +174,7 @@ def _sentences(ends: str) -> Iterator[None]:
         ) from error
 
 
-def _tell(move: Move, target: str, *, dry_run: bool) -> None:
+def _report(move: Move, target: str, *, dry_run: bool) -> None:
     plan, image = move.plan, move.image
     say(
         f"cluster {plan.cluster_id}: {counted(len(image.topics), 'topic')}, "

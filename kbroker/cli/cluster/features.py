@@ -1,7 +1,7 @@
-"""`kbroker cluster features`: the levels of features that a cluster has settled on, and others.
+"""`kbroker cluster features`: shows and changes the levels of features in a cluster.
 
-Law: a level is lowered only where a person says so, and nothing is sent that the cluster has to
-refuse: Kafka's sentences about wrong levels do not say which are right.
+Law: a level is lowered only if a person says so, and nothing is sent that the cluster would refuse,
+because Kafka's sentences about wrong levels do not say which are right.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def features(
     if not found.names():
         say("no features: these brokers support none, as those of Apache Kafka with ZooKeeper")
     for name in found.names():
-        _tell_who_lacks(found, name)
+        _say_who_lacks(found, name)
 
 
 def _levels(sets: Sequence[str]) -> dict[str, int]:
@@ -89,7 +89,7 @@ def _row(found: ClusterFeatures, name: str) -> dict[str, Any]:
     }
 
 
-def _tell_who_lacks(found: ClusterFeatures, name: str) -> None:
+def _say_who_lacks(found: ClusterFeatures, name: str) -> None:
     """Say which brokers keep the others from the highest level of all."""
     ranges = [each[name] for each in found.supported.values() if name in each]
     highest = max((each.highest for each in ranges), default=0)
@@ -106,7 +106,7 @@ def _settle(
     downgrade: bool,
     dry_run: bool,
 ) -> None:
-    """Change the levels that are different, all or none if that can be told before."""
+    """Change the levels that differ; none of them if a mistake can be seen before."""
     mistakes = [_mistake(found, name, level, downgrade) for name, level in wanted.items()]
     refuse([mistake for mistake in mistakes if mistake is not None])
     if dry_run and not found.can_validate:
@@ -140,7 +140,7 @@ def _settle(
 
 
 def _mistake(found: ClusterFeatures, name: str, level: int, downgrade: bool) -> str | None:
-    """Why the cluster would refuse a level, and what to do; None if it may take it."""
+    """Say why the cluster would refuse a level, and what to do; None if it may take it."""
     if name not in found.names():
         return f"no such feature: {name} (brokers have {named(found.names()) or 'none'})"
     before = found.levels.get(name, 0)

@@ -30,7 +30,6 @@ def replicas_of(described: MetadataResponse) -> dict[TopicPartition, tuple[int, 
 
 
 def move_rows(replicas: Replicas, targets: Replicas) -> list[dict[str, Any]]:
-    """Return a row of `MOVE_COLUMNS` for each move."""
     return [
         {
             **place._asdict(),

@@ -1,4 +1,4 @@
-"""Files with replicas by partition, as kafka-reassign-partitions takes and prints them."""
+"""Reads files with replicas by partition, in the format of kafka-reassign-partitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ _EXAMPLE = '{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}'
 
 
 def read_plan(path: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """The replicas of each partition in the file.
-
-    Raises UsageError if it has none.
-    """
+    """Return the replicas of each partition in a file. UsageError if it has none."""
     try:
         plan = json.loads(Path(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -71,7 +68,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 
 
 def check_replicas(where: str, replicas: list[int]) -> None:
-    """Raises ValueError if no partition can have these replicas."""
+    """Raise ValueError if no partition can have these replicas."""
     if not replicas:
         raise ValueError(f"{where}: it needs one broker at least")
     twice = sorted({broker for broker in replicas if replicas.count(broker) > 1})

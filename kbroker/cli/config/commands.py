@@ -170,7 +170,6 @@ def _resources(
 
 
 def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
-    """Refuse topics and brokers that are not there."""
     described = links.describe(None)
     topics = [str(topic.name) for topic in described.topics]
     brokers = {broker.node_id for broker in described.brokers}

@@ -1,5 +1,5 @@
-"""`kbroker config check` and `show`: the settings of a start, read as `kbroker start` reads them.
-No broker is asked, and none is started.
+"""`kbroker config check` and `show`: the settings of a start, read as `kbroker start` reads them,
+without any broker.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def show(
 
 
 def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str, str]]:
-    """Return what a start would refuse or warn of: `severity` and `finding`.
+    """Return what a start would refuse or warn about: `severity` and `finding`.
 
-    Each value is looked at by itself first, so that one refusal does not hide another.
+    Each value is first checked by itself, so that one refusal does not hide another.
     """
     from kbroker.config.kafka_config import ORIGIN_FILE, KafkaConfig, config_key
     from kbroker.errors import ConfigError
@@ -122,7 +122,7 @@ def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str
 
 
 def rows_of(config: KafkaConfig, *, shows_all: bool) -> list[dict[str, Any]]:
-    """A row per setting in force: all, or those that somebody or the profile has set."""
+    """Return a row per setting in force: all, or those that differ from the defaults."""
     from kbroker.config.config_values import to_text
     from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_OVERRIDE, config_keys
 

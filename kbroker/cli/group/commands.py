@@ -1,4 +1,4 @@
-"""`kbroker group`: consumer groups, their members and lag, and where they go on reading."""
+"""`kbroker group`: consumer groups, their members and lag, and the offsets they read from."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _DESCRIBED = (
     "host",
     "state",
 )
-_UNTOLD = (None, None)
-# Where the log of a partition starts and ends, as far as its leader told it.
+_UNKNOWN = (None, None)
+# The first and the end offset of each partition, as far as its leader gave them.
 Bounds = Mapping[TopicPartition, tuple[int | None, int | None]]
 _MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
 
@@ -72,7 +72,7 @@ def list_groups(bootstrap: str, output: str, internal: bool) -> None:
         rows = [
             {
                 "group": entry.group_id,
-                "state": entry.group_state or None,  # older brokers tell neither
+                "state": entry.group_state or None,  # older brokers give neither
                 "protocol_type": entry.protocol_type,
                 "type": entry.group_type or None,
             }
@@ -164,7 +164,7 @@ def _rows(group: ConsumerGroup, bounds: Bounds) -> list[dict[str, Any]]:
     owners = group.owners
     rows = []
     for place, committed in sorted(group.committed.items()):
-        start, end = bounds.get(place, _UNTOLD)
+        start, end = bounds.get(place, _UNKNOWN)
         row = {
             **place._asdict(),
             "committed_offset": committed,
@@ -194,7 +194,7 @@ def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
 def _summary(group: ConsumerGroup, bounds: Bounds) -> str:
     said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
     lags = [
-        lag(committed, bounds.get(place, _UNTOLD)[1])
+        lag(committed, bounds.get(place, _UNKNOWN)[1])
         for place, committed in group.committed.items()
     ]
     known = [each for each in lags if each is not None]

@@ -1,7 +1,7 @@
-"""`kbroker group reset`: where a group goes on reading.
+"""`kbroker group reset`: sets the offsets from which a group goes on reading.
 
-Law: nothing is changed without --yes, and nothing while the group has members: they would go on
-where they are, and commit that.
+Law: nothing is changed without --yes, nor while the group has members: they would go on from their
+own positions, and commit those.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kbroker.cli.arguments.connection import bootstrap_option, cluster_links, te
 from kbroker.cli.arguments.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.arguments.topic_choice import described_topics
 from kbroker.cli.group.reset_target import (
-    Place,
+    ResetPlace,
     Target,
     new_offset,
     parse_target,
@@ -73,7 +73,7 @@ def reset(
     becomes its start or its end. A group that is not there is made, if --topic or a file names
     partitions.
     """
-    if not group:  # as an unset variable in a script gives it; brokers would make such a group
+    if not group:  # such as an unset variable gives; brokers would accept it
         raise click.UsageError("GROUP is empty: give the name of a group")
     target = parse_target(text, int(time.time() * 1000))
     wanted = parse_topics(topics)
@@ -101,7 +101,7 @@ def reset(
 
 class Plan(NamedTuple):
     """The plan of a reset: rows with `topic`, `partition`, `new_offset` and more, a sentence for
-    each partition that stays, and the section that says more.
+    each partition that stays, and a pointer to more about those.
     """
 
     rows: list[dict[str, Any]]
@@ -112,8 +112,9 @@ class Plan(NamedTuple):
 def planned_reset(
     links: ClusterLinks, group: ConsumerGroup, wanted: Mapping[str, frozenset[int]], target: Target
 ) -> Plan:
-    """Look up where the group would be; `wanted` as `parse_topics` returns it, empty: all that the
-    group has offsets of. Changes nothing. Raises CommandError for what is not there.
+    """Plan a reset, and change nothing; `wanted` as `parse_topics` returns it, empty: all
+    partitions that the group has offsets for. Raises CommandError for topics and partitions that do
+    not exist.
     """
     leaders = _leaders(links, group, wanted, target)
     ends = ends_of(links, leaders)
@@ -129,7 +130,7 @@ def _leaders(
     wanted: Mapping[str, frozenset[int]],
     target: Target,
 ) -> dict[TopicPartition, int]:
-    """The leader of each partition to reset, or NO_LEADER; refuses what is not there."""
+    """Return the leader of each partition to reset, or NO_LEADER; refuses what is not there."""
     if group.is_unknown and not wanted and target.of_file is None:
         refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
     topics = links.describe(None).topics
@@ -163,8 +164,8 @@ def _in_file(
     offsets: Mapping[TopicPartition, int],
     wanted: Mapping[str, frozenset[int]],
 ) -> set[TopicPartition]:
-    """Return the partitions with an offset in the file. It need not have all of a whole topic:
-    others are said; it refuses what was named by number, and a topic of which the file has nothing.
+    """Return the partitions with an offset in the file, and say which of a whole topic have none.
+    Refuses a partition named by number, and a topic, without any.
     """
     found = places & set(offsets)
     absent = sorted(places - found)
@@ -192,31 +193,33 @@ def _places(
     leaders: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     target: Target,
-) -> dict[TopicPartition, Place]:
-    told = {place: leaders[place] for place in leaders if place in ends}
-    starts = offsets_at(links, told, EARLIEST)
+) -> dict[TopicPartition, ResetPlace]:
+    known = {place: leaders[place] for place in leaders if place in ends}
+    starts = offsets_at(links, known, EARLIEST)
     if target.moment is None:
         at_moment: Mapping[TopicPartition, int] = {}
     elif target.moment in (EARLIEST, LATEST):
         at_moment = starts if target.moment == EARLIEST else ends
     else:
-        at_moment = offsets_at(links, told, target.moment)
+        at_moment = offsets_at(links, known, target.moment)
     return {
-        place: Place(group.committed.get(place), starts[place], ends[place], at_moment.get(place))
-        for place in told
+        place: ResetPlace(
+            group.committed.get(place), starts[place], ends[place], at_moment.get(place)
+        )
+        for place in known
         if place in starts
     }
 
 
 def _plan(
-    group: ConsumerGroup, places: Mapping[TopicPartition, Place], target: Target
+    group: ConsumerGroup, places: Mapping[TopicPartition, ResetPlace], target: Target
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows with the new offsets, and a sentence for each partition that has none."""
+    """Return rows with the new offsets, and a sentence for each partition that has none."""
     rows, failures = [], []
     for partition, place in places.items():
         offset = new_offset(place, target, partition)
         if offset is None:
-            reason = "its leader does not tell the offset of this time"
+            reason = "its leader gives no offset for this time"
             if target.shift is not None:
                 reason = "nothing is committed there that could be moved"
             failures.append(f"{partition}: {reason}")
@@ -247,7 +250,7 @@ def _members_first(group: ConsumerGroup) -> str:
 
 
 def _commit(links: ClusterLinks, group: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Commit the new offsets and say so; returns a sentence for each that was refused."""
+    """Commit the new offsets and say so; return a sentence for each that was refused."""
     offsets = {
         TopicPartition(row["topic"], row["partition"]): int(row["new_offset"]) for row in rows
     }

@@ -1,4 +1,4 @@
-"""Where `kbroker group reset` goes: what `--to` says, and what comes of it in a partition."""
+"""The target of `kbroker group reset`: reads `--to`, and works out its offset in a partition."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHIFT = re.compile(r"[+-]\d+")
 _ENDS = {"earliest": EARLIEST, "latest": LATEST, "start": EARLIEST, "end": LATEST}
 _FROM_FILE = "file:"
 ALL: frozenset[int] = frozenset()  # partitions of a topic
-_OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # as reset, describe and Kafka say it
+_OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # of reset, describe and Kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where to: exactly one of these. `moment` is EARLIEST, LATEST or Unix ms."""
+    """A target: exactly one of these is set. `moment` is EARLIEST, LATEST or Unix ms."""
 
     moment: int | None = None
     offset: int | None = None
@@ -32,17 +32,17 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A partition: what is committed, and what there is."""
+class ResetPlace:
+    """The offsets of a partition: committed, first, end, and at the moment of the target."""
 
     committed: int | None
     start: int
     end: int
-    at_moment: int | None  # the offset of the target's moment; -1 if no record is as late
+    at_moment: int | None  # -1 if no record is as late
 
 
 def parse_target(text: str, now_ms: int) -> Target:
-    """Return the target that `--to` names. Raises UsageError if it makes no sense."""
+    """Return the target that `--to` names. UsageError if it is none."""
     if text in _ENDS:
         return Target(moment=_ENDS[text])
     if text.startswith(_FROM_FILE):
@@ -79,8 +79,8 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
 
 
 def offsets_in(lines: Iterable[str]) -> dict[TopicPartition, int]:
-    """Offsets from CSV: `topic,partition,offset` without a head, or columns with the heads of
-    `kbroker group describe` or `reset`. Rows without offset are left out. Raises ValueError.
+    """Read offsets from CSV: `topic,partition,offset` without a head, or with the heads of `kbroker
+    group describe` or `reset`. Rows without an offset are left out. Raises ValueError.
     """
     rows = [row for row in csv.reader(lines) if row]
     heads = ["topic", "partition", "offset"]
@@ -114,15 +114,15 @@ def _read_file(path: str) -> dict[TopicPartition, int]:
         raise CommandError(f"cannot use {path}: {error}", ExitCode.USAGE) from error
 
 
-def new_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
-    """The next offset to read after the reset, within the partition; None as `wanted_offset`."""
+def new_offset(place: ResetPlace, target: Target, partition: TopicPartition) -> int | None:
+    """Return `wanted_offset`, moved into the partition."""
     offset = wanted_offset(place, target, partition)
     return None if offset is None else min(max(offset, place.start), place.end)
 
 
-def wanted_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
-    """The offset that the target asks for, also where the partition does not have it; None if it
-    moves what is committed, and nothing is, and where the offset of its moment was not told.
+def wanted_offset(place: ResetPlace, target: Target, partition: TopicPartition) -> int | None:
+    """Return the offset that the target asks for, even outside of the partition; None if it shifts
+    a committed offset and there is none, or if the offset of its moment is not known.
     """
     if target.of_file is not None:
         offset = target.of_file[partition]

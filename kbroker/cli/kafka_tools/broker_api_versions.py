@@ -1,4 +1,4 @@
-"""kafka-broker-api-versions: which requests the brokers take; also a sign that they answer."""
+"""kafka-broker-api-versions: prints the requests that brokers take; shows that they answer."""
 
 from __future__ import annotations
 

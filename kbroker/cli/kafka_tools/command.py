@@ -1,4 +1,4 @@
-"""`kbroker kafka-tool`: Kafka's own tools, each by its name; of the image's /opt/kafka/bin, too."""
+"""`kbroker kafka-tool`: Kafka's own tools by their names, also in the image's /opt/kafka/bin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kbroker.cli.kafka_tools.tool_options import Tool, ToolError, help_text, rea
 from kbroker.near_names import did_you_mean
 
 _ROOM = "kbroker.cli.kafka_tools"
-TOOLS: Mapping[str, str] = {  # the module of each, in which it is TOOL
+TOOLS: Mapping[str, str] = {  # the module of each, which has it as TOOL
     "broker-api-versions": "broker_api_versions",
     "configs": "configs",
     "console-consumer": "console_consumer",
@@ -62,13 +62,13 @@ def kafka_tool(name: str, arguments: Sequence[str]) -> None:
 
 
 def tool_of(name: str) -> Tool:
-    """The tool of one of these names, imported now."""
+    """Import and return the tool of one of these names."""
     tool: Tool = importlib.import_module(f"{_ROOM}.{TOOLS[name]}").TOOL
     return tool
 
 
 def _code(name: str, tool: Tool, arguments: Sequence[str]) -> int:
-    """Run a tool; every error has the exit code that Kafka's tools have for it."""
+    """Run a tool, and return the exit code that Kafka's tools have for errors, or its own."""
     try:
         given = read(tool, arguments)
         if given.has("help"):

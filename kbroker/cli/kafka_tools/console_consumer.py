@@ -39,7 +39,7 @@ def _run(given: Given) -> int:
     most = given.number("max-messages")
     with cluster_links(bootstrap) as links:
         for name in choice.names:
-            links.ready_topic(name, creates=True)  # as a consumer of Java's has it made
+            links.ready_topic(name, creates=True)  # Java's consumer has it created too
         words = _time_words(links, choice) if form.flags["print.timestamp"] else {}
     alarm = IdleAlarm(given.number("timeout-ms"), most)
     printer = RecordLines(form, sys.stdout.buffer, words, alarm)
@@ -56,7 +56,7 @@ def _run(given: Given) -> int:
 
 
 def choice_of(given: Given, own: Mapping[str, str]) -> Choice:
-    """Return what is read; `own`: properties of a consumer that say so, too. ToolError if the
+    """Return what to read; `own`: properties of a consumer that say so too. ToolError if the
     options contradict each other.
     """
     topic, pattern = given.one("topic"), given.one("include", "whitelist")
@@ -129,7 +129,7 @@ TOOL = Tool(
         "topic": Option("Which topic.", "TOPIC"),
         "include": Option("All topics whose whole name matches.", "REGEX"),
         "whitelist": Option("The same.", "REGEX"),
-        "from-beginning": Option("Begin at the start, where a group has no offset."),
+        "from-beginning": Option("Begin at the start, if a group has no offset."),
         "max-messages": Option("Stop after so many records.", "NUMBER"),
         "timeout-ms": Option("Stop when none has come for so long.", "MS"),
         "group": Option("Read as a member of this group, and commit its offsets.", "NAME"),

@@ -51,7 +51,6 @@ def _client_properties(given: Given) -> dict[str, str]:
 
 
 def _lines(given: Given) -> list[str]:
-    """Translate the properties of Kafka's reader of lines."""
     properties = pairs("property", given.all("property", "reader-property"))
     separator = properties.pop("key.separator", _TAB)
     has_keys = truth_of("parse.key", properties.pop("parse.key", "false"))

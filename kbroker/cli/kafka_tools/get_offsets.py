@@ -1,4 +1,4 @@
-"""kafka-get-offsets: where partitions begin, end, or are at a time."""
+"""kafka-get-offsets: prints the first or end offsets of partitions, or those at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _run(given: Given) -> int:
         if found.get(place, _NONE) != _NONE:
             print_text(f"{place.topic}:{place.partition}:{found[place]}")
         elif place not in found:
-            say(f"{place}: no leader tells its offset")
+            say(f"{place}: no leader gives its offset")
     return 0
 
 

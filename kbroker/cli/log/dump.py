@@ -1,4 +1,4 @@
-"""`kbroker log dump`: shows what is in the files of a log."""
+"""`kbroker log dump`: shows the contents of the files of a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.arguments.directory_argument import PlaceArgument
 from kbroker.cli.arguments.log_paths import log_directory, refuse_missing, storage_errors
 from kbroker.cli.log.file_rows import UnreadableFileError, kind_of
-from kbroker.cli.log.internal_records import decoder_of
+from kbroker.cli.log.internal_records import internal_decoder_of
 from kbroker.cli.log.segment_rows import (
     BATCH_COLUMNS,
     RECORD_ROW_COLUMNS,
@@ -148,14 +148,14 @@ def _is_segment(name: str) -> bool:
 
 
 def _partition_of(path: str) -> TopicPartition:
-    """From the directory's name; a copied file may lie anywhere."""
+    """Return the partition by the name of the directory; a copied file may lie anywhere."""
     parent = os.path.basename(os.path.dirname(os.path.abspath(path)))
     return parse_directory_name(parent) or TopicPartition("unknown", -1)
 
 
 def _check_decodable(segments: Sequence[SegmentFile]) -> None:
     for segment in segments:
-        if decoder_of(segment.topic_partition.topic) is None:
+        if internal_decoder_of(segment.topic_partition.topic) is None:
             raise click.UsageError(
                 f"--decode reads __consumer_offsets and __transaction_state, {segment.path} is of "
                 f"{segment.topic_partition.topic}"
@@ -165,7 +165,7 @@ def _check_decodable(segments: Sequence[SegmentFile]) -> None:
 def _may_hold(
     segment: SegmentFile, segments: Sequence[SegmentFile], first: int | None, last: int | None
 ) -> bool:
-    """False if the names of the segments say that no wanted offset lies in this one."""
+    """Say whether a wanted offset may be in a segment, by the names of the segments."""
     base_offset = offset_of(os.path.basename(segment.path)) or 0
     if last is not None and base_offset > last:
         return False
@@ -181,7 +181,6 @@ def _may_hold(
 def _show_batches(
     file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions, output: str
 ) -> bool:
-    """Whether there were any."""
     rows = (
         row
         for segment in _in_range(segments, options)
@@ -193,7 +192,6 @@ def _show_batches(
 def _show_records(
     file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions, output: str
 ) -> bool:
-    """Whether there were any."""
     if options.decodes:
         _check_decodable(segments)
     rows = (

@@ -36,14 +36,14 @@ Rows = Iterator[dict[str, Any]]
 
 
 class FileKind(NamedTuple):
-    """How a kind of file is shown."""
+    """A kind of file: the columns of its rows, and the function that reads them."""
 
     columns: Sequence[str]
     read: Callable[[FileSystem, str], Rows]
 
 
 def kind_of(name: str) -> FileKind | None:
-    """How the file of this name is shown; None for one that is not known here."""
+    """Return the kind of the file of this name; None if it is not known here."""
     if name in CHECKPOINT_FILES:
         return FileKind(("topic", "partition", "offset"), _offset_checkpoint)
     if name in _NAMED:
@@ -54,7 +54,7 @@ def kind_of(name: str) -> FileKind | None:
 
 
 class UnreadableFileError(Exception):
-    """A file that does not hold what its name says; the message says why."""
+    """A file whose contents do not fit its name; the message says why."""
 
 
 def _offset_index(file_system: FileSystem, path: str) -> Rows:

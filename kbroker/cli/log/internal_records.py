@@ -1,4 +1,4 @@
-"""The records of Kafka's own topics in readable form: committed offsets, groups, transactions."""
+"""Decodes the records of Kafka's own topics: committed offsets, groups, transactions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _KEYS = (OffsetCommitKey, GroupMetadataKey, TransactionLogKey)
 Decoded = tuple[Any, Any]  # key and value, as JSON knows them
 
 
-def decoder_of(topic: str) -> Callable[[bytes | None, bytes | None], Decoded] | None:
-    """How records of `topic` are read; None for a topic whose records are its users' own."""
+def internal_decoder_of(topic: str) -> Callable[[bytes | None, bytes | None], Decoded] | None:
+    """Return the decoder of a topic's keys and values; None if they are its users' own."""
     if topic == GROUP_METADATA_TOPIC:
         return _decode_group_record
     if topic == TRANSACTION_STATE_TOPIC:
@@ -105,7 +105,7 @@ def _is_left_out(field: FieldSpec, value: Any) -> bool:
 
 
 def _plain(value: Any, version: int = 0) -> Any:
-    """The value as JSON knows it."""
+    """Return a value that JSON can hold."""
     if isinstance(value, bytes | bytearray | memoryview):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, Struct):

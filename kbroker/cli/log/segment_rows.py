@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbroker.cli.log.internal_records import decoder_of
+from kbroker.cli.log.internal_records import internal_decoder_of
 from kbroker.cli.shown.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
@@ -56,7 +56,7 @@ RECORD_ROW_COLUMNS = RECORD_COLUMNS
 
 @dataclass(slots=True)
 class DumpOptions:
-    """The batches to show, and how; `broken` counts what could not be shown."""
+    """The batches to show, and how; `broken` counts those that could not be shown."""
 
     first_offset: int | None = None  # inclusive, as `last_offset`
     last_offset: int | None = None
@@ -65,14 +65,14 @@ class DumpOptions:
     broken: int = field(default=0, init=False)
 
     def wants(self, batch: ScannedBatch) -> bool:
-        """True if any offset of the batch is asked for."""
+        """Say whether any offset of the batch is asked for."""
         header = batch.header
         if self.first_offset is not None and header.last_offset < self.first_offset:
             return False
         return self.last_offset is None or header.base_offset <= self.last_offset
 
     def wants_offset(self, offset: int) -> bool:
-        """True if this offset is asked for."""
+        """Say whether this offset is asked for."""
         if self.first_offset is not None and offset < self.first_offset:
             return False
         return self.last_offset is None or offset <= self.last_offset
@@ -84,7 +84,7 @@ class DumpOptions:
 
 
 def batch_rows(file_system: FileSystem, path: str, options: DumpOptions) -> Iterator[Row]:
-    """One row per batch of a segment file. Raises StorageError."""
+    """Yield one row per batch of a segment file. Raises StorageError."""
     for _, batch in _batches(file_system, path, options):
         if options.wants(batch):
             yield _batch_row(path, batch)
@@ -93,8 +93,8 @@ def batch_rows(file_system: FileSystem, path: str, options: DumpOptions) -> Iter
 def record_rows(
     file_system: FileSystem, path: str, topic_partition: TopicPartition, options: DumpOptions
 ) -> Iterator[Row]:
-    """One row per record of a segment file. Raises StorageError."""
-    decoder = decoder_of(topic_partition.topic) if options.decodes else None
+    """Yield one row per record of a segment file. Raises StorageError."""
+    decoder = internal_decoder_of(topic_partition.topic) if options.decodes else None
     for scan, batch in _batches(file_system, path, options):
         if not options.wants(batch):
             continue
@@ -121,7 +121,7 @@ def record_rows(
 def _batches(
     file_system: FileSystem, path: str, options: DumpOptions
 ) -> Iterator[tuple[SegmentScan, ScannedBatch]]:
-    """The batches of a segment file with the scan that reads them, on behind what is damaged."""
+    """Yield the batches of a segment file with the scan that reads them, also behind damage."""
     start: int | None = 0
     next_offset = offset_of(path.rpartition("/")[2]) or 0
     while start is not None:
@@ -135,7 +135,7 @@ def _batches(
 
 
 def _behind_tail(file_system: FileSystem, scan: SegmentScan, next_offset: int) -> int | None:
-    """Where batches go on behind what ended a scan; None if they do not."""
+    """Return where batches go on behind the end of a scan; None if they do not."""
     if scan.tail is None or scan.tail.kind is TailKind.ZEROS:
         return None
     with closing(file_system.open(scan.path, read_only=True)) as file:

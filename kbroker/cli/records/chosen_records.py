@@ -1,8 +1,7 @@
-"""The records that a reader wants, how they are read and printed: for `kbroker consume`, and for
-whoever prints them in another form.
+"""Chooses, reads and prints records, for `kbroker consume` and for Kafka's console consumer.
 
-Of a group the client library reads, for it knows how to be a member; else the project's own fetcher
-does, which is faster.
+For a group the client library reads, because it can be a member; otherwise the project's own
+fetcher does, which is faster.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _BATCHES_NAMED = 20
 COMMITTED = "read_committed"
 
 Batches = Iterable[tuple[TopicPartition, list[Record]]]
-"""Partitions and records of them, as they come."""
+"""Partitions with records, as they come."""
 
 
 class Printer(Protocol):
@@ -81,7 +80,7 @@ class Unreadable:
 
 
 def print_chosen(bootstrap: str, choice: Choice, count: int | None, printer: Printer) -> Unreadable:
-    """Print up to `count` of the records that are wanted; returns what could not be read.
+    """Print up to `count` of the chosen records, and return the count of unreadable batches.
 
     Raises CommandError.
     """
@@ -109,8 +108,8 @@ def _print_as_member(
     printer: Printer,
     unreadable: Unreadable,
 ) -> bool:
-    """Print what a group has not read; whether that was all."""
-    from kbroker.cli.records.group_records import (  # 130 ms that nobody else pays
+    """Print the records that a group has not read; return whether that was all."""
+    from kbroker.cli.records.group_records import (  # costs 130 ms
         GroupRecords,
         Habits,
     )
@@ -120,7 +119,7 @@ def _print_as_member(
         group = str(choice.group)
         member = GroupRecords(bootstrap, group, topics, say, habits, unreadable.tell)
         is_all = False
-        # A member that is told to end leaves its group, else the others wait for it.
+        # A member that gets SIGTERM leaves its group, so that the others need not wait for it.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             batches = member.batches(follow=choice.follow)
@@ -132,8 +131,8 @@ def _print_as_member(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Where to stop by partition, and which of them are `held`: by an open transaction, before the
-    end that was asked for.
+    """The ends of the reading by partition; `held` are those where an open transaction begins
+    before the end that was asked for.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -155,11 +154,10 @@ class Choice:
 
     @property
     def only_committed(self) -> bool:
-        """Whether records of open and aborted transactions are left out."""
         return self.isolation == COMMITTED
 
     def check(self) -> None:
-        """UsageError if the options contradict each other."""
+        """Raise UsageError if the options contradict each other."""
         if not self.names and self.pattern is None:
             raise click.UsageError("name a topic, or give --pattern")
         if self.follow and self.end is not None:
@@ -177,11 +175,11 @@ class Choice:
         if self.start not in (START, END):
             raise click.UsageError(
                 "a group begins at its own offsets: give --from as start or end, for partitions "
-                "where it has none (kbroker group reset moves its offsets)"
+                "without one (kbroker group reset moves its offsets)"
             )
 
     def views(self, cluster: ClusterLinks) -> list[TopicView]:
-        """The topics as they are. CommandError if one is not there."""
+        """Return the topics as they are. CommandError if one is not there."""
         views = chosen(cluster, self.names, self.pattern)
         for view in views:
             check_partitions(view, self.partitions)
@@ -215,7 +213,7 @@ class Choice:
         return RecordFetcher(cluster, views, course, say).batches()
 
     def ends(self, cluster: ClusterLinks, views: Iterable[TopicView]) -> Ends:
-        """Where to stop reading what is there now; a group finds the end by itself."""
+        """Return the ends of what is there now; a group finds them by itself."""
         if self.follow:
             return Ends()
         if self.group is not None:
@@ -250,7 +248,7 @@ def _held_from_a_group(
 
 
 def print_all(batches: Batches, count: int | None, printer: Printer, *, follow: bool) -> bool:
-    """Print up to `count` records; whether all were printed that there are."""
+    """Print up to `count` records; return whether all there are were printed."""
     line = TerminalLine(sys.stderr, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
     is_silent = not sys.stdout.isatty()
     try:
@@ -265,7 +263,7 @@ def print_all(batches: Batches, count: int | None, printer: Printer, *, follow: 
     except KeyboardInterrupt:
         if not follow:
             raise
-        return False  # Ctrl-C is how it ends
+        return False  # Ctrl-C is the usual end
     finally:
         line.end()
         printer.end()

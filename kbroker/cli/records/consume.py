@@ -1,6 +1,4 @@
-"""`kbroker consume`: prints the records of topics, from a place to another one or for as long as it
-is left running.
-"""
+"""`kbroker consume`: prints the records of topics, between two places or for as long as it runs."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from kbroker.cli.shown.value_decoder import DECODERS, ValueForm
     default="start",
     show_default=True,
     metavar=PLACES,
-    help="Where to begin; -100: with the last 100 records of each partition. With --group, where "
+    help="Where to begin; -100: with the last 100 records of each partition. With --group, if "
     "it has no offset: start or end.",
 )
 @click.option(
@@ -70,7 +68,7 @@ from kbroker.cli.shown.value_decoder import DECODERS, ValueForm
 @click.option(
     "--value-decoder",
     metavar=DECODERS,
-    help="What values are (default: text where they are UTF-8).",
+    help="What values are (default: text if they are UTF-8).",
 )
 @bootstrap_option
 def consume(  # one parameter per option

@@ -1,7 +1,7 @@
-"""How lines of standard input become records: values, keys with values, or rows of JSON.
+"""Turns lines of standard input into records: values, keys with values, or rows of JSON.
 
 Law: the bytes of a line are not changed. A bad line is returned with its reason beside the records
-of the good ones, because the caller decides whether to stop or to go on. No clock, no socket.
+of the good ones, because the caller decides whether to go on. No clock, no socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MIN_TIME, _MAX_TIME = -(1 << 63), (1 << 63) - 1  # of an int64
 
 
 class Part(NamedTuple):
-    """Bodies of records for a partition; `times` (Unix ms) of each, where they have their own."""
+    """Bodies of records for a partition; `times` (Unix ms) of each, if they have their own."""
 
     partition: int
     bodies: list[bytes]
@@ -35,22 +35,22 @@ class Part(NamedTuple):
 
 
 class BadLine(NamedTuple):
-    """A line that cannot be made into a record."""
+    """A line that is not a record."""
 
     at: int  # among the lines given
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """Where records go: to `only`, else by their key, else to the partition whose turn it is."""
+class PartitionChoice:
+    """Chooses partitions: `only`, else by key, else the one whose turn it is."""
 
     count: int  # of partitions
     only: int | None
     in_turn: Callable[[], int]
 
     def of_key(self, key: bytes | None) -> int:
-        """The partition of one key."""
+        """Return the partition of one key."""
         if self.only is not None:
             return self.only
         return self.in_turn() if key is None else partition_of(key, self.count)
@@ -60,13 +60,13 @@ class LineForm(Protocol):
     """Turns lines into records, many at a time."""
 
     def place(self, lines: Sequence[bytes], now_ms: int) -> tuple[list[Part], list[BadLine]]:
-        """The records of the lines in their order, and the lines that are none."""
+        """Return the records of the lines in their order, and the lines that are none."""
 
 
 class ValueLines:
     """Each line is a value; one key for all, or none."""
 
-    def __init__(self, spread: Spread, key: bytes | None, *, has_nulls: bool) -> None:
+    def __init__(self, spread: PartitionChoice, key: bytes | None, *, has_nulls: bool) -> None:
         """`has_nulls`: an empty value is null."""
         self._spread, self._key, self._has_nulls = spread, key, has_nulls
 
@@ -78,8 +78,8 @@ class ValueLines:
 
 
 def unescaped(separator: bytes) -> bytes:
-    """A separator with the bytes that its escapes stand for: each shell gives a tab in another way,
-    some in none.
+    """Replace the escapes in a separator by their bytes, because shells pass a tab in different
+    ways, if at all.
     """
     return _ESCAPE.sub(
         lambda found: _ESCAPED.get(found[0]) or bytes.fromhex(found[1].decode()), separator
@@ -89,7 +89,7 @@ def unescaped(separator: bytes) -> bytes:
 class KeyedLines:
     """Each line is a key, a separator and a value."""
 
-    def __init__(self, spread: Spread, separator: bytes, *, has_nulls: bool) -> None:
+    def __init__(self, spread: PartitionChoice, separator: bytes, *, has_nulls: bool) -> None:
         """`has_nulls`: an empty value is null."""
         self._spread, self._separator, self._has_nulls = spread, separator, has_nulls
 
@@ -121,11 +121,11 @@ class KeyedLines:
 class JsonLines:
     """Each line is a row as `kbroker consume --output jsonl` prints it, or with some fields of it.
 
-    Partition and time are kept where a row has them; its topic and offset are those it had.
+    A row keeps its partition and time, if it has them, but not its topic and offset.
     """
 
-    def __init__(self, spread: Spread) -> None:
-        """`only` of the spread is where a row without a partition goes."""
+    def __init__(self, spread: PartitionChoice) -> None:
+        """`only` of the spread is the partition for rows without one."""
         self._spread = spread
 
     def place(self, lines: Sequence[bytes], now_ms: int) -> tuple[list[Part], list[BadLine]]:

@@ -1,4 +1,4 @@
-"""Reads lines as records, and looks at the first ones before there is a topic for them."""
+"""Reads lines as records, and checks the first ones before a topic is created for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kbroker.cli.shown.output import counted, say
 
 
 def lines_to_first_record(source: LineSource, form: LineForm) -> list[bytes]:
-    """Wait for a line that is a record, and return what was read up to there.
+    """Wait for a line that is a record, and return the lines read up to there.
 
-    CommandError if a line before it is neither that nor empty.
+    CommandError if a line before it is neither a record nor empty.
     """
     read: list[bytes] = []
     while not source.is_ended:
@@ -38,7 +38,7 @@ def _too_long(source: LineSource) -> str:
 
 
 def refused_line(refusal: str, records: int) -> CommandError:
-    """The end at a line that is not a record, after so many that were."""
+    """Return the error for a line that is not a record, after so many that were."""
     written = "no record was written"
     if records:
         verb = "is" if records == 1 else "are"
@@ -49,12 +49,12 @@ def refused_line(refusal: str, records: int) -> CommandError:
 
 
 class LineReader:
-    """A bad line ends the reading, or is reported and counted."""
+    """Reads lines as records; a bad line ends the reading, or is reported and counted."""
 
     def __init__(
         self, source: LineSource, form: LineForm, held: Sequence[bytes] = (), *, keep_going: bool
     ) -> None:
-        """`held`: lines that were read from the source before."""
+        """`held`: lines that were already read from the source."""
         self.bad = 0  # lines
         self.is_ended = source.is_ended and not held
         self.refusal: str | None = None  # of the line that ended it
@@ -64,18 +64,17 @@ class LineReader:
 
     @property
     def holds_lines(self) -> bool:
-        """Whether `read` has something to return before anything comes."""
+        """Whether `read` returns lines without waiting."""
         return bool(self._held)
 
     def unread(self) -> str | None:
         return self._source.unread()
 
     def fileno(self) -> int:
-        """For `select`: readable when `read` does not wait."""
         return self._source.fileno()
 
     def read(self, now_ms: int) -> list[Part]:
-        """The records of the lines that have come since."""
+        """Return the records of the lines that have come since."""
         held, self._held = self._held, ()
         lines = held or self._source.read()
         self.is_ended = self._source.is_ended

@@ -1,6 +1,6 @@
-"""Lines of a stream, many at a time and as they are: nothing but the line feed is taken away.
+"""Reads lines of a stream, many at a time, and takes nothing but their line feeds away.
 
-Law: what is held of a line is bounded, for a file without line feeds is one line of any size.
+Law: a line that is held is bounded, because a file without line feeds is one line of any size.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _MAX_LINE_BYTES = 100 * 1024 * 1024  # Kafka's default of socket.request.max.byt
 
 
 class LineSource:
-    """Reads what is there; `is_ended` once the stream has."""
+    """Reads the lines that are there; `is_ended` once the stream has ended."""
 
     def __init__(self, stream: BinaryIO, max_line_bytes: int = _MAX_LINE_BYTES) -> None:
-        """Nothing else reads the stream: what it holds back itself would be lost."""
+        """Nothing else may have read from the stream: what that has buffered would be lost."""
         self.max_line_bytes = max_line_bytes
         self._descriptor = stream.fileno()
         self._begun: list[bytes] = []  # of a line whose end has not come
@@ -29,12 +29,11 @@ class LineSource:
         self.is_ended = False
 
     def fileno(self) -> int:
-        """For `select`: readable when `read` does not wait."""
         return self._descriptor
 
     def read(self) -> list[bytes]:
-        """The lines that have ended since; at the end of the stream, what has no line feed too. A
-        line is an empty one as soon as it is too long: see `begins_too_long`.
+        """Return the lines that have ended since; at the end of the stream, also a last one without
+        a line feed. A line that is too long becomes empty: see `begins_too_long`.
         """
         self.begins_too_long = False
         chunk = os.read(self._descriptor, _READ_BYTES)
@@ -62,8 +61,8 @@ class LineSource:
         return lines
 
     def unread(self) -> str | None:
-        """Words about the rest of the stream, for a sentence about lines that were read; None if
-        there is no rest. A byte of a pipe is taken for it: `read` is over then.
+        """Return words about the rest of the stream; None if there is none. This may take a byte
+        from a pipe, so `read` is not called after it.
         """
         if self.is_ended or os.isatty(self._descriptor):
             return None
@@ -85,7 +84,7 @@ class LineSource:
 
 
 class PromptedSource(LineSource):
-    """Lines that somebody types, each after a `>` on standard output."""
+    """Lines that a person types, each after a `>` on standard output."""
 
     def __init__(self, stream: BinaryIO, max_line_bytes: int = _MAX_LINE_BYTES) -> None:
         super().__init__(stream, max_line_bytes)

@@ -20,7 +20,7 @@ from kbroker.cli.records.line_form import (
     JsonLines,
     KeyedLines,
     LineForm,
-    Spread,
+    PartitionChoice,
     ValueLines,
     unescaped,
 )
@@ -147,7 +147,7 @@ def _write(
     options: SendOptions,
     stamp: Callable[[], int],
 ) -> None:
-    """Write standard input to a topic, which is made where it is missing and the broker does so."""
+    """Write standard input to a topic, which is created first if the broker does so."""
     is_typed = sys.stdin.isatty()
     is_asked = lines.as_kafka and is_typed and sys.stdout.isatty()
     kind = PromptedSource if is_asked else LineSource
@@ -178,7 +178,6 @@ def _write(
 
 
 def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
-    """UsageError if options contradict each other."""
     given = [name for name, value in values.items() if value not in (None, False, ())]
     if is_json and given:
         raise click.UsageError(f"{given[0]} and --input jsonl exclude each other: each row says it")
@@ -189,9 +188,7 @@ def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
 
 
 def _stamp(text: str | None) -> Callable[[], int]:
-    """Return a function that gives the times of records, in Unix ms. UsageError for a malformed
-    time.
-    """
+    """Return what gives the time of records, in Unix ms. UsageError if it is malformed."""
     if text is None:
         return _now_ms
     fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
@@ -203,7 +200,7 @@ def _stamp(text: str | None) -> Callable[[], int]:
 
 
 def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
-    """Have the topic made where the broker does so. CommandError if it is not."""
+    """Have the broker create the topic. CommandError if it does not."""
     view = cluster.ready_topic(topic, creates=True)
     if view is None and _creates_topics(cluster):
         raise CommandError(
@@ -223,19 +220,19 @@ def _made_topic(cluster: ClusterLinks, topic: str) -> TopicView:
 
 
 def _creates_topics(cluster: ClusterLinks) -> bool:
-    """Whether the brokers make topics at their first use, as far as they tell."""
+    """Say whether the brokers create topics at their first use, as far as we may know."""
     broker = cluster.describe([]).brokers[0]
     resource = Resource(ResourceType.BROKER, str(broker.node_id))
     try:
         found = describe_configs(cluster, [resource], ["auto.create.topics.enable"])
     except (OSError, KafkaError):
-        return False  # a user may not be told
+        return False  # this user may not know
     return any(setting.value == "true" for setting in found[resource])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Lines:
-    """The form of lines, as the options give it."""
+    """The form of lines that the options describe."""
 
     is_json: bool
     key: bytes | None
@@ -247,13 +244,13 @@ class _Lines:
 
     @property
     def can_be_bad(self) -> bool:
-        """Whether a line may not be a record."""
+        """Whether some lines may be no records."""
         return self.is_json or self.separator is not None
 
     def form(self, count: int, sender: RecordSender) -> LineForm:
-        """Turns lines into records of so many partitions."""
+        """Return what turns lines into records of so many partitions."""
         first = random.randrange(count)
-        spread = Spread(
+        spread = PartitionChoice(
             count=count,
             only=0 if count == 1 else self.partition,
             in_turn=lambda: (first + sender.batches) % count,  # each batch to another one
@@ -261,12 +258,10 @@ class _Lines:
         return self._form(spread)
 
     def form_without_topic(self) -> LineForm:
-        """Tells lines that are not records from those that may be: a topic that is not there may
-        get any number of partitions.
-        """
-        return self._form(Spread(count=MAX_INT, only=0, in_turn=lambda: 0))
+        """Return what finds lines that are no records, before the number of partitions is known."""
+        return self._form(PartitionChoice(count=MAX_INT, only=0, in_turn=lambda: 0))
 
-    def _form(self, spread: Spread) -> LineForm:
+    def _form(self, spread: PartitionChoice) -> LineForm:
         if self.is_json:
             return JsonLines(spread)
         if self.separator is not None:
@@ -281,7 +276,7 @@ def _copy(
     stamp: Callable[[], int],
     report: SendReport,
 ) -> None:
-    """Send what is read, until it ends. `stamp` tells the time of records from now on, in Unix ms.
+    """Send what is read, until it ends. `stamp` gives the time of records, in Unix ms.
 
     ClientError if a record takes too long.
     """

@@ -1,4 +1,4 @@
-"""Where in a topic reading begins or ends, as a person says it, and the offsets that this means."""
+"""Places in a topic where reading begins or ends: read from options, and turned into offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in each partition."""
+    """A place in each partition of a topic."""
 
     kind: Kind
     number: int = 0
@@ -44,7 +44,7 @@ _ENDS = {"start": START, "end": END, "earliest": START, "latest": END}  # ours, 
 
 
 def parse_place(option: str, text: str) -> Place:
-    """The value of an option as a place. UsageError if it is none."""
+    """Read the value of an option as a place. UsageError if it is none."""
     if text in _ENDS:
         return _ENDS[text]
     if text.isascii() and text.isdecimal():
@@ -61,7 +61,7 @@ def parse_place(option: str, text: str) -> Place:
 def offsets_at(
     cluster: ClusterLinks, view: TopicView, partitions: Collection[int], place: Place
 ) -> dict[TopicPartition, int]:
-    """The offset of a place by partition, never outside of what the partition has.
+    """Return the offsets of a place by partition, never outside of the partition.
 
     Raises OSError, KafkaError.
     """
@@ -82,7 +82,7 @@ def offsets_at(
 
 
 def check_start(place: Place, starts: dict[TopicPartition, int]) -> None:
-    """Tell of an offset to begin at that no partition has. CommandError if all end before it."""
+    """Say that no partition has the offset to begin at. CommandError if all end before it."""
     if place.kind is not Kind.OFFSET or not starts:
         return
     if all(at < place.number for at in starts.values()):

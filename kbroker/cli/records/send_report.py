@@ -1,4 +1,4 @@
-"""SendReport: says how much of what was read has been written, on the way and at the end."""
+"""SendReport: says how many of the records that were read are written, meanwhile and at the end."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FIRST_SHOWN_S = 0.5
 
 
 class SendReport:
-    """Of one sender; `read` is for its owner to count up."""
+    """Reports on one sender; its owner counts up `read`."""
 
     def __init__(self, sender: RecordSender, topic: str, *, is_silent: bool = False) -> None:
-        """`is_silent`: nothing is said on the way."""
+        """`is_silent`: nothing is said before the end."""
         self.read = 0  # records
         self._sender, self._topic, self._is_silent = sender, topic, is_silent
         stream = sys.stderr
@@ -29,8 +29,8 @@ class SendReport:
 
     @contextmanager
     def watched(self, unread: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-        """Around the sending: CommandError if records were not written; where it is
-        interrupted, how many were. `unread` says what was not even read.
+        """Wrap the sending: raises CommandError if records were not written, and says after an
+        interrupt how many were. `unread` says what was not even read.
         """
         try:
             yield
@@ -47,7 +47,7 @@ class SendReport:
             raise self._failure(self._sender.refusal, unread())
 
     def show(self) -> None:
-        """Say where it is, now and then."""
+        """Show the progress now and then."""
         now_s = time.monotonic()
         if not self._is_silent and self._line.is_due(now_s):
             self._line.show(self._acknowledged(), now_s)

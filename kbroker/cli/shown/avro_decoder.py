@@ -1,7 +1,7 @@
-"""Avro data as JSON, by a schema that is given: with the package fastavro, an extra.
+"""Decodes Avro data by a given schema, with the package fastavro, which is an extra.
 
-What Confluent's serializers write in front, a zero byte and the four bytes of a schema's id, is
-left out where there is a datum behind it.
+The prefix of Confluent's serializers, a zero byte and the four bytes of a schema's id, is left out
+if a datum follows it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAME_BYTES = 5
 
 
 def avro_decoder(schema_text: bytes) -> Callable[[bytes], Any]:
-    """A decoder by the schema in JSON. ValueError if it is none."""
+    """Return a decoder for a schema in JSON. ValueError if it is none."""
     try:
         schema = fastavro.parse_schema(json.loads(schema_text))
     except Exception as error:  # the library has many kinds
@@ -48,7 +48,7 @@ def _datum(schema: Any, data: bytes) -> Any:
 
 
 def _plain(found: Any) -> Any:
-    """Return a value as JSON can hold it: bytes as base64, dates and decimals as text."""
+    """Return a value that JSON can hold: bytes as base64, dates and decimals as text."""
     if isinstance(found, dict):
         return {name: _plain(value) for name, value in found.items()}
     if isinstance(found, list):

@@ -1,7 +1,7 @@
-"""Where open transactions end what readers see, as commands tell it.
+"""Open transactions, which hide the records behind them, as commands report them.
 
-Law: a reader with read_committed stops at an open transaction without a word, and so does a group's
-offset; a command that shows either says why, or records seem to be lost.
+Law: a read_committed reader stops at an open transaction without a word, and so does a group's
+offset. A command that shows either says why, or records would seem to be lost.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def held_back(
     leaders: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int | None],
 ) -> dict[TopicPartition, int]:
-    """Where the first open transaction begins, of the partitions that have one before these `ends`
-    and whose leaders answer.
+    """Return the offset of the first open transaction, for partitions that have one before these
+    `ends` and whose leaders answer.
     """
     stable = offsets_at(links, leaders, LATEST, only_committed=True)
     return {place: at for place, at in stable.items() if at < (ends.get(place) or 0)}
@@ -31,7 +31,7 @@ def held_back(
 def held_in_topic(
     links: ClusterLinks, view: TopicView, ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return what `held_back` does, for the partitions of one topic and a reader that ends there.
+    """Return what `held_back` does, for a reader of one topic that waits for leaders.
 
     Raises OSError, KafkaError, ClientError.
     """
@@ -42,15 +42,13 @@ def held_in_topic(
 
 
 def tell_open(held: Mapping[TopicPartition, int]) -> None:
-    """Say at which offsets of partitions the first open transactions begin; nothing if there is
-    none.
-    """
+    """Say at which offsets open transactions begin; nothing if there are none."""
     if held:
         say(sentence_of_open(held))
 
 
 def sentence_of_open(held: Mapping[TopicPartition, int]) -> str:
-    """Return it.
+    """Return the sentence about partitions with open transactions, by offset.
 
     >>> print(sentence_of_open({TopicPartition("a", 0): 7}).partition(": ")[0])
     a-0 has an open transaction at offset 7

@@ -1,6 +1,4 @@
-"""Progress of a long command: one line on standard error that is written over, on a terminal
-only.
-"""
+"""Progress of a long command: one line that is written over, on a terminal at standard error."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 class Progress:
-    """Counts bytes; `rate` says how fast it went."""
+    """Counts bytes and shows them; `rate` says how fast it went."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -29,7 +27,7 @@ class Progress:
         self.add(0)
 
     def add(self, size_bytes: int) -> None:
-        """So many bytes more."""
+        """Count more bytes, and show the sum if it is time to."""
         self.size_bytes += size_bytes
         now_s = time.monotonic()
         if self._line.is_due(now_s):
@@ -37,11 +35,10 @@ class Progress:
             self._line.show(text, now_s)
 
     def end(self) -> None:
-        """Take the line away."""
         self._line.end()
 
     def rate(self) -> str:
-        """Seconds and MB/s so far."""
+        """Return seconds and MB/s so far."""
         seconds = max(time.monotonic() - self._begun_s, 1e-6)
         return f"{seconds:.1f} s, {self.size_bytes / 1e6 / seconds:.0f} MB/s"
 
@@ -55,11 +52,10 @@ class CountedProgress:
         self._line = TerminalLine(sys.stderr, first_s, plain_interval_s=None)
 
     def show(self, done: int, of: int) -> None:
-        """So many are done."""
+        """Show how many are done, if it is time to."""
         now_s = time.monotonic()
         if self._line.is_due(now_s):
             self._line.show(f"{self._what}: {done} of {of}", now_s)
 
     def end(self) -> None:
-        """Take the line away."""
         self._line.end()

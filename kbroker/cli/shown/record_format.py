@@ -1,4 +1,4 @@
-r"""`--format`: records by a text with verbs, those of kcat.
+r"""`--format`: prints records by a text with verbs, those of kcat.
 
     %t topic    %k key        %K its length, -1 for null    %T time in ms
     %p partition  %s, %v value  %S its length, -1 for null    %d time as a date
@@ -31,7 +31,7 @@ class RecordFormat:
     """Turns records of a partition into bytes, a verb at a time for all of them."""
 
     def __init__(self, text: str, key: ValueForm, value: ValueForm) -> None:
-        """Raises UsageError for a verb that there is not."""
+        """Raises UsageError for an unknown verb."""
         columns: dict[str, Column] = {
             "k": lambda records: [key.text(record.key) for record in records],
             "K": lambda records: [_length(record.key) for record in records],
@@ -53,7 +53,7 @@ class RecordFormat:
                 self._template.append(piece)
 
     def lines(self, topic: str, partition: int, records: Sequence[Record]) -> bytes:
-        """All the records, one behind the other."""
+        """Return all the records, one after the other."""
         fixed = {"t": topic.encode(), "p": b"%d" % partition}
         template = b"".join(
             fixed[piece].replace(b"%", b"%%") if isinstance(piece, str) else piece
@@ -66,7 +66,7 @@ class RecordFormat:
 
 
 def _pieces(text: str) -> list[str | bytes]:
-    """Verbs as text, and what stands between them as bytes of a template."""
+    """Split a format: verbs as text, and the pieces between them as bytes of a template."""
     pieces: list[str | bytes] = []
     at = 0
     for match in _PIECE.finditer(text):
@@ -100,7 +100,7 @@ def _length(data: bytes | None) -> bytes:
 
 
 def _date(timestamp_ms: int) -> bytes:
-    """Return `2026-11-21T10:00:00.000Z`; empty if there is no time, or none that a date can say."""
+    """Return `2026-11-21T10:00:00.000Z`; empty if there is no time, or no date for it."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""RecordPrinter: records on standard output in the chosen form, many in one write.
+"""RecordPrinter: prints records in the chosen form, many in one write.
 
 The rows are those of `record_rows`. Law: in json, jsonl and csv, null, empty and binary values look
 different, because they mean different things in a topic: null deletes a key.
@@ -22,8 +22,8 @@ _CSV_HEAD = ",".join(RECORD_COLUMNS) + "\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintForm:
-    """The form of what is printed: `output` is table (values only), json, jsonl or csv; `text` with
-    verbs goes before it.
+    """The form of printed records: `output` is table (values only), json, jsonl or csv; a `text`
+    with verbs wins over it.
     """
 
     output: str = "table"
@@ -36,7 +36,7 @@ class RecordPrinter:
     """Prints to one stream; owned by one thread."""
 
     def __init__(self, form: PrintForm, stream: BinaryIO) -> None:
-        """Raises UsageError for a text with verbs that there are not."""
+        """Raises UsageError for a text with unknown verbs."""
         self._form = form
         self._output = form.output
         self._stream = stream
@@ -47,7 +47,6 @@ class RecordPrinter:
 
     @property
     def failures(self) -> int:
-        """How many keys and values their decoders did not take."""
         return self._form.key.failures + self._form.value.failures
 
     def print(self, place: TopicPartition, records: Sequence[Record]) -> None:
@@ -72,7 +71,7 @@ class RecordPrinter:
             self.first_failure = self._failure_in(place, records)
 
     def end(self) -> None:
-        """Close what `print` opened; what no record at all looks like."""
+        """Close what `print` opened; without any record, print the empty form."""
         if self._text is not None:
             return
         if self._output == "json":
@@ -90,7 +89,7 @@ class RecordPrinter:
             values = [record.value or b"" for record in records]
         else:
             values = [form.text(record.value) for record in records]
-        values.append(b"")  # for a line feed behind the last one too
+        values.append(b"")  # a line feed after the last one too
         self._stream.write(b"\n".join(values))
         self._stream.flush()
 

@@ -1,7 +1,6 @@
-"""How records are printed, and read as they were printed: one row per record, text where the bytes
-are UTF-8.
+"""Rows of records, and the bytes read back from them: text if the bytes are UTF-8.
 
-Law: `bytes_of` gives back the bytes that `text_of` was given, also null, empty and binary ones, so
+Law: `bytes_of` returns the bytes that `text_of` was given, also null, empty and binary ones, so
 that printed rows can be written to a topic again unchanged.
 """
 
@@ -19,7 +18,7 @@ _BINARY = "base64"
 
 
 def text_of(value: bytes | None) -> str | dict[str, str] | None:
-    """UTF-8 as text; other bytes as {"base64": ...}, so that nothing is changed unseen."""
+    """Return UTF-8 as text, and other bytes as {"base64": ...}, so that nothing is lost."""
     if value is None:
         return None
     try:
@@ -43,7 +42,7 @@ def bytes_of(value: Any) -> bytes | None:
 
 
 def headers_of(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
-    """Headers as [name, value] pairs, in their order."""
+    """Return headers as [name, value] pairs, in their order."""
     return [[name, text_of(value)] for name, value in headers]
 
 
@@ -58,7 +57,7 @@ def json_of(value: bytes | None) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value in JSON, in characters that UTF-8 has: halves of a surrogate pair are escaped."""
+    """Return a value in JSON; halves of a surrogate pair, which UTF-8 lacks, are escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     if not text.isascii():
         try:

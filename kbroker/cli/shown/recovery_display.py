@@ -1,8 +1,8 @@
-"""Tells the operator how far the opening of the logs has come.
+"""Shows the operator how far the opening of the logs has come.
 
-Law: nothing is shown of an opening that takes less than a second, because nobody waits for it. A
-terminal gets one line that is written over; anything else, such as a log file, gets a line every
-few seconds.
+Law: an opening that takes less than a second shows nothing, because nobody waits for it. A terminal
+gets one line that is written over; anything else, such as a log file, gets a line every few
+seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RecoveryDisplay:
         self._begun_s = begun_s
 
     def update(self, now_s: float) -> None:
-        """Show where things are, if it is time to."""
+        """Show the progress, if it is time to."""
         if not self._line.is_due(now_s):
             return
         elapsed_s = now_s - self._begun_s
@@ -52,7 +52,6 @@ class RecoveryDisplay:
         self._line.show(text, now_s)
 
     def end(self) -> None:
-        """Take the line away."""
         self._line.end()
 
 

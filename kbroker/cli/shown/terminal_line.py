@@ -1,5 +1,5 @@
-"""One line that says how far something is: written over on a terminal, and anywhere else written
-again every few seconds, or never.
+"""A line of progress: written over on a terminal, and elsewhere written every few seconds, or
+never.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _BEGIN_OF_LINE = "\r\x1b[K"
 
 
 class TerminalLine:
-    """`plain_interval_s` None: nothing is written unless the stream is a terminal."""
+    """A line; with `plain_interval_s` None it is shown on a terminal only."""
 
     def __init__(self, stream: TextIO, first_s: float, plain_interval_s: float | None) -> None:
         self._stream = stream
@@ -21,7 +21,7 @@ class TerminalLine:
         self._is_shown = False
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next text."""
+        """Say whether it is time for the next text."""
         return self._interval_s is not None and now_s >= self._next_s
 
     def show(self, text: str, now_s: float) -> None:

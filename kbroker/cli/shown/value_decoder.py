@@ -1,6 +1,6 @@
 """Decoders of keys and values: `--key-decoder` and `--value-decoder`.
 
-Law: null is null whatever the decoder, and a value that cannot be decoded is printed as without a
+Law: null stays null with any decoder. A value that cannot be decoded is printed as without a
 decoder, and counted, so that one foreign record does not end the reading.
 """
 
@@ -18,7 +18,7 @@ from kbroker.cli.shown.record_rows import json_of, json_text, text_of
 from kbroker.cli.usage_errors import none_of
 
 Decoder = Callable[[bytes], Any]
-"""What JSON holds, of bytes. ValueError if they are something else."""
+"""Makes of bytes a value that JSON can hold. ValueError if they do not fit."""
 
 DECODERS = "utf-8|int|hex|base64|json|avro:FILE.avsc"
 _INT_SIZES = (1, 2, 4, 8)
@@ -26,10 +26,10 @@ _SHOWN_LETTERS = 40
 
 
 class ValueForm:
-    """How keys, or values, are printed; `pretty`: structured ones take several lines as text."""
+    """Prints keys, or values; `pretty`: structured ones take several lines as text."""
 
     def __init__(self, name: str | None = None, *, pretty: bool = False) -> None:
-        """`name`: of a decoder; None: text where the bytes are UTF-8. Raises UsageError."""
+        """`name`: of a decoder; None: text if the bytes are UTF-8. Raises UsageError."""
         self.name = name
         self.failures = 0
         self._decode = None if name is None else _decoder(name)
@@ -38,7 +38,7 @@ class ValueForm:
         self.json: Callable[[bytes | None], str] = json_of if name is None else self._json
 
     def text(self, data: bytes | None) -> bytes:
-        """As it stands by itself: null is empty."""
+        """Return a value by itself; null is empty."""
         if self._decode is None or data is None:
             return data or b""
         try:
@@ -51,7 +51,7 @@ class ValueForm:
         return json_text(decoded, self._indent).encode()
 
     def cell(self, data: bytes | None) -> str | None:
-        """As a cell of a table."""
+        """Return the cell of a table."""
         if data is None:
             return None
         if self._decode is None:
@@ -60,7 +60,7 @@ class ValueForm:
         return self.text(data).decode("utf-8", "replace")
 
     def reason(self, data: bytes | None) -> str | None:
-        """Why it cannot be decoded; None if it can."""
+        """Return why a value cannot be decoded; None if it can."""
         if self._decode is None or data is None:
             return None
         try:

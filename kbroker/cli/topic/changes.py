@@ -63,7 +63,7 @@ def create(
     configs: Sequence[str],
     if_not_exists: bool,
 ) -> None:
-    """Create topics."""
+    """Create one topic, or several."""
     settings = key_values("--config", configs)
     with cluster_links(bootstrap) as links:
         failures = made_topics(
@@ -78,14 +78,14 @@ def create(
 
 
 class Refusal(NamedTuple):
-    """Why a topic was not made, or not grown."""
+    """The reason why a topic was not created, or not grown."""
 
     sentence: str
     code: ErrorCode
 
     @property
     def may_pass(self) -> bool:
-        """Whether it may go away by itself, as when a broker is back that is to hold a replica."""
+        """Whether the reason may go away by itself, as when a broker for a replica comes back."""
         return self.code.retriable or self.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
@@ -102,7 +102,7 @@ def made_topics(
     replication_factor: int = BROKERS_DEFAULT,
     may_exist: bool = False,
 ) -> list[Refusal]:
-    """Make topics and say so; returns those that were refused.
+    """Create topics and say so; return the refusals.
 
     Raises ClientError and OSError if no controller answers.
     """
@@ -200,7 +200,7 @@ def alter(
 
 
 def grown(links: ClusterLinks, name: str, partitions: int) -> list[Refusal]:
-    """Add partitions to a topic and say so; returns why that was refused, if it was.
+    """Add partitions to a topic and say so; return the refusal, if there is one.
 
     Raises ClientError and OSError if no controller answers.
     """
@@ -219,7 +219,7 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
 
 
 def _is_going(links: ClusterLinks, name: str) -> bool:
-    """Whether a topic that cannot be made, as there is one, is not told of any more."""
+    """Say whether a topic that exists already is on its way out, and no longer described."""
     is_seen = links.topic(name).code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return not is_seen and links.ready_topic(name) is None
 
@@ -227,11 +227,11 @@ def _is_going(links: ClusterLinks, name: str) -> bool:
 def deletion_refusal(result: Any) -> str:
     """Return the controller's refusal to delete a topic."""
     waits = f"it was not gone within {TIMEOUT_MS // 1000} s, and goes once its brokers are there"
-    return f"{shown(str(result.name))}: {_said(result, waits)}"
+    return f"{shown(str(result.name))}: {_worded(result, waits)}"
 
 
-def _said(result: Any, waits: str) -> str:
-    """Return what a controller said, in words where it gave its code alone; `waits` if that is
+def _worded(result: Any, waits: str) -> str:
+    """Return the words of a controller, or ours if it gave only its code; `waits` are those for
     REQUEST_TIMED_OUT.
     """
     code = ErrorCode(result.error_code)
@@ -249,7 +249,7 @@ def _said(result: Any, waits: str) -> str:
 def _refusal(result: Any, settings: Mapping[str, str]) -> Refusal:
     """Return the controller's refusal of a topic, with names close to unknown settings."""
     code = ErrorCode(result.error_code)
-    said = _said(
+    said = _worded(
         result,
         f"its partitions have no leader within {TIMEOUT_MS // 1000} s: `kbroker topic describe "
         f"{result.name}` shows whether one comes, and the log of their broker says what it lacks, "

@@ -39,14 +39,14 @@ _COPY = LazyCommand("kbroker.cli.topic.copy", "copy", "Copy the records of a top
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of partitions; those of brokers that do not answer are left out."""
+    """Offsets and sizes of partitions; those of brokers that do not answer are left out."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     sizes: Mapping[TopicPartition, int]
 
     def records(self, place: TopicPartition) -> int | None:
-        """The offsets between start and end."""
+        """Return the number of offsets between start and end; None if not known."""
         if place not in self.starts or place not in self.ends:
             return None
         return self.ends[place] - self.starts[place]
@@ -133,7 +133,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], output: str) -> Sequence[str]:
-    """A table has no column of offline replicas where there are none."""
+    """Return the columns; a table has none of offline replicas if there are none."""
     shows_offline = output != "table" or any(row["offline"] for row in rows)
     return [name for name in _DESCRIBED if shows_offline or name != "offline"]
 
@@ -141,12 +141,12 @@ def _columns(rows: Sequence[Mapping[str, Any]], output: str) -> Sequence[str]:
 def _settings(
     links: ClusterLinks, topics: Sequence[Described]
 ) -> Mapping[Resource, Sequence[Setting]]:
-    """The settings of topics; where they are not for us to know, a line says so."""
+    """Return the settings of topics; a line says so if we may not know them."""
     resources = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in topics]
     try:
         return describe_configs(links, resources)
     except KafkaError as error:
-        say(f"the settings are not told: {error}")
+        say(f"the settings are not known: {error}")
         return {}
 
 
@@ -181,7 +181,7 @@ def _topic_row(topic: Described, figures: Figures) -> dict[str, Any]:
 
 
 def _sum(figures: Sequence[int | None]) -> int | None:
-    """None if one of them is not known."""
+    """Return the sum; None if one of the figures is not known."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) if len(known) == len(figures) else None
 

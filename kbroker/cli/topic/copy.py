@@ -1,9 +1,9 @@
-"""`kbroker topic copy`: the records of a topic into another one, of the same cluster or another.
+"""`kbroker topic copy`: copies the records of a topic into another, of the same cluster or not.
 
 Law: order, times, keys, values and headers stay, and so do partitions unless --by-key chooses them
-again: readers of the copy must find what they would find in the source. Records of aborted
-transactions are not copied, nor what comes after the beginning of an open one. Large batches are
-passed on packed, because unpacking costs time.
+again, because readers of the copy must find what they would find in the source. Records of aborted
+transactions are not copied, nor any after the beginning of an open one. Large batches are passed on
+packed, because unpacking costs time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _TIME_TYPE, _CREATE_TIME = "message.timestamp.type", "CreateTime"
     "--to-command-config",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Properties file for TARGET's cluster, where it is another one with TLS or a login.",
+    help="Properties file for TARGET's cluster, if it is another one with TLS or a login.",
 )
 @click.option(
     "--from", "start", default="start", show_default=True, metavar=PLACES, help="Where to begin."
@@ -170,7 +170,7 @@ def _make(
     target: str,
     configs: Mapping[str, str],
 ) -> None:
-    """Make the target as the source is. CommandError if that is refused."""
+    """Create the target like the source. CommandError if that is refused."""
     resource = Resource(ResourceType.TOPIC, view.name)
     settings = own_settings(describe_configs(readers, [resource])[resource])
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
@@ -180,7 +180,7 @@ def _make(
 
 
 def _check_partitions(view: TopicView, target: TopicView) -> None:
-    """CommandError if the target has not all partitions of the source."""
+    """Raise CommandError if the target lacks partitions of the source."""
     if not set(view.leaders) <= set(target.leaders):
         raise CommandError(
             f"{target.name} has {counted(len(target.leaders), 'partition')}, {view.name} has "
@@ -190,7 +190,7 @@ def _check_partitions(view: TopicView, target: TopicView) -> None:
 
 
 class _Copy:
-    """Batches of one topic to another one."""
+    """Copies the batches of one topic to another."""
 
     def __init__(
         self,
@@ -200,16 +200,17 @@ class _Copy:
         count: int | None,
         tell_unreadable: TellUnreadable | None,
     ) -> None:
-        """`count`: of partitions to choose from by key; None: partitions stay. `tell_unreadable`
-        gets a sentence for what is left out; None: the copy ends before it.
+        """`count`: the number of partitions to choose from by key; None: partitions stay.
+        `tell_unreadable` gets a sentence for what is left out; None: the copy ends before it.
         """
         self._fetcher, self._sender = fetcher, sender
         self._report, self._count = report, count
         self._tell_unreadable = tell_unreadable
 
     def run(self) -> str | None:
-        """Copy all, or up to what cannot be read, which is told. Raises ClientError, KafkaError,
-        OSError.
+        """Copy all, or up to an unreadable record, and return why it cannot be read.
+
+        Raises ClientError, KafkaError, OSError.
         """
         obstacle = None
         for batches in self._fetcher.answers():
@@ -225,7 +226,7 @@ class _Copy:
         return obstacle
 
     def _put(self, batch: FetchedBatch) -> str | None:
-        """Why it cannot be read, where that is so."""
+        """Pass on a batch, or its records; return why it cannot be read, if so."""
         header, data = batch.header, batch.data
         is_passed_on = (
             self._count is None

@@ -111,7 +111,6 @@ def _parse_before(text: str, now_ms: int) -> TrimPoint:
 def _partitions(
     links: ClusterLinks, name: str, numbers: Sequence[int]
 ) -> dict[TopicPartition, int]:
-    """The leader of each partition to trim."""
     topic = described_topics(links.describe(None).topics, [name])[name]
     if topic.is_internal:  # brokers refuse it with a code that says less
         refuse([f"{name} was not trimmed: brokers clean up Kafka's own topics by themselves"])

@@ -1,9 +1,9 @@
-"""`kbroker txn abort`: end a transaction in one partition, past its coordinator; or have the
+"""`kbroker txn abort`: ends a transaction in one partition, past its coordinator; or has the
 coordinator end what a transactional id has open.
 
-Law: a transaction whose coordinator may still commit it must not be aborted in one of its
-partitions, or half of it would be there. So all coordinators are asked first, unless a person says
-that they know better.
+Law: a transaction that its coordinator may still commit must not be aborted in one of its
+partitions, or half of it would be committed. So all coordinators are asked first, unless --force
+says that a person knows better.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from kbroker.client.transactions import (
 from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 
-_FIRST_COORDINATOR_EPOCH = 0  # where the partition has seen no marker of this producer
+_FIRST_COORDINATOR_EPOCH = 0  # if the partition has seen no marker of this producer
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The producer as a person named it."""
+    """A producer as a person named it."""
 
     producer_id: int
     producer_epoch: int
@@ -54,7 +54,7 @@ class Given:
 @click.option("--partition", "number", type=int, help="The partition of TOPIC.")
 @click.option(
     "--start-offset", type=int,
-    help="Where the transaction begins, as find-hanging and producers tell it.",
+    help="Where the transaction begins, as find-hanging and producers print it.",
 )  # fmt: skip
 @click.option("--producer-id", type=int, help="For brokers before Kafka 2.8: its producer.")
 @click.option("--producer-epoch", type=int, help="The same: the producer's epoch.")
@@ -79,8 +79,8 @@ def abort(
     transaction in one partition of TOPIC, so that readers go on.
 
     With --transactional-id the coordinator aborts the transaction in all its partitions, at once
-    and not after its time-out, and the command waits until they are told. In a partition, a
-    transaction that its coordinator will end is refused.
+    and not after its time-out, and the command waits until they have their markers. In a partition,
+    a transaction that its coordinator will end is refused.
     """
     ids = (producer_id, producer_epoch, coordinator_epoch)
     if transactional_id is not None:
@@ -117,7 +117,7 @@ def _given(
     producer_epoch: int | None,
     coordinator_epoch: int | None,
 ) -> int | Given:
-    """Return what names the transaction: where it starts, or its producer."""
+    """Return what identifies the transaction: its first offset, or its producer."""
     ids = (producer_id, producer_epoch, coordinator_epoch)
     if start_offset is not None and ids == (None, None, None):
         return start_offset
@@ -136,7 +136,7 @@ def _given(
 def _marker(
     links: ClusterLinks, place: TopicPartition, leader: int, given: int | Given
 ) -> AbortMarker:
-    """The marker that ends the transaction. CommandError if there is none."""
+    """Return the marker that ends the transaction. CommandError if none is open."""
     try:
         there = _open(links, place, leader)
     except KafkaError as error:
@@ -163,12 +163,12 @@ def _marker(
 
 
 def _open(links: ClusterLinks, place: TopicPartition, leader: int) -> list[OpenTransaction]:
-    told = producers_of(links, {place: leader}).get(place)
-    if told is None:
+    found = producers_of(links, {place: leader}).get(place)
+    if found is None:
         raise CommandError(f"{place}: broker {leader} does not answer: {links.silent[leader]}")
-    if isinstance(told, KafkaError):
-        raise told
-    return open_transactions(place, told)
+    if isinstance(found, KafkaError):
+        raise found
+    return open_transactions(place, found)
 
 
 def _named_by(place: TopicPartition, given: Given) -> AbortMarker:
@@ -183,15 +183,15 @@ def _named_by(place: TopicPartition, given: Given) -> AbortMarker:
 def _others(there: list[OpenTransaction]) -> str:
     if not there:
         return ": none is open there"
-    told = [
+    begin = [
         f"{each.start_offset} (producer {each.producer_id})"
         for each in sorted(there, key=lambda each: each.start_offset)
     ]
-    return f": those open there begin at {named(told)}"
+    return f": those open there begin at {named(begin)}"
 
 
 def _check_is_hanging(links: ClusterLinks, marker: AbortMarker) -> None:
-    """CommandError if a coordinator will end it, or nobody knows whether one will."""
+    """Raise CommandError if a coordinator will end it, or may."""
     try:
         owner = owner_of(links, marker.place, marker.producer_id)
     except ClientError as error:

@@ -1,4 +1,4 @@
-"""`kbroker txn abort --transactional-id`: have the coordinator abort what an id has open."""
+"""`kbroker txn abort --transactional-id`: has the coordinator abort what an id has open."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kbroker.client.transactions import listed_transactions
 
 
 def abort_id(bootstrap: str, name: str) -> None:
-    """Abort it, and say what became of it. CommandError if nobody uses the id, or its partitions
-    cannot be told.
+    """Abort the open transaction of an id, and say what became of it. CommandError if nobody uses
+    the id, or its partitions do not get their markers.
     """
     with cluster_links(bootstrap) as links:
         done = abort_what_is_open(links, name) if name else None  # none is empty
@@ -21,11 +21,11 @@ def abort_id(bootstrap: str, name: str) -> None:
             return
     if not done.is_ended:
         raise CommandError(_waiting(done))
-    say(sentence_of(done))
+    say(sentence_of_abort(done))
 
 
-def sentence_of(done: AbortedId) -> str:
-    """Tell what became of what an id had open."""
+def sentence_of_abort(done: AbortedId) -> str:
+    """Return the sentence about what became of a transaction."""
     before, after = done.before, done.after
     name = shown(before.transactional_id)
     if not before.is_open:
@@ -45,6 +45,7 @@ def _waiting(done: AbortedId) -> str:
     before = done.before
     return (
         f"{shown(before.transactional_id)}: the transaction of producer {before.producer_id} is "
-        f"{done.after.state}, and {named(before.partitions)} were not all told in {PATIENCE_S:.0f} "
-        f"s; broker {done.after.coordinator} goes on: look at `kbroker cluster status`"
+        f"{done.after.state}, and {named(before.partitions)} did not all get their markers in "
+        f"{PATIENCE_S:.0f} s; broker {done.after.coordinator} goes on: look at `kbroker cluster "
+        "status`"
     )

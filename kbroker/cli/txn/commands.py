@@ -1,4 +1,4 @@
-"""`kbroker txn`: transactional ids and what they have open, the producers of partitions, hanging
+"""`kbroker txn`: transactional ids and their transactions, the producers of partitions, and hanging
 transactions.
 """
 
@@ -22,7 +22,7 @@ from kbroker.cli.arguments.topic_choice import (
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.shown.output import counted, output_option, print_rows, say
 from kbroker.cli.txn.abort import abort
-from kbroker.cli.txn.hanging import find_hanging, untold
+from kbroker.cli.txn.hanging import find_hanging, unknown_producers
 from kbroker.client.cluster_links import TopicView
 from kbroker.client.cluster_requests import TRANSACTIONAL_ID, check_all_listed
 from kbroker.client.transactions import (
@@ -141,8 +141,8 @@ def producers(
 ) -> None:
     """Print the idempotent and transactional producers that the partitions of TOPIC remember.
 
-    TRANSACTION_START_OFFSET is where a transaction begins that is open there; who reads with
-    read_committed reads up to the first of them.
+    TRANSACTION_START_OFFSET is the first offset of an open transaction; read_committed readers
+    read up to the first of them.
     """
     with cluster_links(bootstrap) as links:
         view = existing_topic(links, topic)
@@ -154,9 +154,9 @@ def producers(
         found = producers_of(links, {place: at for place, at in asked.items() if at != NO_LEADER})
     rows = [
         _producer_row(place, each)
-        for place, told in sorted(found.items())
-        if not isinstance(told, KafkaError)
-        for each in told
+        for place, answer in sorted(found.items())
+        if not isinstance(answer, KafkaError)
+        for each in answer
     ]
     print_rows(rows, _PRODUCERS, output)
     tell_silent(links)
@@ -164,16 +164,16 @@ def producers(
     answers = {place: found.get(place) for place in asked}
     refuse(
         [
-            untold(place, asked[place], told)
-            for place, told in answers.items()
-            if told is None or isinstance(told, KafkaError)
+            unknown_producers(place, asked[place], answer)
+            for place, answer in answers.items()
+            if answer is None or isinstance(answer, KafkaError)
         ],
         Trouble.NO_LEADER if NO_LEADER in asked.values() else None,
     )
 
 
 def summary_of_producers(rows: Iterable[Mapping[str, Any]]) -> str:
-    """How many producers there are, each of which may have written to many partitions."""
+    """Count producers, each of which may have written to many partitions."""
     ids = {row["producer_id"] for row in rows}
     open_ids = {row["producer_id"] for row in rows if row["transaction_start_offset"] is not None}
     return f"{counted(len(ids), 'producer')}, {counted(len(open_ids), 'open transaction')}"
@@ -182,7 +182,6 @@ def summary_of_producers(rows: Iterable[Mapping[str, Any]]) -> str:
 def _asked(
     view: TopicView, numbers: Sequence[int], broker: int | None
 ) -> dict[TopicPartition, int]:
-    """The broker to ask of each partition."""
     return {
         TopicPartition(view.name, number): leader if broker is None else broker
         for number, leader in view.leaders.items()
@@ -226,14 +225,14 @@ def _producer_row(place: TopicPartition, producer: Producer) -> dict[str, Any]:
         **place._asdict(),
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,
-        "last_sequence": _told(producer.last_sequence),
-        "last_timestamp_ms": _told(producer.last_timestamp),
-        "coordinator_epoch": _told(producer.coordinator_epoch),
-        "transaction_start_offset": _told(producer.current_txn_start_offset),
+        "last_sequence": _known(producer.last_sequence),
+        "last_timestamp_ms": _known(producer.last_timestamp),
+        "coordinator_epoch": _known(producer.coordinator_epoch),
+        "transaction_start_offset": _known(producer.current_txn_start_offset),
     }
 
 
-def _told(figure: int) -> int | None:
+def _known(figure: int) -> int | None:
     return None if figure < 0 else figure
 
 

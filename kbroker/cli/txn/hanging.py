@@ -1,5 +1,5 @@
-"""`kbroker txn find-hanging`: transactions that are open in a partition, and that no coordinator
-will end; beside them, in words, those that one will.
+"""`kbroker txn find-hanging`: prints transactions that are open in a partition and that no
+coordinator will end, and says which ones a coordinator will.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def find_hanging(
     stops there.
 
     All coordinators are asked. Transactions that one of them will end are not among the rows:
-    sentences say which broker ends them, and when. Others tell of those that no coordinator knows,
-    but that were written to lately. Exit code 1 when one hangs; `kbroker txn abort` ends it.
+    sentences say which broker ends them, and when. Others are about those that no coordinator
+    knows, but that were written to lately. Exit code 1 when one hangs; `kbroker txn abort` ends it.
     """
     if numbers and len(topics) != 1:
         raise click.UsageError("--partition needs one TOPIC")
@@ -83,7 +83,7 @@ def find_hanging(
     ):
         say(sentence)
     failures = [
-        untold(place, at, found.refused.get(place))
+        unknown_producers(place, at, found.refused.get(place))
         for place, at in sorted(asked.items())
         if at == NO_LEADER or place in found.refused
     ]
@@ -96,7 +96,7 @@ def find_hanging(
 
 
 def _sentence(found: Search, failures: Sequence[str]) -> str:
-    """Tell other failures, and return the sentence about what to do."""
+    """Print other failures, and return the sentence about what to do."""
     for failure in failures:
         say(f"Error: {failure}")
     first = found.hanging[0]
@@ -112,7 +112,7 @@ def _sentence(found: Search, failures: Sequence[str]) -> str:
 def _partitions(
     links: ClusterLinks, names: Sequence[str], numbers: Sequence[int], broker: int | None
 ) -> dict[TopicPartition, int]:
-    """The leader of each partition to search. CommandError if one is not there."""
+    """Return the leader of each partition to search. CommandError if one is not there."""
     described = links.describe(None)
     online = {each.node_id for each in described.brokers}
     found = dict(sorted(rows_of(described_topics(described.topics, names).values())))
@@ -129,15 +129,15 @@ def _partitions(
     }
 
 
-def untold(place: TopicPartition, broker: int, error: KafkaError | None) -> str:
-    """The sentence about a partition whose producers are not known."""
+def unknown_producers(place: TopicPartition, broker: int, error: KafkaError | None) -> str:
+    """Return the sentence about a partition whose producers are not known."""
     if broker == NO_LEADER:
-        return f"{place} has no leader: nobody tells which producers it has"
+        return f"{place} has no leader: nobody knows which producers it has"
     if error is None:
         return f"{place}: broker {broker} does not answer"
     if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return f"{place}: broker {broker} holds no replica of it"
-    return f"{place}: broker {broker} does not tell which producers it has ({error.code.name})"
+    return f"{place}: broker {broker} does not say which producers it has ({error.code.name})"
 
 
 def _row(each: OpenTransaction, now_s: float) -> dict[str, Any]:
@@ -149,5 +149,5 @@ def _row(each: OpenTransaction, now_s: float) -> dict[str, Any]:
         "coordinator_epoch": each.coordinator_epoch if each.coordinator_epoch >= 0 else None,
         "transaction_start_offset": each.start_offset,
         "last_timestamp_ms": each.last_timestamp_ms,
-        "idle_s": idle_s if idle_s >= 0 else None,  # a time that is to come tells nothing
+        "idle_s": idle_s if idle_s >= 0 else None,  # a time in the future says nothing
     }

@@ -188,7 +188,7 @@ def test_a_coordinator_that_is_not_for_us_is_final() -> None:
         ),
         (
             {0: 1, 1: 3},
-            "nobody tells of the groups that are kept in __consumer_offsets-1: its leade",
+            "nobody knows the groups that are kept in __consumer_offsets-1: its leade",
         ),
         ({0: -1, 1: 3}, "__consumer_offsets-0 has no leader"),
     ],

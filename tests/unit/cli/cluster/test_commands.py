@@ -205,9 +205,9 @@ def test_what_a_user_may_not_know_is_left_out_with_its_reason(
     shown = status(monkeypatch, NothingTold())
     assert shown.exception is None
     assert shown.stderr.splitlines() == [
-        "min.insync.replicas is not told: TOPIC_AUTHORIZATION_FAILED: orders: "
+        "min.insync.replicas is not known: TOPIC_AUTHORIZATION_FAILED: orders: "
         "TOPIC_AUTHORIZATION_FAILED",
-        "broker 1 does not tell which partitions are reassigning: CLUSTER_AUTHORIZATION_FAILED",
+        "broker 1 does not say which partitions are reassigning: CLUSTER_AUTHORIZATION_FAILED",
         "cluster C, controller 1: 0 brokers, 1 topic, 5 partitions, 0 without leader",
         "3 under-replicated",
     ]
@@ -216,7 +216,7 @@ def test_what_a_user_may_not_know_is_left_out_with_its_reason(
 def test_a_controller_that_has_died_costs_its_figure_only(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = status(monkeypatch, ControllerIsGone())
     assert shown.exception is None
-    told = "broker 1 does not tell which partitions are reassigning: broker 1 is not there"
+    told = "broker 1 does not say which partitions are reassigning: broker 1 is not there"
     assert told in shown.stderr
     assert shown.stderr.splitlines()[-1] == "3 under-replicated, 1 under min.insync.replicas"
 
@@ -263,6 +263,6 @@ def test_a_controller_that_only_waits_for_its_zookeeper_is_not_silent(
 
     assert json.loads(shown.stdout.splitlines()[0])["state"] == "online"
     lines = shown.stderr.splitlines()
-    told = "broker 1 does not tell which partitions are reassigning: no answer in time"
+    told = "broker 1 does not say which partitions are reassigning: no answer in time"
     assert told in lines
     assert not [line for line in lines if "does not answer" in line or "advertised" in line]

@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.cli.arguments.connection import CommandError, ExitCode
 from kbroker.cli.group.reset_target import (
-    Place,
+    ResetPlace,
     Target,
     new_offset,
     offsets_in,
@@ -63,15 +63,15 @@ def test_another_text_is_no_target(text: str) -> None:
 def test_an_offset_stays_within_its_partition(
     target: Target, at_moment: int | None, expected: int
 ) -> None:
-    assert new_offset(Place(5, 3, 10, at_moment), target, P0) == expected
+    assert new_offset(ResetPlace(5, 3, 10, at_moment), target, P0) == expected
 
 
 def test_what_is_not_committed_cannot_be_moved() -> None:
-    assert new_offset(Place(None, 3, 10, None), Target(shift=1), P0) is None
+    assert new_offset(ResetPlace(None, 3, 10, None), Target(shift=1), P0) is None
 
 
 def test_a_time_whose_offset_is_not_told_is_not_the_end() -> None:
-    assert new_offset(Place(5, 3, 10, None), Target(moment=NOW_MS), P0) is None
+    assert new_offset(ResetPlace(5, 3, 10, None), Target(moment=NOW_MS), P0) is None
 
 
 @pytest.mark.parametrize(

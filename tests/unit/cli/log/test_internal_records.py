@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.cli.log.internal_records import decoder_of
+from kbroker.cli.log.internal_records import internal_decoder_of
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 KEY = b"\x00\x00\x00\x01t"
@@ -15,7 +15,7 @@ PIECES = (None, b"", b"\x00", b"\x00\x00", b"\x00\x63", b"\xff\xff", b"\x00\x01\
 @pytest.mark.parametrize("value", PIECES)
 @pytest.mark.parametrize("key", PIECES)
 def test_any_bytes_are_shown(topic: str, key: bytes | None, value: bytes | None) -> None:
-    decode = decoder_of(topic)
+    decode = internal_decoder_of(topic)
     assert decode is not None
 
     shown_key, _ = decode(key, value)

@@ -15,7 +15,7 @@ from kbroker.cli.records.line_form import (
     KeyedLines,
     LineForm,
     Part,
-    Spread,
+    PartitionChoice,
     ValueLines,
     unescaped,
 )
@@ -29,8 +29,8 @@ from kbroker.record.record_batch import BatchOptions, read_header
 NOW_MS = 1_700_000_000_000
 
 
-def spread(count: int = 1, only: int | None = None, turn: int = 0) -> Spread:
-    return Spread(count=count, only=0 if count == 1 else only, in_turn=lambda: turn)
+def spread(count: int = 1, only: int | None = None, turn: int = 0) -> PartitionChoice:
+    return PartitionChoice(count=count, only=0 if count == 1 else only, in_turn=lambda: turn)
 
 
 def records_of(parts: Sequence[Part]) -> Iterator[tuple[int, Record]]:

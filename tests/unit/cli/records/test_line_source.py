@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.cli.arguments.connection import CommandError
-from kbroker.cli.records.line_form import Spread, ValueLines
+from kbroker.cli.records.line_form import PartitionChoice, ValueLines
 from kbroker.cli.records.line_reader import LineReader, lines_to_first_record
 from kbroker.cli.records.line_source import LineSource, PromptedSource
 
@@ -114,7 +114,7 @@ def test_a_line_that_comes_in_pieces_is_one() -> None:
 
 # ---- lines that are too long
 
-VALUES = ValueLines(Spread(count=1, only=0, in_turn=lambda: 0), None, has_nulls=False)
+VALUES = ValueLines(PartitionChoice(count=1, only=0, in_turn=lambda: 0), None, has_nulls=False)
 LONG = b"x" * 3_000_000
 LIMITED = (
     "line 2: it has more than 2 MiB, which brokers take in no request "

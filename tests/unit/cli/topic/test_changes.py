@@ -36,7 +36,7 @@ from kbroker.errors import ErrorCode
         (
             ErrorCode.NOT_CONTROLLER,
             None,
-            "t: the controller has just moved: try again; where it stays so, its log says why "
+            "t: the controller has just moved: try again; if it stays so, its log says why "
             "(NOT_CONTROLLER)",
         ),
         (ErrorCode.INVALID_CONFIG, None, "t: INVALID_CONFIG"),

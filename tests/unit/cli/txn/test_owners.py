@@ -26,9 +26,9 @@ def described(state: str = "Ongoing", name: str = "billing") -> DescribedTransac
         ("Ongoing", 18_000, "broker 3 aborts it when its time is up, in 42 s"),
         ("Ongoing", 60_000, "its time is up: broker 3 aborts it when it looks next"),
         ("Ongoing", 75_000, "its time is up: broker 3 aborts it when it looks next"),
-        ("PrepareCommit", 1, "broker 3 commits it as soon as its partitions can be told"),
-        ("PrepareAbort", 75_000, "broker 3 aborts it as soon as its partitions can be told"),
-        ("PrepareEpochFence", 1, "broker 3 aborts it as soon as its partitions can be told"),
+        ("PrepareCommit", 1, "broker 3 commits it as soon as its partitions can be reached"),
+        ("PrepareAbort", 75_000, "broker 3 aborts it as soon as its partitions can be reached"),
+        ("PrepareEpochFence", 1, "broker 3 aborts it as soon as its partitions can be reached"),
     ],
 )
 def test_the_end_of_a_transaction_is_told(state: str, open_ms: int, sentence: str) -> None:
