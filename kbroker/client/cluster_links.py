@@ -253,6 +253,7 @@ class ClusterLinks:
         return self._repeated is request
 
     def close(self) -> None:
+        """Close the links of all brokers."""
         for link in (*self._links.values(), *self._asking.values()):
             link.close()
 

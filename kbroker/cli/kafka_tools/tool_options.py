@@ -187,6 +187,7 @@ def _values(name: str, option: Option, value: str | None, rest: list[str]) -> li
 
 
 def help_text(name: str, tool: Tool) -> str:
+    """Return the text that `--help` prints."""
     takes = "" if tool.takes is None else f" {tool.takes}"
     lines = [f"kafka-{name}{takes} [OPTION]...", "", f"It {tool.summary} Options that are served:"]
     for option_name, option in sorted({**tool.options, **HELP}.items()):

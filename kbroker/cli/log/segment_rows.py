@@ -135,7 +135,7 @@ def _batches(
 
 
 def _behind_tail(file_system: FileSystem, scan: SegmentScan, next_offset: int) -> int | None:
-    """Return where batches go on behind the end of a scan; None if they do not."""
+    """Return where batches go on after a scan has stopped; None if they do not."""
     if scan.tail is None or scan.tail.kind is TailKind.ZEROS:
         return None
     with closing(file_system.open(scan.path, read_only=True)) as file:

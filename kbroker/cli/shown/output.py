@@ -188,7 +188,7 @@ def plain(text: str, *, keeps: str = "\n\t") -> str:
 
 
 def _terminal_width() -> int | None:
-    """Return the columns of the terminal; None if standard output is no terminal."""
+    """Return the columns of the terminal; None if standard output is not a terminal."""
     from shutil import get_terminal_size  # a broker prints no table
 
     return get_terminal_size().columns if sys.stdout.isatty() else None

@@ -219,7 +219,7 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
 
 
 def _is_going(links: ClusterLinks, name: str) -> bool:
-    """Say whether a topic that exists already is on its way out, and no longer described."""
+    """Say whether a topic that exists already is being deleted, and no longer described."""
     is_seen = links.topic(name).code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return not is_seen and links.ready_topic(name) is None
 
